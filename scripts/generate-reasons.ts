@@ -1,12 +1,13 @@
 /**
  * Writes the tables of docs/OBSERVABILITY.md and docs/API.md that repeat the source: the closed words of
- * src/common/reasons.ts, their statuses, and the metrics of src/observability/metrics.ts. Run it after every change of
+ * src/common/reasons.ts, their statuses, what to do about them (src/common/remedies.ts), and the metrics of src/observability/metrics.ts. Run it after every change of
  * these; a test fails while they differ. What stands outside the markers is written by hand.
  */
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { API_ERROR_CODES } from './api-error-codes.ts';
 import { createMetrics } from '../src/observability/metrics.ts';
+import { REMEDIES } from '../src/common/remedies.ts';
 import * as reasons from '../src/common/reasons.ts';
 import { gauges } from '../test/support/gauges.ts';
 
@@ -15,8 +16,8 @@ async function tables(): Promise<Readonly<Record<string, Readonly<Record<string,
   return {
     'docs/OBSERVABILITY.md': {
       hits: wordTable(reasons.HIT_SOURCES),
-      bypasses: wordTable(reasons.BYPASS_REASONS),
-      refusals: wordTable(reasons.REFUSAL_REASONS),
+      bypasses: remedyTable(reasons.BYPASS_REASONS),
+      refusals: remedyTable(reasons.REFUSAL_REASONS),
       gateway: wordTable(reasons.GATEWAY_REASONS),
       metrics: await metricTable(),
     },
@@ -38,6 +39,13 @@ function wordTable(
     ([word, meaning]) => `| \`${word}\` | ${typeof meaning === 'string' ? meaning : meaning[1]} |`,
   );
   return ['| word | meaning |', '|---|---|', ...rows].join('\n');
+}
+
+function remedyTable(words: Readonly<Partial<Record<keyof typeof REMEDIES, string>>>): string {
+  const rows = (Object.entries(words) as [keyof typeof REMEDIES, string][]).map(
+    ([word, meaning]) => `| \`${word}\` | ${meaning} | ${REMEDIES[word]} |`,
+  );
+  return ['| word | meaning | what to do |', '|---|---|---|', ...rows].join('\n');
 }
 
 async function metricTable(): Promise<string> {

@@ -9,7 +9,8 @@ import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
-import { type About, createConsole, type RedisFacts } from './console/overview.ts';
+import type { RedisFacts } from './console/findings.ts';
+import { type About, createConsole } from './console/overview.ts';
 import { createConsolePages } from './console/pages.ts';
 import {
   createAdmin,
@@ -110,7 +111,14 @@ export function createApp(config: Config, given: PageParts) {
   app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(asked));
   app.all('/admin/compare', onlyMethods('POST'), createCompareHandler(asked));
   const { purgeLog, redis } = cache;
-  const console = createConsole({ ...given, config, purgeLog, redis, engines: states });
+  const console = createConsole({
+    ...given,
+    config,
+    purgeLog,
+    redis,
+    engines: states,
+    storage: storageState,
+  });
   const admin = createAdmin({ permissions, purgeLog, statistics, console });
   app.all(admin.paths, reads, createAdminHandler({ login, admin }));
   const { pages, front } = createConsolePages({ login, permissions, admin, newId, emit });

@@ -43,12 +43,12 @@ export async function createGateway(
   listener: Emit,
 ) {
   const { clock, primary, version = '', pid = 0, rss = () => 0 } = given;
-  const started_at = new Date(clock.wall()).toISOString();
+  const started = clock.wall();
   const names = createKnownNames(given);
   names.configure(initial);
   const gauges = {
     memory: () => cache.memoryUsage(),
-    evictions: () => cache.evictions().all,
+    evictions: () => cache.evictions(),
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
@@ -92,28 +92,7 @@ export async function createGateway(
   const cache = await createCache(initial, parts, account, clearing, names);
   const figures = createOwnFigures(ownStatistics, {
     entries: cache.listEntries,
-    digests: cache.entryDigests,
-    usage() {
-      const { entries, bytes } = gauges.memory();
-      const { memory, queue } = gauges.limits();
-      const { open, limit } = gauges.connections();
-      return {
-        pid,
-        started_at,
-        rss_bytes: rss(),
-        entries,
-        memory_bytes: bytes,
-        memory_limit_bytes: memory,
-        evictions: cache.evictions(),
-        connections: open,
-        connections_limit: limit,
-        at_engine: gauges.engine().atEngine,
-        waiting: gauges.engine().waiting,
-        queue_limit: queue,
-        owed: cache.owed(),
-        lease_age_ms: gauges.epochAge() ?? null,
-      };
-    },
+    readings: { ...gauges, pid, started, rss, owed: () => cache.owed() },
   });
   const id = createIds(given)();
   const statistics = createSharedStatistics({

@@ -182,8 +182,6 @@ export function createMemoryTier(options: {
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
     /** Entries that gave way to others since the start, and those of them that had no second hit. */
     evictions: () => ({ ...evicted }),
-    /** Of each entry the digest of its query. */
-    digests: () => entries.values().map((entry) => queryDigestOf(entry.digests)),
   };
 }
 

@@ -102,7 +102,6 @@ export async function createCache(
     holdBody: memory.hold,
     /** Of the memory tier. */
     listEntries: memory.list,
-    entryDigests: memory.digests,
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     flightUsage: flights.usage,

@@ -3,10 +3,10 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Config, ListenConfig } from '../config/config.ts';
+import { listOf } from '../common/list-of.ts';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
-/** So many engines or projects are named, and so much of a long name is told (characters). */
-const MAX_NAMED = 5;
+/** So much of a long name is told (characters). */
 const SHOWN = 40;
 /** So long before its end the certificate of the gateway is told of (ms): 14 days. */
 const ENDING = 14 * 24 * 60 * 60 * 1_000;
@@ -82,10 +82,4 @@ function read<T>(file: string, parse: (text: string) => T): T | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** The first of them, and how many more there are. */
-export function listOf(names: readonly string[], most = MAX_NAMED): string {
-  const more = names.length > most ? ` and ${names.length - most} more` : '';
-  return `${names.slice(0, most).join(', ')}${more}`;
 }

@@ -1,7 +1,7 @@
 import { purgedScopes } from '../cache/projects.ts';
 import type { Purge, Purges } from '../cache/purge/purge.ts';
 import type { Emit, Invalidate, Stale } from '../common/events.ts';
-import { listOf } from './config-warnings.ts';
+import { listOf } from '../common/list-of.ts';
 
 /** So many purges may wait for their repetition. */
 const MAX_REPEATS = 2_000;

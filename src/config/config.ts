@@ -59,8 +59,8 @@ const auth = section({
   users: key(kinds.filePath, './users.htpasswd'),
   /** Users who may do everything. */
   admins: list(kinds.userName, ['ADMIN']),
-  /** Users who may see what the gateway does: /admin/statistics, /admin/requests, /admin/entries and
-   * /admin/purges. No statements, and not /admin/explain. */
+  /** Users who may see what the gateway does: /admin/overview, /admin/statistics, /admin/requests,
+   * /admin/entries and the like. No statements, and not /admin/explain. */
   viewers: list(kinds.userName, []),
   /** Users who may clear the cache. */
   purgers: list(kinds.userName, []),

@@ -4,17 +4,16 @@ import { type Clock, shareFor } from '../common/clock.ts';
 import type { ReplicaState } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
 import type { Config } from '../config/config.ts';
-import { asksOf, type Counts, minutesOf, percentiles, sumOf } from '../statistics/hour.ts';
+import { asksOf, type Counts, minutesOf, OTHERS, percentiles, sumOf } from '../statistics/hour.ts';
 import type { SharedStatistics, Usage } from '../statistics/shared-statistics.ts';
 import { tenths } from '../statistics/statistics.ts';
+import { findingsOf, type RedisFacts, type State } from './findings.ts';
 
 /** Several consoles may ask again and again: what one was told is told to all for so long (ms). */
 const SHARED = 1_000;
 const HOUR = 3_600_000;
 /** So many are told. */
-const MOST_PURGES = 100;
-const MOST_REASONS = 20;
-const MOST_PROJECTS = 200;
+const MOST = { purges: 100, reasons: 20, projects: 200 } as const;
 /** As many as the log remembers. */
 const ALL_PURGES = 1_000;
 
@@ -27,16 +26,9 @@ export interface About {
   readonly certificateEnd: () => number | undefined;
 }
 
-/** As GET /health/ready tells it. */
-export interface RedisFacts {
-  readonly state: 'up' | 'down' | 'off';
-  readonly why: string | undefined;
-  readonly conditions: readonly string[];
-}
-
-/** What the console shows on its first page: how the gateway is, and what it was worth in the last hour. */
+/** What the console shows first: how the gateway is, and what it was worth in the last hour. */
 export function createConsole(parts: {
-  config: Config;
+  config: Pick<Config, 'cache' | 'projects'>;
   clock: Clock;
   about: About;
   permissions: Permissions;
@@ -44,38 +36,72 @@ export function createConsole(parts: {
   purgeLog: Pick<PurgeLog, 'latest'>;
   engines: () => Promise<{ readonly replicas: readonly ReplicaState[] }>;
   redis: () => RedisFacts;
+  storage: () => Promise<State['storage']>;
 }) {
-  const { clock, about, permissions, statistics, purgeLog } = parts;
+  const { config, clock, about, permissions, statistics, purgeLog } = parts;
 
   async function readStatus() {
-    const [{ replicas }, { gateway, complete, processes }] = await Promise.all([
-      parts.engines(),
-      statistics.usage(),
-    ]);
-    return {
-      gateway: gateway.id,
+    const [{ replicas }, told] = await Promise.all([parts.engines(), statistics.usage()]);
+    const { owed, ...load } = loadOf(told.processes);
+    const own = {
+      gateway: told.gateway.id,
       process: about.pid,
-      processes: processes.length,
-      complete: complete && processes.length >= gateway.processes,
+      processes: told.processes.length,
+      complete: told.complete && told.processes.length >= told.gateway.processes,
+    };
+    const state = {
       engines: { up: replicas.filter(({ state }) => state === 'up').length, of: replicas.length },
       redis: parts.redis().state,
-      ...load(processes),
+      purges_pending: owed.length,
+      ...load,
     };
+    return { own, state };
   }
 
   async function readOverview() {
     const now = clock.wall();
-    const [told, log] = await Promise.all([statistics.overview(), purgeLog.latest(ALL_PURGES)]);
-    const { hour } = told;
+    const [told, log, { replicas }, storage] = await Promise.all([
+      statistics.overview(),
+      purgeLog.latest(ALL_PURGES),
+      parts.engines(),
+      parts.storage(),
+    ]);
+    const { hour, gateway, processes } = told;
+    const { owed, queue, lease_age_ms } = loadOf(processes);
     const minutes = minutesOf(hour, now);
-    const sum = rounded(sumOf(minutes));
+    const sum = sumOf(minutes);
+    const othersAreRead = told.othersAreRead && log.complete;
+    const unused = processes.map(({ evictions }) => evictions);
+    const findings = findingsOf({
+      now,
+      redis: parts.redis(),
+      engines: replicas,
+      storage,
+      owed,
+      purges: log.purges,
+      unpurged: log.complete ? unpurgedOf(told, log.purges, now) : [],
+      hour: sum,
+      reasons: hour.reasons,
+      staleFound: hour.stale,
+      evictions: {
+        all: total(unused, (one) => one.all),
+        unused: total(unused, (one) => one.unused),
+      },
+      queue,
+      leaseAge: lease_age_ms ?? 0,
+      lease: config.cache.lease,
+      certificateLeft: (about.certificateEnd() ?? Infinity) - now,
+      reloaded: gateway.reloaded,
+      processes: { told: processes.length, wanted: gateway.processes },
+      othersAreRead,
+    });
     return {
       at: new Date(now),
       gateways: told.gateways,
-      complete: told.complete && told.othersAreRead && log.complete,
-      findings: [] as readonly object[],
+      complete: told.complete && processes.length >= gateway.processes && othersAreRead,
+      findings,
       hour: {
-        ...sum,
+        ...rounded(sum),
         hit_ratio: ratio(sum.hits, sum.misses),
         saved_ratio: ratio(sum.saved_ms, sum.engine_ms),
         hit_ms: percentiles(hour.hit_ms),
@@ -84,12 +110,13 @@ export function createConsole(parts: {
       minutes: minutes.map((one) => Object.assign(rounded(one), { at: new Date(one.at) })),
       purges: log.purges
         .filter(({ at }) => at > now - HOUR)
-        .slice(0, MOST_PURGES)
+        .slice(0, MOST.purges)
         .map(({ at, scope }) => ({ at: new Date(at), scope })),
-      reasons: hour.reasons.filter(({ reason }) => reason !== '').slice(0, MOST_REASONS),
+      reasons: hour.reasons.filter(({ reason }) => reason !== '').slice(0, MOST.reasons),
       totals: told.totals,
-      projects: hour.projects.slice(0, MOST_PROJECTS).map((row) => {
+      projects: hour.projects.slice(0, MOST.projects).map((row) => {
         const { hits, misses, engine_ms, saved_ms } = rounded(row);
+        const entries = told.entries.filter(([project]) => project === row.project);
         return {
           project: row.project,
           asks: asksOf(row),
@@ -98,7 +125,7 @@ export function createConsole(parts: {
           hit_ratio: ratio(hits, misses),
           engine_ms,
           saved_ms,
-          entries: told.entriesOf(row.project),
+          entries: total(entries, ([, count]) => count),
           last_asked: new Date(row.last_asked),
           last_purge: purgeRow(lastPurgeOf(row.project, log.purges)),
         };
@@ -106,43 +133,59 @@ export function createConsole(parts: {
     };
   }
 
+  /** Projects that were asked, and not purged for longer than their ttl, as far back as is known. @param purges the latest first */
+  function unpurgedOf(
+    {
+      hour,
+      processes,
+    }: Pick<Awaited<ReturnType<SharedStatistics['overview']>>, 'hour' | 'processes'>,
+    purges: readonly PurgeRecord[],
+    now: number,
+  ): readonly string[] {
+    const oldest = purges.at(-1)?.at ?? Infinity;
+    const started = Math.min(...processes.map(({ started_at }) => Date.parse(started_at)));
+    const since = purges.length < ALL_PURGES ? Math.min(oldest, started) : oldest;
+    const named = hour.projects.map(({ project }) => project);
+    return named.filter((project) => {
+      const { cache, ttl } = config.projects.get(project) ?? { cache: 'on', ttl: config.cache.ttl };
+      const purged = lastPurgeOf(project, purges)?.at ?? since;
+      return project !== '' && project !== OTHERS && cache === 'on' && now - purged > ttl;
+    });
+  }
+
   const status = shareFor(SHARED, clock, readStatus);
   return {
     async status(principal: Principal) {
-      const { gateway, process, processes, complete, ...state } = await status();
-      return {
-        at: new Date(clock.wall()),
-        version: about.version,
-        gateway,
-        process,
-        processes,
-        complete,
-        user: principal.name,
-        rights: {
-          administer: permissions.mayAdminister(principal),
-          view: permissions.mayView(principal),
-          purge: permissions.mayPurge(principal),
-        },
-        ...state,
+      const { own, state } = await status();
+      const rights = {
+        administer: permissions.mayAdminister(principal),
+        view: permissions.mayView(principal),
+        purge: permissions.mayPurge(principal),
       };
+      const at = new Date(clock.wall());
+      return { at, version: about.version, ...own, user: principal.name, rights, ...state };
     },
     overview: shareFor(SHARED, clock, readOverview),
   };
 }
 
+const total = <T>(rows: readonly T[], figure: (row: T) => number): number =>
+  rows.reduce((sum, row) => sum + figure(row), 0);
+
 /** What all processes use together. */
-function load(processes: readonly Usage[]) {
-  const sum = (figure: (one: Usage) => number) =>
-    processes.reduce((all, one) => all + figure(one), 0);
-  const ages = processes.flatMap(({ lease_age_ms: age }) => (age === null ? [] : [age]));
+function loadOf(processes: readonly Usage[]) {
+  const sum = (
+    name: 'waiting' | 'queue_limit' | 'entries' | 'memory_bytes' | 'memory_limit_bytes',
+  ) => total(processes, (one) => one[name]);
+  const ages = processes.map((one) => one.lease_age_ms).filter((age) => age !== null);
   return {
-    purges_pending: new Set(processes.flatMap(({ owed }) => owed)).size,
+    owed: [...new Set(processes.flatMap((one) => one.owed))],
     lease_age_ms: ages.length === 0 ? null : Math.round(Math.max(...ages)),
-    queue: { waiting: sum((one) => one.waiting), limit: sum((one) => one.queue_limit) },
+    queue: { waiting: sum('waiting'), limit: sum('queue_limit') },
     memory: {
-      entries: sum((one) => one.entries),
-      bytes: sum((one) => one.memory_bytes),
-      limit_bytes: sum((one) => one.memory_limit_bytes),
+      entries: sum('entries'),
+      bytes: sum('memory_bytes'),
+      limit_bytes: sum('memory_limit_bytes'),
     },
   };
 }
@@ -167,13 +210,8 @@ const lastPurgeOf = (project: string, purges: readonly PurgeRecord[]) =>
       scope === 'everything' || foldObjectName(scope.project) === foldObjectName(project),
   );
 
-const purgeRow = (purge: PurgeRecord | undefined) =>
-  purge === undefined
-    ? null
-    : {
-        at: new Date(purge.at),
-        principal: purge.principal,
-        scope: purge.scope,
-        result: purge.result,
-        cause: purge.cause,
-      };
+function purgeRow(purge: PurgeRecord | undefined) {
+  if (purge === undefined) return null;
+  const { at, principal, scope, result, cause } = purge;
+  return { at: new Date(at), principal, scope, result, cause };
+}

@@ -9,7 +9,8 @@ import type { GatewayEvent, ReplicaState } from '../common/events.ts';
 /** What is read when the metrics are. */
 export interface Gauges {
   readonly memory: () => { readonly entries: number; readonly bytes: number };
-  readonly evictions: () => number;
+  /** Of entries of the memory tier, since the start; `unused`: those that had no second hit. */
+  readonly evictions: () => Readonly<Record<'all' | 'unused', number>>;
   readonly flights: () => { readonly flights: number; readonly waiters: number };
   readonly engine: () => { readonly atEngine: number; readonly waiting: number };
   /** Of the configuration: bytes of the memory tier, requests at the engine and waiting for it. */
@@ -158,7 +159,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   gauge('memory_entries', 'Entries in the memory tier.', () => memory().entries);
   gauge('memory_bytes', 'Bytes in the memory tier.', () => memory().bytes);
   gauge('memory_limit_bytes', 'What cache.memory allows.', () => limits().memory);
-  total('memory_evictions_total', evictions);
+  total('memory_evictions_total', () => evictions().all);
   gauge('flights', 'Engine requests that others may join.', () => flights().flights);
   gauge('flight_waiters', 'Requests that wait for a flight.', () => flights().waiters);
   gauge('engine_requests', 'Requests at the engine.', () => engine().atEngine);

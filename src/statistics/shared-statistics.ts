@@ -1,3 +1,4 @@
+import type { Gauges } from '../observability/metrics.ts';
 import { fits, type HourReport, isHour, mergeHours, noHour } from './hour.ts';
 import {
   addSums,
@@ -41,27 +42,41 @@ export interface ReportStore {
   all(): Promise<readonly string[]>;
 }
 
-/** What one process uses, and may use. */
-export interface Usage {
+/** What is read of a process when it is asked what it uses. */
+export interface Readings extends Pick<
+  Gauges,
+  'memory' | 'evictions' | 'limits' | 'connections' | 'engine' | 'epochAge'
+> {
   readonly pid: number;
-  /** ISO 8601. */
-  readonly started_at: string;
-  readonly rss_bytes: number;
-  /** Of the memory tier. */
-  readonly entries: number;
-  readonly memory_bytes: number;
-  readonly memory_limit_bytes: number;
-  /** Entries that gave way to others since the start, and those of them that had no second hit. */
-  readonly evictions: Readonly<Record<'all' | 'unused', number>>;
-  readonly connections: number;
-  readonly connections_limit: number;
-  readonly at_engine: number;
-  readonly waiting: number;
-  readonly queue_limit: number;
+  /** Wall clock, ms. */
+  readonly started: number;
+  readonly rss: () => number;
   /** Scopes whose purge Redis has not confirmed. */
-  readonly owed: readonly string[];
-  /** Of the oldest epoch in use; null without one. */
-  readonly lease_age_ms: number | null;
+  readonly owed: () => readonly string[];
+}
+
+/** What a process uses, and may use. */
+export type Usage = ReturnType<typeof usageOf>;
+function usageOf({ pid, started, rss, owed, ...read }: Readings) {
+  const { entries, bytes } = read.memory();
+  const { open, limit } = read.connections();
+  return {
+    pid,
+    started_at: new Date(started).toISOString(),
+    rss_bytes: rss(),
+    entries,
+    memory_bytes: bytes,
+    memory_limit_bytes: read.limits().memory,
+    evictions: read.evictions(),
+    connections: open,
+    connections_limit: limit,
+    at_engine: read.engine().atEngine,
+    waiting: read.engine().waiting,
+    queue_limit: read.limits().queue,
+    owed: owed(),
+    /** Of the oldest epoch in use; null without one. */
+    lease_age_ms: read.epochAge() ?? null,
+  };
 }
 
 /** What one process tells the others of its gateway. */
@@ -122,29 +137,24 @@ export type DigestFilter = Readonly<Partial<Record<'project' | 'digest', string 
 
 /**
  * @param parts.entries those of the memory tier: how many, and each
- * @param parts.digests of the same the digests alone
  */
 export function createOwnFigures(
-  statistics: Pick<Statistics, 'figures' | 'hour' | 'requests' | 'named' | 'projectOf'>,
+  statistics: Pick<Statistics, 'figures' | 'hour' | 'requests' | 'named' | 'countByProject'>,
   parts: {
     readonly entries: () => { readonly total: number; readonly each: Iterable<EntryFacts> };
-    readonly digests: () => Iterable<string>;
-    readonly usage: () => Usage;
+    readonly readings: Readings;
   },
 ) {
-  const { entries, digests, usage } = parts;
+  const { entries, readings } = parts;
+  const usage = () => usageOf(readings);
   return {
     report: () => ({ ...statistics.figures(), hour: statistics.hour() }),
     usage,
     /** What an overview of all processes is made of; entries: how many of each project. */
     overview() {
       const { totals } = statistics.figures();
-      const counts = new Map<string, number>();
-      for (const digest of digests()) {
-        const project = statistics.projectOf(digest);
-        if (project !== undefined) counts.set(project, (counts.get(project) ?? 0) + 1);
-      }
-      return { totals, hour: statistics.hour(), usage: usage(), entries: [...counts] };
+      const ofProjects = statistics.countByProject(entries().each);
+      return { totals, hour: statistics.hour(), usage: usage(), entries: ofProjects };
     },
     requests: statistics.requests,
     /** The first `most` of the memory tier, with the names of what they answer as far as they are known. */
@@ -257,10 +267,6 @@ export function createSharedStatistics(options: {
         ...told.map(({ totals, hour }) => ({ gateway: gateway.id, totals, hour })),
         ...(others ?? []),
       ];
-      const entries = Map.groupBy(
-        told.flatMap((one) => one.entries),
-        ([project]) => project,
-      );
       return {
         gateway,
         gateways: gatewaysOf(reports),
@@ -269,8 +275,7 @@ export function createSharedStatistics(options: {
         totals: totalsOf(reports),
         hour: mergeHours(reports.map(({ hour }) => hour)),
         processes: told.map(({ usage }) => usage),
-        entriesOf: (project: string) =>
-          (entries.get(project) ?? []).reduce((sum, [, count]) => sum + count, 0),
+        entries: told.flatMap((one) => one.entries),
       };
     },
     /** @throws as `Processes.ask` */

@@ -8,6 +8,7 @@ import {
   type HourReport,
   MINUTE,
   noDurations,
+  type ProjectCounts,
 } from './hour.ts';
 
 /** Digests that have figures of their own, and requests that are remembered. */
@@ -116,6 +117,8 @@ export function createStatistics(parts: {
   const { clock, random } = parts;
   const hour = createHour(parts.names);
   let minute = hour.minuteOf(clock.wall());
+  /** Of this minute, by the names that requests use: several may be one project. */
+  const projects = new Map<string, ProjectCounts>();
   const digests = new Map<string, DigestFigures>();
   /** The same, to choose among them. */
   const rows: DigestFigures[] = [];
@@ -163,20 +166,28 @@ export function createStatistics(parts: {
     return row;
   }
 
+  function newProject(name: string): ProjectCounts {
+    const row = hour.projectOf(minute, name);
+    if (projects.size < MAX_TEXTS && name.length <= LONGEST) projects.set(copyOf(name), row);
+    return row;
+  }
+
   function countHour(event: Answered, at: number): void {
     const { counts } = minute;
-    if (at < counts.at || at >= counts.at + MINUTE) minute = hour.minuteOf(at);
+    if (at < counts.at || at >= counts.at + MINUTE) {
+      minute = hour.minuteOf(at);
+      projects.clear();
+    }
     const { kind, detail = '' } = event.outcome;
     const engine = wholeAtEngine(event) ?? 0;
     const saved = Math.max(0, event.saved);
     countAnswer(minute.counts, kind, engine, saved);
-    let reason = minute.reasons.get(detail)?.find(({ outcome }) => outcome === kind);
-    reason ??= hour.reasonOf(minute, kind, detail);
+    const reason = minute.reasons.get(kind)?.get(detail) ?? hour.reasonOf(minute, kind, detail);
     reason.count += 1;
     // Without a login a request may name anything.
     if (event.principal === '') return;
     const name = event.project || (event.catalogs[0] ?? '');
-    const project = minute.byName.get(name) ?? hour.projectOf(minute, name);
+    const project = projects.get(name) ?? newProject(name);
     countAnswer(project, kind, engine, saved);
     project.last_asked = at;
   }
@@ -245,11 +256,22 @@ export function createStatistics(parts: {
       const { project = '', catalogs = '', cubes = '' } = digests.get(digest) ?? {};
       return { project, catalogs, cubes };
     },
-    /** The project of a digest, as the hour tells it; undefined where it is not known. */
-    projectOf(digest: string): string | undefined {
-      const row = digests.get(digest);
-      // Several names are one text.
-      return row && hour.labelOf(row.project || (row.catalogs.split(', ', 1)[0] ?? ''));
+    /** How many of the entries are of each project, as the hour names it. Those of digests that are not known are left out. */
+    countByProject(
+      each: Iterable<{ readonly digest: string }>,
+    ): readonly (readonly [string, number])[] {
+      const known = new Map<DigestFigures, number>();
+      for (const { digest } of each) {
+        const row = digests.get(digest);
+        if (row !== undefined) known.set(row, (known.get(row) ?? 0) + 1);
+      }
+      const counts = new Map<string, number>();
+      for (const [row, count] of known) {
+        // Several catalogs are one text.
+        const label = hour.labelOf(row.project || (row.catalogs.split(', ', 1)[0] ?? ''));
+        counts.set(label, (counts.get(label) ?? 0) + count);
+      }
+      return [...counts];
     },
     /** Those that the filter lets through, the newest first: how many, and the first `most`. */
     requests(filter: RequestFilter, most: number) {

@@ -1,7 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send } from '../support/http-client.ts';
+import '../support/patient-redis.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -94,5 +96,71 @@ describe('one gateway', () => {
     expect(overview.minutes).toHaveLength(60);
     const sum = overview.minutes.reduce((all, { hits }) => all + (hits as number), 0);
     expect(sum).toBe(3);
+  });
+});
+
+test('what should be looked at is told with what to do', async () => {
+  const { url, gateway } = await start({
+    engine: { url: [engine.url, 'http://127.0.0.1:1/xmla'] },
+    cache: { ttl: '1s' },
+  });
+  gateway.reloaded(false);
+  const purge = { path: '/mdx/xmla/Shpo/clearCache', headers: { authorization: basic('bob') } };
+  expect((await send(url, purge)).status).toBe(200);
+  const { findings } = await overviewOf(url);
+  expect(findings).toMatchObject([
+    { kind: 'engine-down', severity: 'problem', text: expect.stringContaining('127.0.0.1:1/xmla') },
+    {
+      kind: 'reload-failed',
+      severity: 'warning',
+      remedy: expect.stringContaining('check --config'),
+    },
+    { kind: 'unknown-purge', severity: 'warning', text: expect.stringContaining('Shpo') },
+  ]);
+});
+
+describe('two gateways on one Redis', () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(() => redis.close());
+
+  test('tell the last hour of both, and a purge at the other', async () => {
+    // What is told every half minute is told when this test says so.
+    const repeated = jest.spyOn(globalThis, 'setInterval');
+    const settings = { cache: { redis: { url: redis.url }, lease: '100ms' } };
+    const [one, other] = [await start(settings), await start(settings)];
+    const share = repeated.mock.calls.filter(([, pause]) => pause === 30_000).map(([run]) => run);
+    repeated.mockRestore();
+    expect(share).toHaveLength(2);
+    for (const { url } of [one, one, other]) {
+      await askXmla(url, QUERY, { path: '/mdx/xmla/Shop' });
+    }
+    for (const run of share) run();
+    const purge = { path: '/mdx/xmla/Shop/clearCache', headers: { authorization: basic('bob') } };
+    expect((await send(other.url, purge)).status).toBe(200);
+    let overview = await overviewOf(one.url);
+    while (overview.gateways < 2 || overview.projects[0]?.['last_purge'] === null) {
+      overview = await overviewOf(one.url);
+    }
+    expect(overview).toMatchObject({
+      gateways: 2,
+      complete: true,
+      projects: [{ project: 'Shop', asks: 3, last_purge: { principal: 'bob' } }],
+    });
+    const { body } = await read(one.url, '/admin/status');
+    expect(body).toMatchObject({ redis: 'up', purges_pending: 0, processes: 1 });
+    expect((body['lease_age_ms'] as number | null) ?? 0).toBeLessThanOrEqual(100);
+  });
+
+  test('say that Redis is away, what that means, and that the figures are of one alone', async () => {
+    const { url } = await start({ cache: { redis: { url: 'redis://127.0.0.1:1' } } });
+    const overview = await overviewOf(url);
+    expect([overview.complete, overview.findings.map(({ kind }) => kind)]).toEqual([
+      false,
+      ['redis-down', 'statistics-incomplete'],
+    ]);
+    expect((await read(url, '/admin/status')).body).toMatchObject({ redis: 'down' });
   });
 });

@@ -113,7 +113,13 @@ describe('workers without Redis', () => {
     const read = async (path: string) => {
       const { status, text } = await send(url, { path, headers });
       expect([path, status]).toEqual([path, 200]);
-      return JSON.parse(text) as { total: number; totals: { asks: number }; gateways: number };
+      return JSON.parse(text) as {
+        total: number;
+        totals: { asks: number };
+        gateways: number;
+        process: number;
+        projects: { asks: number }[];
+      };
     };
     // Whichever worker is asked, each request of both is there once.
     const { total } = await read('/admin/requests?user=alice');
@@ -123,6 +129,14 @@ describe('workers without Redis', () => {
       expect([gateways, totals.asks]).toEqual([1, total]);
     }
     expect(total).toBeGreaterThan(1);
+    for (let turn = 0; turn < 4; turn += 1) {
+      const status = await read('/admin/status');
+      expect(status).toMatchObject({ processes: 2, complete: true, engines: { up: 1, of: 1 } });
+      expect(house.workers).toContain(status.process);
+      const overview = await read('/admin/overview');
+      expect(overview).toMatchObject({ gateways: 1, complete: true, findings: [] });
+      expect(overview.projects.reduce((sum, { asks }) => sum + asks, 0)).toBe(total);
+    }
   });
 
   test('have one storage', async () => {

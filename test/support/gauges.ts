@@ -4,7 +4,7 @@ import { bodyAccount } from '../unit/cache/fakes.ts';
 /** Of a gateway that holds nothing, and knows nothing of what it is built on. */
 export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   memory: () => ({ entries: 0, bytes: 0 }),
-  evictions: () => 0,
+  evictions: () => ({ all: 0, unused: 0 }),
   limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
   flights: () => ({ flights: 0, waiters: 0 }),
   engine: () => ({ atEngine: 0, waiting: 0 }),

@@ -100,7 +100,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   auth: { values: [] },
   cli: { values: ['auth', 'config', 'http', 'storage'], types: ['cache', 'compose'] },
   common: { values: [] },
-  statistics: { values: [] },
+  statistics: { values: [], types: ['observability'] },
   console: { values: ['http', 'statistics'], types: ['cache', 'config', 'auth'] },
   config: { values: [] },
   observability: { values: ['cache'], types: ['config'] },

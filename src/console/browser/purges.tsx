@@ -103,7 +103,9 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
             </h2>
             <p>{concerned(view, scope)}</p>
             <label>
-              Type <b>{name}</b> to confirm
+              <span>
+                Type <b>{name}</b> to confirm
+              </span>
               <input
                 value={typed}
                 autocomplete="off"

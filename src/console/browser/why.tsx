@@ -201,7 +201,7 @@ function InCache({ view, cache }: { view: PageView; cache: CacheFacts }) {
         <p class="notice">Its epochs are not known, since Redis cannot be reached.</p>
       ) : (
         <Table
-          caption="What a purge of would drop it, and the last one that did"
+          caption="A purge of any of these drops it"
           rows={epochs}
           columns={epochColumns(purges)}
           none=""

@@ -273,7 +273,6 @@ export function knownAnswers(options: {
       hold: never,
       usage: never,
       evictions: never,
-      digests: never,
       ...options.memory,
     },
     entries: { peek: never, keep: never, ...options.entries },

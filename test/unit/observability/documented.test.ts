@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
+import { REMEDIES } from '../../../src/common/remedies.ts';
 import { API_ERROR_CODES } from '../../../scripts/api-error-codes.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import {
@@ -41,7 +42,15 @@ describe('docs/OBSERVABILITY.md', () => {
     ['refusals', REFUSAL_REASONS],
     ['gateway', meaningsOf(GATEWAY_REASONS)],
   ])('tells the closed words of src/common/reasons.ts with their meanings (%s)', (name, words) => {
-    expect(rowsOf(name)).toEqual(Object.entries(words));
+    expect(rowsOf(name).map(([word, meaning]) => [word, meaning])).toEqual(Object.entries(words));
+  });
+
+  test.each(['bypasses', 'refusals'])('says what to do about each of the %s', (name) => {
+    const remedies = rowsOf(name).map(([word, , remedy]) => [word, remedy]);
+    const words = name === 'bypasses' ? BYPASS_REASONS : REFUSAL_REASONS;
+    expect(remedies).toEqual(
+      Object.keys(words).map((word) => [word, REMEDIES[word as keyof typeof REMEDIES]]),
+    );
   });
 
   test('tells every metric of the gateway with its labels and help', async () => {

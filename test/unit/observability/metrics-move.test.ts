@@ -68,7 +68,7 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
 /** What is held otherwise, and the metrics that move then. */
 const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
   [{ memory: () => ({ entries: 3, bytes: 30 }) }, ['memory_entries', 'memory_bytes']],
-  [{ evictions: () => 7 }, ['memory_evictions_total']],
+  [{ evictions: () => ({ all: 7, unused: 1 }) }, ['memory_evictions_total']],
   [
     { limits: () => ({ memory: 9, concurrency: 8, queue: 7 }) },
     ['memory_limit_bytes', 'engine_requests_limit', 'engine_queue_limit'],

@@ -14,7 +14,7 @@ test('the metrics say which parts answer, when the certificate ends, and of what
     anyName,
     gauges({
       memory: () => ({ entries: 3, bytes: 30 }),
-      evictions: () => 7,
+      evictions: () => ({ all: 7, unused: 1 }),
       limits: () => ({ memory: 100, concurrency: 4, queue: 5 }),
       states: {
         engines: () => engines,

@@ -5,8 +5,9 @@ import {
   createSharedStatistics,
   type EntryFacts,
   onlyProcess,
-  type Usage,
+  type Readings,
 } from '../../../src/statistics/shared-statistics.ts';
+import { gauges } from '../../support/gauges.ts';
 import { createStatistics } from '../../../src/statistics/statistics.ts';
 
 export type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
@@ -64,41 +65,37 @@ export function handClock(wall = Date.UTC(2026, 0, 2, 8, 55)) {
   return { now: () => moved.now, wall: () => moved.wall, moved };
 }
 
-/** What one process uses, unless it is told otherwise. */
-const usageOf = (facts: Partial<Usage> = {}): Usage => ({
+/** Of a process that does nothing, unless it is told otherwise. */
+export const readingsOf = (changes: Partial<Readings> = {}): Readings => ({
+  ...gauges(),
   pid: 7,
-  started_at: '2026-01-01T08:55:00.000Z',
-  rss_bytes: 100_000_000,
-  entries: 1,
-  memory_bytes: 1_000,
-  memory_limit_bytes: 10_000,
-  evictions: { all: 0, unused: 0 },
-  connections: 1,
-  connections_limit: 100,
-  at_engine: 1,
-  waiting: 0,
-  queue_limit: 10,
-  owed: [],
-  lease_age_ms: null,
-  ...facts,
+  started: Date.UTC(2026, 0, 2, 7),
+  rss: () => 100_000_000,
+  owed: () => [],
+  ...changes,
 });
 
 export const ABOUT = { version: '1.2.3', pid: 7, certificateEnd: () => undefined };
 
 const NOTHING = {
   entries: () => ({ total: 0, each: [] as readonly EntryFacts[] }),
-  digests: () => [] as readonly string[],
-  usage: usageOf,
+  readings: readingsOf(),
 };
 /** The engine has answered these projects. */
 export const NAMES = {
-  find: (name: string) =>
-    ['shop', 'sales'].includes(name.toLowerCase()) ? { spelling: name } : undefined,
+  find: (name: string): { readonly spelling: string } | undefined =>
+    ['Shop', 'Sales']
+      .filter((one) => one.toLowerCase() === name.toLowerCase())
+      .map((spelling) => ({ spelling }))[0],
 };
 
 /** Those of a gateway that is one process, and shares them with others where there is a store. */
 export function statisticsOf(
-  parts: { readonly clock: Clock; readonly random: () => number },
+  parts: {
+    readonly clock: Clock;
+    readonly random: () => number;
+    readonly names?: typeof NAMES;
+  },
   of: Partial<Parameters<typeof createOwnFigures>[1]> = {},
   { id = 'a', ...rest }: Partial<Parameters<typeof createSharedStatistics>[0]> = {},
 ) {

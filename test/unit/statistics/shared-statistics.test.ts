@@ -178,6 +178,59 @@ describe('several gateways', () => {
   });
 });
 
+describe('an overview', () => {
+  test('has the last hour of all gateways, and of this one what its processes use', async () => {
+    const { store, reports } = memoryStore();
+    const [one, other] = [gateway('a', store), gateway('b', store)];
+    one.on(answered());
+    other.on(asked(600, { project: 'shop' }));
+    await one.shared.share();
+    await other.shared.share();
+    const told = await one.shared.overview();
+    expect(told).toMatchObject({
+      gateways: 2,
+      complete: true,
+      othersAreRead: true,
+      gateway: { id: 'a', processes: 1, reloaded: true },
+      totals: { asks: 2, hits: 1 },
+      processes: [{ pid: 7, started_at: '2026-01-02T07:00:00.000Z', lease_age_ms: null }],
+    });
+    expect(told.hour.projects).toMatchObject([{ project: 'Shop', hits: 1, misses: 1 }]);
+    // One of an earlier version tells nothing of the hour; one that is wrong there is none.
+    const { hour, ...earlier } = JSON.parse(reports.get('b') ?? '') as Record<string, unknown>;
+    reports.set('b', JSON.stringify(earlier));
+    const after = await one.shared.overview();
+    expect([after.gateways, after.totals.asks, after.hour.projects[0]?.misses]).toEqual([2, 2, 0]);
+    for (const wrong of [null, 1, [], { ...(hour as object), minutes: [{}] }]) {
+      reports.set('b', JSON.stringify({ ...earlier, hour: wrong }));
+      expect([wrong, (await one.shared.overview()).gateways]).toEqual([wrong, 1]);
+    }
+  });
+
+  test('is told of this gateway alone while others cannot be read', async () => {
+    const broken = () => Promise.reject(new Error('away'));
+    const { on, shared } = gateway('a', { set: broken, all: broken });
+    on(answered());
+    expect(await shared.overview()).toMatchObject({ gateways: 1, othersAreRead: false });
+  });
+
+  test('counts the entries of each project whose queries are known', async () => {
+    const entry = { digest: 'd', bytes: 10, hits: 2, age: 5, rest: 7 };
+    const digests = ['d', 'd', 'of a catalog', 'invented', 'unknown'];
+    const each = digests.map((digest) => Object.assign({}, entry, { digest }));
+    const parts = { clock: handClock(), random: seeded(1) };
+    const { on, shared } = statisticsOf(parts, { entries: () => ({ total: each.length, each }) });
+    on(answered({ project: 'SHOP' }));
+    on(answered({ project: '', catalogs: ['sales', 'Shop'], digest: 'of a catalog' }));
+    on(answered({ project: 'guess', digest: 'invented' }));
+    expect((await shared.overview()).entries).toEqual([
+      ['Shop', 2],
+      ['Sales', 1],
+      ['other', 1],
+    ]);
+  });
+});
+
 describe('entries of the memory tier', () => {
   test('have the names of their queries where these are known, sorted and paged', async () => {
     const entry = { digest: 'd', bytes: 10, hits: 2, age: 5, rest: 7 };

@@ -41,6 +41,25 @@ describe('the memory tier', () => {
     expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
   });
 
+  test('counts what gives way to others, and what of it had no second hit', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 4_000, clock, account });
+    const put = (key: string) =>
+      tier.set(key, storedAnswer({ body: LONG, requestedAt: clock.wall() }), DIGESTS);
+    put('twice');
+    put('once');
+    for (const key of ['twice', 'twice', 'once']) tier.get(key, true);
+    tier.get('once');
+    tier.peek('once');
+    expect(tier.evictions()).toEqual({ all: 0, unused: 0 });
+    for (const key of ['a', 'b', 'c']) put(key);
+    expect([tier.usage().entries, tier.evictions()]).toEqual([2, { all: 3, unused: 2 }]);
+    // What is replaced or cleared gave way to nothing.
+    put('c');
+    tier.clear();
+    expect(tier.evictions()).toEqual({ all: 3, unused: 2 });
+  });
+
   test('gives nothing back for longer because the wall clock was set back', () => {
     const clock = handClock();
     const tier = createMemoryTier({ maxBytes: 10_000, clock, account });

@@ -1,0 +1,294 @@
+import { describe, expect, test } from '@jest/globals';
+import type { PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
+import { findingsOf, type State } from '../../../src/console/findings.ts';
+import { noCounts, type ReasonCount } from '../../../src/statistics/hour.ts';
+
+const DAY = 24 * 3_600_000;
+const NOW = Date.UTC(2026, 0, 2, 8, 55);
+const UP = { url: 'http://a/xmla', state: 'up', why: 'it answers as XMLA' } as const;
+const DOWN = { url: 'http://b/xmla', state: 'down', why: 'it did not answer in time' } as const;
+
+/** Of a gateway at which there is nothing to find. */
+const WELL: State = {
+  now: NOW,
+  redis: { state: 'up', why: undefined, conditions: [] },
+  engines: [UP],
+  storage: { driver: 'sqlite', state: 'up' },
+  owed: [],
+  purges: [],
+  unpurged: [],
+  hour: noCounts(),
+  reasons: [],
+  staleFound: [],
+  evictions: { all: 0, unused: 0 },
+  queue: { waiting: 0, limit: 10 },
+  leaseAge: 0,
+  lease: 1_000,
+  certificateLeft: Infinity,
+  reloaded: true,
+  processes: { told: 2, wanted: 2 },
+  othersAreRead: true,
+};
+
+const find = (changes: Partial<State>) => findingsOf({ ...WELL, ...changes });
+const kindsOf = (changes: Partial<State>) => find(changes).map(({ kind }) => kind);
+const hour = (hits: number, misses: number, bypasses = 0) =>
+  ({ hour: { ...noCounts(), hits, misses, bypasses } }) as const;
+const reason = (outcome: ReasonCount['outcome'], count: number, word = ''): Partial<State> => ({
+  reasons: [{ outcome, reason: word, count }],
+});
+const purge = (facts: Partial<PurgeRecord>): Partial<State> => ({
+  purges: [
+    {
+      id: 'id',
+      at: NOW,
+      principal: 'loader',
+      cause: 'clear-cache',
+      scope: { project: 'Shpo' },
+      known: false,
+      result: 'cleared',
+      replicas: 1,
+      waited: 0,
+      engine_calls: 0,
+      ...facts,
+    },
+  ],
+});
+
+/** Of each rule: what fires it, what it says, and what is just not enough. */
+const RULES: readonly (readonly [
+  kind: string,
+  severity: string,
+  fires: Partial<State>,
+  text: string,
+  ...border: Partial<State>[],
+])[] = [
+  [
+    'stale-answer',
+    'problem',
+    { staleFound: [{ at: NOW, project: 'Shop', digest: 'dig' }] },
+    'In the last day the cache held answers that the engine no longer gave: dig (Shop).',
+  ],
+  [
+    'purge-pending',
+    'problem',
+    { owed: ['everything', 'project:shop'] },
+    'Purges are pending: everything, project:shop.',
+  ],
+  [
+    'redis-down',
+    'problem',
+    { redis: { state: 'down', why: 'connect ECONNREFUSED', conditions: [] } },
+    'Redis cannot be used: connect ECONNREFUSED.',
+    { redis: { state: 'off', why: undefined, conditions: [] } },
+  ],
+  [
+    'redis-condition',
+    'warning',
+    { redis: { state: 'up', why: undefined, conditions: ['maxmemory-policy evicts tokens'] } },
+    'Redis is not set as a purge needs it: maxmemory-policy evicts tokens.',
+  ],
+  [
+    'engines-down',
+    'problem',
+    { engines: [DOWN] },
+    'No engine answers: http://b/xmla (it did not answer in time).',
+    { engines: [] },
+  ],
+  [
+    'engine-down',
+    'problem',
+    { engines: [UP, DOWN] },
+    'An engine does not answer: http://b/xmla (it did not answer in time).',
+  ],
+  [
+    'storage-down',
+    'problem',
+    { storage: { driver: 'postgres', state: 'down' } },
+    'The storage (postgres) cannot be reached.',
+  ],
+  [
+    'workers-missing',
+    'problem',
+    { processes: { told: 1, wanted: 2 } },
+    '1 of 2 processes told their figures.',
+  ],
+  [
+    'internal-errors',
+    'problem',
+    reason('internal-error', 1),
+    'The gateway itself failed in the last hour, so many times: 1.',
+  ],
+  [
+    'lease-overdue',
+    'problem',
+    { leaseAge: 1_001 },
+    'Epochs that were read 1001 ms ago are in use; cache.lease allows 1000 ms.',
+    { leaseAge: 1_000 },
+  ],
+  [
+    'certificate-ended',
+    'problem',
+    { certificateLeft: 0 },
+    'The certificate of the gateway has ended.',
+  ],
+  [
+    'certificate-ends',
+    'warning',
+    { certificateLeft: 14 * DAY - 1 },
+    'The certificate of the gateway ends; whole days until then: 13.',
+    { certificateLeft: 14 * DAY },
+  ],
+  ['reload-failed', 'warning', { reloaded: false }, 'The last reload of the configuration failed.'],
+  [
+    'engine-failures',
+    'warning',
+    reason('gateway', 3, 'engine-timeout'),
+    'Requests failed at the engine in the last hour: engine-timeout (3).',
+    reason('gateway', 3, 'engine-not-cleared'),
+    reason('bypass', 3, 'engine-timeout'),
+  ],
+  [
+    'overloaded',
+    'warning',
+    reason('gateway', 1, 'overloaded'),
+    'Requests were refused as overloaded in the last hour: 1.',
+    reason('gateway', 1, 'bad-request'),
+  ],
+  [
+    'queue-full',
+    'warning',
+    { queue: { waiting: 9, limit: 10 } },
+    '9 requests wait for the engine; beyond 10, they are refused.',
+    { queue: { waiting: 8, limit: 10 } },
+    { queue: { waiting: 0, limit: 0 } },
+  ],
+  [
+    'entries-rejected',
+    'warning',
+    reason('entry-rejected', 1),
+    'Values in Redis did not check out in the last hour: 1.',
+  ],
+  [
+    'refused-logins',
+    'warning',
+    reason('login-refused', 100),
+    'Logins were refused in the last hour: 100.',
+    reason('login-refused', 99),
+  ],
+  [
+    'unknown-purge',
+    'warning',
+    purge({}),
+    'Projects were purged in the last day that no gateway knew: Shpo.',
+    purge({ at: NOW - DAY }),
+    purge({ known: true }),
+    purge({ scope: 'everything' }),
+  ],
+  [
+    'statistics-incomplete',
+    'warning',
+    { othersAreRead: false },
+    'Figures or purges of other gateways could not be read.',
+  ],
+  [
+    'bypass-reason',
+    'warning',
+    { ...hour(19, 20, 11), ...reason('bypass', 11, 'volatile') },
+    '22 % of the requests of the last hour passed the cache: volatile.',
+    { ...hour(20, 20, 10), ...reason('bypass', 10, 'volatile') },
+    { ...hour(19, 19, 11), ...reason('bypass', 11, 'volatile') },
+    { ...hour(19, 20, 11), ...reason('gateway', 11, 'bad-request') },
+    { ...hour(19, 20, 11), ...reason('bypass', 11, 'toString') },
+  ],
+  [
+    'refusal-reason',
+    'warning',
+    { ...hour(50, 50), ...reason('miss', 11, 'too-large') },
+    '22 % of the misses of the last hour were not stored: too-large.',
+    { ...hour(50, 50), ...reason('miss', 10, 'too-large') },
+    { ...hour(50, 49), ...reason('miss', 11, 'too-large') },
+    { ...hour(50, 50), ...reason('miss', 50) },
+  ],
+  [
+    'evicted-unused',
+    'warning',
+    { evictions: { all: 100, unused: 51 } },
+    '51 % of the 100 entries that made room for others had no second hit.',
+    { evictions: { all: 100, unused: 50 } },
+    { evictions: { all: 99, unused: 99 } },
+  ],
+  [
+    'low-hit-ratio',
+    'note',
+    hour(39, 161),
+    '20 % of the 200 queries of the last hour were hits.',
+    hour(40, 160),
+    hour(0, 199),
+  ],
+  [
+    'not-purged',
+    'note',
+    { unpurged: ['Shop', 'Sales'] },
+    'Asked in the last hour, and not purged for longer than the ttl of the project: Shop, Sales.',
+  ],
+];
+
+test('nothing is found where nothing is wrong', () => {
+  expect(find({})).toEqual([]);
+});
+
+describe.each(RULES)('%s', (kind, severity, fires, text, ...border) => {
+  test(`is a ${severity}, and says what to do`, () => {
+    const [finding, ...others] = find(fires);
+    expect(others).toEqual([]);
+    expect(finding).toMatchObject({ kind, severity, text });
+    for (const sentence of Object.values(finding ?? {}).slice(2)) {
+      expect(sentence).toMatch(/^[A-Z0-9][^{}]{15,}\.$/u);
+    }
+  });
+
+  test('is not found where there is less', () => {
+    expect([{}, ...border].flatMap(kindsOf)).toEqual([]);
+  });
+});
+
+test('a reason is told with its meaning and its remedy', () => {
+  const [finding] = find({ ...hour(0, 39, 11), ...reason('bypass', 11, 'no-cache-comment') });
+  expect(finding).toMatchObject({
+    cause: 'A comment #NoCache asks for a fresh answer.',
+    remedy: 'Take the comment #NoCache out of the statement.',
+  });
+});
+
+test('what is found for several is told of each, and the worst comes first', () => {
+  const conditions = ['one', 'other'];
+  expect(
+    kindsOf({
+      unpurged: ['Shop'],
+      reloaded: false,
+      redis: { state: 'up', why: undefined, conditions },
+      engines: [UP, DOWN, DOWN],
+      owed: ['everything'],
+    }),
+  ).toEqual([
+    'purge-pending',
+    'engine-down',
+    'engine-down',
+    'redis-condition',
+    'redis-condition',
+    'reload-failed',
+    'not-purged',
+  ]);
+});
+
+test.each([
+  [{ ...hour(39, 161), ...reason('miss', 161, 'too-large') }, 'refusal-reason'],
+  [{ ...hour(39, 161), evictions: { all: 100, unused: 51 } }, 'evicted-unused'],
+])('a low hit ratio is not told beside what explains it', (state, kind) => {
+  expect(kindsOf(state)).toEqual([kind]);
+});
+
+test('a sentence tells names as they are, whatever they hold', () => {
+  expect(find({ unpurged: ['{kind} $& a'] })[0]?.text).toContain(': {kind} $& a.');
+});
