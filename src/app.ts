@@ -12,12 +12,8 @@ import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
 import type { RedisFacts } from './console/findings.ts';
 import { type About, createConsole } from './console/overview.ts';
 import { createConsolePages } from './console/pages.ts';
-import {
-  createAdmin,
-  createAdminHandler,
-  createCompareHandler,
-  createExplainHandler,
-} from './http/admin.ts';
+import { createSystem, type InForce } from './console/system.ts';
+import { createAdmin, createAdminHandler, createQuestionHandler } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
@@ -40,6 +36,7 @@ export interface PageParts extends ApiFront {
   readonly metrics: Metrics;
   readonly statistics: SharedStatistics;
   readonly about: About;
+  readonly inForce: () => Promise<InForce>;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
   readonly invalidate: Invalidate;
@@ -51,10 +48,11 @@ export interface PageParts extends ApiFront {
  * takes as long as half of a start.
  */
 export function createApp(config: Config, given: PageParts) {
-  const { xmla, login, permissions, states, cache, metrics, statistics, newId, emit } = given;
+  const { xmla, login, permissions, states, cache, metrics, statistics, clock, newId, emit } =
+    given;
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
-  const storageState = shareFor(STORAGE_HOLDS, given.clock, async () => ({
+  const storageState = shareFor(STORAGE_HOLDS, clock, async () => ({
     driver,
     state: (await reachable()) ? 'up' : 'down',
   }));
@@ -106,20 +104,15 @@ export function createApp(config: Config, given: PageParts) {
   app.use('/openapi.json', reads, loginFor('docs'), openApiPage());
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
-  const { explain, compare } = xmla;
-  const asked = { login, permissions, maxBody: config.limits.body, explain, compare, emit };
-  app.all('/admin/explain', onlyMethods('POST'), createExplainHandler(asked));
-  app.all('/admin/compare', onlyMethods('POST'), createCompareHandler(asked));
+  const about = { login, permissions, maxBody: config.limits.body };
+  const explain = createQuestionHandler(about, xmla.explain, 'project', 'user');
+  app.all('/admin/explain', onlyMethods('POST'), explain);
+  const compare = createQuestionHandler(about, xmla.compare, 'project');
+  app.all('/admin/compare', onlyMethods('POST'), compare);
   const { purgeLog, redis } = cache;
-  const console = createConsole({
-    ...given,
-    config,
-    purgeLog,
-    redis,
-    engines: states,
-    storage: storageState,
-  });
-  const admin = createAdmin({ permissions, purgeLog, statistics, console });
+  const facts = { ...given, config, purgeLog, redis, engines: states, storage: storageState };
+  const console = { ...createConsole(facts), system: createSystem(facts) };
+  const admin = createAdmin({ permissions, purgeLog, statistics, console, clock, emit });
   app.all(admin.paths, reads, createAdminHandler({ login, admin }));
   const { pages, front } = createConsolePages({ login, permissions, admin, newId, emit });
   app.use('/console', reads, pages);

@@ -10,7 +10,7 @@ import { createRuntime, type Runtime } from './compose/runtime.ts';
 import { createGatewayServer } from './compose/server.ts';
 import { openStorage } from './compose/storage.ts';
 import type { Config } from './config/config.ts';
-import { whatWaits } from './config/describe-config.ts';
+import { describeConfig, whatWaits } from './config/describe-config.ts';
 import { createMetrics } from './observability/metrics.ts';
 import {
   createOwnFigures,
@@ -20,6 +20,7 @@ import {
 import { createStatistics } from './statistics/statistics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 import { metricsOfAll } from './workers/metrics.ts';
+import { atPrimary } from './workers/shared.ts';
 import { processesOfAll } from './workers/statistics.ts';
 
 /** How often other gateways are told the statistics (ms). */
@@ -35,6 +36,7 @@ export async function createGateway(
   initial: Config,
   given: Omit<Parts, 'emit'> & {
     readonly version?: string;
+    readonly node?: string;
     /** Of this process. */
     readonly pid?: number;
     /** The memory that it has (bytes). */
@@ -42,7 +44,7 @@ export async function createGateway(
   },
   listener: Emit,
 ) {
-  const { clock, primary, version = '', pid = 0, rss = () => 0 } = given;
+  const { clock, primary, version = '', node = '', pid = 0, rss = () => 0 } = given;
   const started = clock.wall();
   const names = createKnownNames(given);
   names.configure(initial);
@@ -83,6 +85,8 @@ export async function createGateway(
   let current = initial;
   let storageUp: boolean | undefined;
   let reloaded = true;
+  /** Keys that wait for a restart. */
+  let waiting: readonly string[] = [];
   let certificateEnd = endOfCertificate(initial.listen);
   const account = createBodyAccount(() => current.limits);
   const clearing: EngineClearing = {
@@ -117,8 +121,11 @@ export async function createGateway(
   };
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
-  const about = { version, pid, certificateEnd: () => certificateEnd };
-  const lasting = { names, account, parts, about, isServing: () => !closing };
+  const about = { version, node, pid, certificateEnd: () => certificateEnd };
+  const ownInForce = async () => ({ configuration: describeConfig(current), waiting });
+  // Of several workers each has a part of what the file allows.
+  const inForce = primary ? atPrimary(primary, 'inForce', ownInForce) : ownInForce;
+  const lasting = { names, account, parts, about, inForce, isServing: () => !closing };
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.knownEngines() ?? [];
     const built = { cache, storage, purge, invalidate, metrics, statistics };
@@ -155,7 +162,7 @@ export async function createGateway(
   }
 
   async function changeTo(next: Config): Promise<void> {
-    const { config, waiting } = whatWaits(current, next);
+    const { config, waiting: keys } = whatWaits(current, next);
     const old = runtime;
     const renewed = await buildRuntime(config, old);
     try {
@@ -166,12 +173,12 @@ export async function createGateway(
       await renewed.close();
       throw error;
     }
-    [current, runtime] = [config, renewed];
+    [current, runtime, waiting] = [config, renewed, keys];
     certificateEnd = endOfCertificate(config.listen);
     cache.configure(config);
     names.configure(config);
     ownStatistics.configure(config.statistics);
-    warn(configWarnings(config, clock.wall(), waiting));
+    warn(configWarnings(config, clock.wall(), keys));
     runtimes.add(renewed);
     // Closed when the last request that uses it is over.
     void old

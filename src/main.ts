@@ -34,7 +34,12 @@ const WORKER_LOG = 4;
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep };
-const about = () => ({ version: version(), pid: process.pid, rss: process.memoryUsage.rss });
+const about = () => ({
+  version: version(),
+  node: process.version,
+  pid: process.pid,
+  rss: process.memoryUsage.rss,
+});
 
 const print = (text: string) => void process.stdout.write(text);
 const asJson = (value: object) => `${JSON.stringify(value, null, 2)}\n`;

@@ -46,18 +46,14 @@ export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
 /** Whether a replica of an engine, by its URL as configured, answers as XMLA; `why` holds no credentials. */
 export type ReplicaState = Readonly<{ url: string; state: 'up' | 'down'; why: string }>;
 
-/** How a cached answer compares with what the engine says now. */
+/** How a cached answer compares with what the engine says now (docs/OPERATIONS.md). */
 export type Verdict =
   | 'same'
-  /** The engine twice said the same, and something else than the entry, which no purge has dropped meanwhile. */
   | 'stale'
-  /** The engine answers differently each time. */
   | 'unstable'
-  /** The entry was dropped or replaced meanwhile. */
   | 'purged'
   | 'no-entry'
   | 'not-cached'
-  /** The engine gave no answer that could be stored. */
   | 'failed';
 
 /**

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadConfig } from '../config/load-config.ts';
 import type { ReplicaState } from '../common/events.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
-import { whatWaits } from '../config/describe-config.ts';
+import { describeConfig, whatWaits } from '../config/describe-config.ts';
 import type { Log } from '../observability/log.ts';
 import { createWorkerPool, type WorkerProcess } from '../workers/pool.ts';
 import { createPrimary } from '../workers/shared.ts';
@@ -28,6 +28,8 @@ export function leadWorkers(
   const statesOf = async (config: Config, known?: readonly ReplicaState[]) =>
     (await import('./engine-states.ts')).createEngineStates(config, parts, known);
   let running = initial;
+  /** Keys that wait for a restart. */
+  let waiting: readonly string[] = [];
   let engines: Awaited<ReturnType<typeof statesOf>> | undefined;
   let reloaded = true;
   const loading = statesOf(initial).then((built) => (engines = built));
@@ -37,6 +39,7 @@ export function leadWorkers(
     newToken: createIds(parts),
     orphanLease: LEASE_LIMITS.longest,
     engineStates: askEngines,
+    inForce: () => ({ configuration: describeConfig(running), waiting }),
     workers: initial.workers,
     states: { engines: () => engines?.known() ?? [], reloaded: () => reloaded },
   });
@@ -66,8 +69,8 @@ export function leadWorkers(
     askEngines,
     /** @returns one line for each worker that keeps its current configuration */
     async reload(next: Config, nextText: string | undefined): Promise<readonly object[]> {
-      const { config, waiting } = whatWaits(running, next);
-      warn(configWarnings(config, parts.clock.wall(), waiting));
+      const { config, waiting: keys } = whatWaits(running, next);
+      warn(configWarnings(config, parts.clock.wall(), keys));
       const renewed = await statesOf(config, engines?.known());
       const problems = await pool.reload(nextText);
       // What one of them took is in force: a worker that is started anew takes it as well.
@@ -76,7 +79,7 @@ export function leadWorkers(
         return problems;
       }
       engines?.close();
-      [running, engines] = [config, renewed];
+      [running, engines, waiting] = [config, renewed, keys];
       return problems;
     },
     /** Told how each reload ended, for the metrics: also of one whose file could not be read. */

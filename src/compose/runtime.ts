@@ -15,7 +15,7 @@ import { clientAddressReader } from '../http/request-head.ts';
 import { createXmlaHandler } from '../line/handler.ts';
 import type { LineOptions } from '../line/options.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
-import { loginsAtPrimary, statesAtPrimary } from '../workers/shared.ts';
+import { atPrimary, loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngineStates } from './engine-states.ts';
 import { createEngines } from './engines.ts';
@@ -33,7 +33,7 @@ export async function createRuntime(
   config: Config,
   house: Pick<
     PageParts,
-    'storage' | 'invalidate' | 'metrics' | 'statistics' | 'about' | 'isServing'
+    'storage' | 'invalidate' | 'metrics' | 'statistics' | 'about' | 'inForce' | 'isServing'
   > &
     Pick<LineOptions, 'names' | 'account'> & {
       cache: Cache;
@@ -51,7 +51,7 @@ export async function createRuntime(
   const engines = createEngines(config, parts);
   const engineStates = createEngineStates(config, parts, house.known);
   const askEngines = () => engineStates.states();
-  const states = parts.primary ? statesAtPrimary(parts.primary, askEngines) : askEngines;
+  const states = parts.primary ? atPrimary(parts.primary, 'states', askEngines) : askEngines;
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
   const login: Login = (request) =>

@@ -59,8 +59,8 @@ const auth = section({
   users: key(kinds.filePath, './users.htpasswd'),
   /** Users who may do everything. */
   admins: list(kinds.userName, ['ADMIN']),
-  /** Users who may see what the gateway does: /admin/overview, /admin/statistics, /admin/requests,
-   * /admin/entries and the like. No statements, and not /admin/explain. */
+  /** Users who may see what the gateway does and how it is configured: all that is told by GET below
+   * /admin. No statements and no secrets, and neither /admin/explain nor /admin/compare. */
   viewers: list(kinds.userName, []),
   /** Users who may clear the cache. */
   purgers: list(kinds.userName, []),

@@ -20,6 +20,8 @@ const ALL_PURGES = 1_000;
 /** What this gateway says of itself. */
 export interface About {
   readonly version: string;
+  /** Of Node.js. */
+  readonly node: string;
   /** Of this process. */
   readonly pid: number;
   /** Of its own certificate (Unix time, ms). */

@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
 import {
@@ -29,110 +30,60 @@ import {
 } from './request-head.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
-/** An XMLA request that is looked at and not answered. */
+/** An XMLA request that an administrator asks about. */
 export interface AdminQuestion {
+  /** Of the call. */
+  readonly id: string;
+  readonly administrator: Principal;
+  /** Whose request it would be. */
+  readonly principal: Principal;
   /** Those that an XMLA request is understood by. */
   readonly headers: IncomingHttpHeaders;
+  /** The login of the administrator, for an engine that gets that of the client. */
+  readonly authorization: string | undefined;
   /** Without content coding. */
   readonly body: Buffer;
   /** As of the path /mdx/xmla/{project}, decoded. */
   readonly project: string | undefined;
-  /** Whose request it would be. */
-  readonly principal: Principal;
-  /** The header with which an engine is asked that gets the login of the client. */
-  readonly authorization?: string | undefined;
+  /** Aborted when the administrator has gone. */
+  readonly signal: AbortSignal;
 }
 
-/**
- * Port: what would become of an XMLA request if it came now. Asks no engine, and changes nothing, not even a metric.
- */
-export type ExplainXmla = (question: AdminQuestion) => Promise<object>;
+/** Port: tells what becomes of an XMLA request, or of what is in the cache for it, and changes nothing, not even a metric of users. */
+export type TellAbout = (question: AdminQuestion) => Promise<object>;
 
 /**
- * Port: whether the engine would answer a request now as the cache does. Stores nothing.
- * @param id of the call
- * @param signal aborted when the caller has gone
- */
-export type CompareXmla = (
-  question: AdminQuestion,
-  id: string,
-  signal: AbortSignal,
-) => Promise<object>;
-
-/** What both are built on. */
-interface QuestionOptions {
-  readonly login: Login;
-  readonly permissions: Permissions;
-  /** Bytes of a body. */
-  readonly maxBody: number;
-}
-
-/**
- * The XMLA request that an administrator posts.
+ * `POST /admin/explain` and `POST /admin/compare`, for administrators: they tell when a user has asked something and which
+ * sessions are known.
+ * @param names what the query may hold
  * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
-async function readQuestion(
-  request: IncomingMessage,
-  { login, permissions, maxBody }: QuestionOptions,
+export function createQuestionHandler(
+  options: { login: Login; permissions: Permissions; maxBody: number },
+  tell: TellAbout,
   ...names: readonly ('project' | 'user')[]
-) {
-  const administrator = await login(request);
-  refuseDelegation(request.headers, '');
-  if (!permissions.mayAdminister(administrator)) {
-    throw notTold(administrator, 'not in auth.admins');
-  }
-  const forged = forgery(request.headers);
-  if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
-  const { project, user } = readQuestionQuery(request, names);
-  const principal = user === undefined ? administrator : { name: user };
-  const headers = xmlaHeaders(request.headers);
-  const body = await readBody(request, maxBody);
-  return { administrator, question: { headers, body, project, principal } };
-}
-
-/**
- * `POST /admin/explain`, for administrators: it tells when a user has asked something and which sessions are known.
- * @throws as {@link readQuestion}
- */
-export function createExplainHandler(
-  options: QuestionOptions & { explain: ExplainXmla; emit: Emit },
-): RequestHandler {
-  return async (request, response) => {
-    const { administrator, question } = await readQuestion(request, options, 'project', 'user');
-    const { project, principal } = question;
-    const told = { project, user: principal.name, ...(await options.explain(question)) };
-    options.emit({
-      type: 'explained',
-      id: idOf(response),
-      principal: administrator.name,
-      user: principal.name,
-      project: project ?? '',
-    });
-    sendPretty(response, told);
-  };
-}
-
-/**
- * `POST /admin/compare`, for administrators: the engine is asked with the login of the caller, whose own entry is compared.
- * @throws as {@link readQuestion}
- */
-export function createCompareHandler(
-  options: QuestionOptions & { compare: CompareXmla },
 ): RequestHandler {
   return async (request, response) => {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
-    const { question } = await readQuestion(request, options, 'project');
-    const { project, principal } = question;
+    const administrator = await options.login(request);
+    refuseDelegation(request.headers, '');
+    if (!options.permissions.mayAdminister(administrator)) {
+      throw notTold(administrator, 'not in auth.admins');
+    }
+    const forged = forgery(request.headers);
+    if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
+    const { project, user } = readQuestionQuery(request, names);
+    const principal = user === undefined ? administrator : { name: user };
+    const headers = xmlaHeaders(request.headers);
     const { authorization } = request.headers;
-    const id = idOf(response);
-    const compared = await options.compare({ ...question, authorization }, id, gone.signal);
-    sendPretty(response, { project, user: principal.name, ...compared });
+    const body = await readBody(request, options.maxBody);
+    const id = String(response.getHeader(REQUEST_ID));
+    const who = { id, administrator, principal, authorization, signal: gone.signal };
+    const told = await tell({ ...who, headers, body, project });
+    sendPretty(response, { project, user: principal.name, ...told });
   };
 }
-
-/** As it goes out with the answer. */
-const idOf = (response: ServerResponse) => String(response.getHeader(REQUEST_ID) ?? '');
 
 /** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
 const USER_NAME = /^[^:\p{Cc}]{1,255}$/u;
@@ -158,11 +109,15 @@ const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
 
 /** Without `limit`, and at most. */
 const LIMITS = { usual: 100, most: 1000 } as const;
+/** So many queries stand in a diagnosis. */
+const DIAGNOSED = 50;
 
 /** What one path below /admin tells. */
 interface AdminPage {
   /** Besides administrators: viewers, or purgers as well. */
   readonly to: 'viewers' | 'viewers and purgers';
+  /** As what browsers save it; undefined where they show it. */
+  readonly file?: string;
   /** Its query may hold each of these once. */
   readonly names: readonly string[];
   tell(query: Partial<Record<string, string>>, principal: Principal): Promise<object>;
@@ -181,9 +136,12 @@ export function createAdmin(options: {
   console: {
     status: (principal: Principal) => Promise<object>;
     overview: () => Promise<object>;
+    system: () => Promise<object>;
   };
+  clock: Pick<Clock, 'wall'>;
+  emit: Emit;
 }) {
-  const { permissions, purgeLog, statistics, console } = options;
+  const { permissions, purgeLog, statistics, console, clock, emit } = options;
   const pages: Readonly<Record<string, AdminPage>> = {
     '/admin/status': {
       to: 'viewers and purgers',
@@ -196,13 +154,17 @@ export function createAdmin(options: {
       names: [],
       tell: async () => ({ reasons: REASONS }),
     },
+    '/admin/system': { to: 'viewers', names: [], tell: console.system },
+    '/admin/diagnosis': {
+      to: 'viewers',
+      names: [],
+      file: 'diagnosis.json',
+      tell: (_query, principal) => diagnose(principal),
+    },
     '/admin/purges': {
       to: 'viewers and purgers',
       names: ['limit'],
-      async tell(query) {
-        const { complete, purges } = await purgeLog.latest(readLimit(query));
-        return { complete, purges: purges.map(purgeJson) };
-      },
+      tell: (query) => tellPurges(readLimit(query)),
     },
     '/admin/statistics': {
       to: 'viewers',
@@ -227,8 +189,40 @@ export function createAdmin(options: {
     },
   };
 
+  async function tellPurges(limit: number) {
+    const { complete, purges } = await purgeLog.latest(limit);
+    return { complete, purges: purges.map(purgeJson) };
+  }
+
+  /** How many of the requests that are remembered ended so. */
+  const count = async (outcome: string) => [
+    outcome,
+    (await statistics.requests({ outcome }, { limit: 0, offset: 0 })).total,
+  ];
+
+  /** All that a supporter would ask for, without statements. What cannot be had now says why instead. */
+  async function diagnose(principal: Principal): Promise<object> {
+    const parts = {
+      status: console.status(principal),
+      overview: console.overview(),
+      system: console.system(),
+      statistics: statistics.statistics({ sort: 'cost', limit: DIAGNOSED, offset: 0 }),
+      purges: tellPurges(LIMITS.usual),
+      requests: Promise.all([...OUTCOMES].map(count)).then(Object.fromEntries),
+    };
+    const told = Object.entries(parts).map(async ([name, part]) => [
+      name,
+      await (part as Promise<object>).catch(toldError),
+    ]);
+    const diagnosis = Object.fromEntries(await Promise.all(told)) as object;
+    emit({ type: 'diagnosis-saved', principal: principal.name });
+    return { at: new Date(clock.wall()), ...diagnosis };
+  }
+
   return {
     paths: Object.keys(pages),
+    /** As what browsers save what is told under a path. */
+    fileOf: (path: string) => pages[path]?.file,
     /**
      * @param target a path and its query, as in the request line
      * @throws GatewayError `forbidden`, `bad-request`, `overloaded`
@@ -259,8 +253,19 @@ export const createAdminHandler =
   async (request, response) => {
     const principal = await login(request);
     refuseDelegation(request.headers, '');
-    sendPretty(response, await admin.tell(request.originalUrl, principal));
+    const told = await admin.tell(request.originalUrl, principal);
+    const file = admin.fileOf(request.path);
+    if (file !== undefined) {
+      response.setHeader('content-disposition', `attachment; filename="${file}"`);
+    }
+    sendPretty(response, told);
   };
+
+/** @throws what is no GatewayError */
+function toldError(error: unknown): object {
+  if (!(error instanceof GatewayError)) throw error;
+  return { error: error.reason, message: error.message };
+}
 
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
 const REASONS = [
@@ -292,16 +297,7 @@ const OUTCOMES: ReadonlySet<string> = new Set<Outcome['kind']>([
   'gateway',
 ]);
 const WORDS: ReadonlySet<string> = new Set(['', ...REASONS.map(({ word }) => word)]);
-const FILTERS = [
-  'user',
-  'project',
-  'digest',
-  'outcome',
-  'reason',
-  'id',
-  'until',
-  'slower',
-] as const;
+const FILTERS = 'user project digest outcome reason id until slower'.split(' ');
 const PAGE = ['limit', 'offset'] as const;
 /** As many requests as are remembered; what is sorted is sorted so far. */
 const LAST_OFFSET = 10_000;
@@ -314,16 +310,11 @@ function readFilter({ until, slower, ...texts }: Partial<Record<string, string>>
   if (reason !== undefined && !WORDS.has(reason)) {
     throw refused('reason must be a word of Cache-Status (docs/OBSERVABILITY.md), or empty');
   }
-  return {
-    ...texts,
-    until: until === undefined ? undefined : readTime(until),
-    slower: slower === undefined ? undefined : readMilliseconds(slower),
-  };
-}
-
-function readMilliseconds(slower: string): number {
-  if (/^\d{1,9}$/.test(slower)) return Number(slower);
-  throw refused('slower must be a whole number of milliseconds, at most 999999999');
+  if (slower !== undefined && !/^\d{1,9}$/.test(slower)) {
+    throw refused('slower must be a whole number of milliseconds, at most 999999999');
+  }
+  const least = slower === undefined ? undefined : Number(slower);
+  return { ...texts, until: until === undefined ? undefined : readTime(until), slower: least };
 }
 
 /** @returns ms of the wall clock */

@@ -4,21 +4,18 @@ import { inflatedWithSession, type StoredAnswer, withSession } from '../cache/st
 import { GatewayError } from '../common/errors.ts';
 import type { Verdict } from '../common/events.ts';
 import type { HitSource } from '../common/reasons.ts';
-import type { CompareXmla } from '../http/admin.ts';
+import type { TellAbout } from '../http/admin.ts';
 import { answerDigest } from '../xmla/answer/answer-digest.ts';
 import { INSPECTION_SLICE } from '../xmla/answer/inspect-answer.ts';
 import type { Look } from './explain.ts';
 import type { LineOptions } from './options.ts';
 import { createOwnTurns, type OwnTurn } from './understand.ts';
 
-/** `why` in the words of src/common/reasons.ts. */
-interface Judged {
-  readonly verdict: Verdict;
-  readonly why?: string | undefined;
-}
-
 /** As POST /admin/compare tells it. */
-interface Compared extends Judged {
+interface Compared {
+  readonly verdict: Verdict;
+  /** In the words of src/common/reasons.ts. */
+  readonly why?: string | undefined;
   readonly entry: (Record<'age_ms' | 'bytes', number> & { readonly source: HitSource }) | null;
   /** One for each time it was asked. */
   readonly engine: readonly Record<'ms' | 'bytes', number>[];
@@ -37,7 +34,7 @@ const NOTHING = { entry: null, engine: [], key: null, epochs: null } as const;
 export function createComparison(
   { cache, engineOf, holdBody, emit }: LineOptions,
   look: Look,
-): CompareXmla {
+): TellAbout {
   const ownTurn = createOwnTurns();
 
   /** @returns what the engine says, or the word for why that cannot be compared */
@@ -74,45 +71,35 @@ export function createComparison(
     if (entry === undefined) return { ...NOTHING, key, epochs, verdict: 'no-entry' };
     const { answer, source, age } = entry;
     const engine: Compared['engine'][number][] = [];
-
-    /** Undefined while it is. */
-    async function whyNotInForce(): Promise<Judged | undefined> {
-      const now = await cache.entryOf(query);
-      if (now === undefined) return { verdict: 'failed', why: 'epochs-unknown' };
-      const kept = now.key === key ? now.entry?.answer : undefined;
-      const isSame =
-        kept?.requestedAt === answer.requestedAt && kept.body.length === answer.body.length;
-      return isSame ? undefined : { verdict: 'purged' };
-    }
-
-    async function judge(): Promise<Judged> {
-      const ofEntry = await digestOf(answer, ownTurn, gone);
-      const first = await ask(query, gone, timeout);
-      if (typeof first === 'string') return { verdict: 'failed', why: first };
-      engine.push(first.facts);
-      if (first.digest === ofEntry) return { verdict: 'same' };
-      const changed = await whyNotInForce();
-      if (changed !== undefined) return changed;
-      const second = await ask(query, gone, timeout);
-      if (typeof second === 'string') return { verdict: 'failed', why: second };
-      engine.push(second.facts);
-      const isStale = first.digest === second.digest;
-      return (await whyNotInForce()) ?? { verdict: isStale ? 'stale' : 'unstable' };
-    }
-
+    const facts = { entry: { source, age_ms: Math.round(age), bytes: answer.body.length }, engine };
+    const told = (verdict: Verdict, why?: string) => ({ verdict, why, ...facts, key, epochs });
     const letGo = holdBody(answer.body);
     try {
-      const judged = await judge();
-      const facts = { source, age_ms: Math.round(age), bytes: answer.body.length };
-      return { ...judged, entry: facts, engine, key, epochs };
+      const ofEntry = await digestOf(answer, ownTurn, gone);
+      let before: string | undefined;
+      for (;;) {
+        const said = await ask(query, gone, timeout);
+        if (typeof said === 'string') return told('failed', said);
+        engine.push(said.facts);
+        const isFirst = engine.length === 1;
+        if (isFirst && said.digest === ofEntry) return told('same');
+        const now = await cache.entryOf(query);
+        if (now === undefined) return told('failed', 'epochs-unknown');
+        const kept = now.key === key ? now.entry?.answer : undefined;
+        const { requestedAt, body } = answer;
+        const stands = kept?.requestedAt === requestedAt && kept.body.length === body.length;
+        if (!stands) return told('purged');
+        if (!isFirst) return told(said.digest === before ? 'stale' : 'unstable');
+        before = said.digest;
+      }
     } finally {
       letGo();
     }
   }
 
-  return async (question, id, gone) => {
-    const { classification, query, digest } = await look(question);
-    const { project, principal } = question;
+  return async (question) => {
+    const { classification, query } = await look(question);
+    const { id, principal, project, signal: gone } = question;
     const { timeout } = engineOf(project).settings;
     const compared: Compared =
       query === undefined
@@ -122,8 +109,8 @@ export function createComparison(
             return { ...NOTHING, verdict: 'failed', why: 'client-gone' };
           });
     const { verdict } = compared;
-    const told = { id, principal: principal.name, project: project ?? '', digest, verdict };
-    emit({ type: 'compared', ...told });
+    const asked = { project: project ?? '', digest: query?.parts.asked.digest ?? '' };
+    emit({ type: 'compared', id, principal: principal.name, ...asked, verdict });
     return compared;
   };
 }

@@ -52,19 +52,13 @@ export function createLog(
   };
 }
 
-/** Lines of what a user purged or tried to purge, or was told of others. */
-const AUDIT: ReadonlySet<string | undefined> = new Set<GatewayEvent['type']>([
-  'purged',
-  'purge-refused',
-  'explained',
-  'compared',
-  'diagnosis-saved',
-]);
+/** Of what a user purged or tried to purge, or was told of others. */
+const AUDIT = /^(?:purged|purge-refused|explained|compared|diagnosis-saved)$/;
 
 /** Whether a line says what a user changed, purged or looked into. */
 export function isAuditLine(msg: string | undefined, line: object | undefined): boolean {
   if (msg === 'api-answered') return (line as { changes?: unknown } | undefined)?.changes === true;
-  return AUDIT.has(msg);
+  return AUDIT.test(msg ?? '');
 }
 
 function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {

@@ -21,10 +21,10 @@ export const WRITE_DEADLINE = 500;
  * Tokens, sessions and purges. It is versioned: a worker from newer sources than its primary process finds nothing.
  */
 const FRESHNESS = 'freshness 3';
-/** Whether the engines answer. */
-const ENGINES = 'engines';
+/** What it knows for all workers: whether the engines answer, and the configuration in force. */
+const SYSTEM = 'system';
 /** Longer than a replica may take to answer (ms). */
-const ENGINES_DEADLINE = 6_000;
+const SYSTEM_DEADLINE = 6_000;
 /** Attempts to log in. */
 const LOGINS = 'logins';
 /** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
@@ -42,6 +42,7 @@ export function createPrimary(options: {
   newToken: () => string;
   orphanLease: number;
   engineStates: () => Promise<unknown>;
+  inForce: () => unknown;
   states: States;
   /** That the configuration wants. */
   workers: number;
@@ -74,7 +75,7 @@ export function createPrimary(options: {
       links.add(link);
       link.serve(FRESHNESS, freshness);
       link.serve(LOGINS, throttle);
-      link.serve(ENGINES, { states: options.engineStates });
+      link.serve(SYSTEM, { states: options.engineStates, inForce: options.inForce });
       link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
       const leaveMetrics = joinMetrics(link);
       const leaveStatistics = joinStatistics(link);
@@ -162,8 +163,15 @@ export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLea
   };
 }
 
-/** Asks the primary process, so that all workers together ask an engine once; this one while that does not answer. */
-export function statesAtPrimary<T>(link: Pick<Link, 'call'>, own: () => Promise<T>) {
+/**
+ * Asks the primary process: so all workers together ask an engine once, and tell the configuration that they have together.
+ * This one by itself while that does not answer.
+ */
+export function atPrimary<T>(
+  link: Pick<Link, 'call'>,
+  what: 'states' | 'inForce',
+  own: () => Promise<T>,
+) {
   return (): Promise<T> =>
-    link.call(ENGINES, 'states', [], ENGINES_DEADLINE).then((said) => said as T, own);
+    link.call(SYSTEM, what, [], SYSTEM_DEADLINE).then((said) => said as T, own);
 }

@@ -96,7 +96,11 @@ describe('a query that nobody has asked', () => {
       },
     });
     expect(engine.seen).toEqual([]);
-    expect(gateway.events.filter(({ type }) => type === 'xmla-answered')).toEqual([]);
+    const log = { type: 'explained', principal: 'ADMIN', user: 'alice', project: '' };
+    const ofExplain = gateway.events.filter(({ type }) =>
+      /^(?:explained|xmla-answered)$/.test(type),
+    );
+    expect(ofExplain).toEqual([{ ...log, id: expect.stringMatching(/^[\w-]{22}$/) }]);
     expect(await explain()).toEqual(told);
     expect(shortStatus(await askXmla(gateway.url, QUERY))).toBe('miss stored');
   });

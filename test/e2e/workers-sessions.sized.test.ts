@@ -41,6 +41,7 @@ function newPrimary() {
     newToken: randomUUID,
     orphanLease: 0,
     engineStates: async () => undefined,
+    inForce: () => undefined,
     states: { engines: () => [], reloaded: () => true },
     workers: 1,
   });

@@ -195,6 +195,33 @@ test('workers speak HTTPS, and a renewed certificate counts at all of them', asy
   renewed.remove();
 });
 
+test('each worker tells the system of all: their figures, the whole configuration, and what waits for a restart', async () => {
+  const settings = { workers: 2, engine: { url: engine.url } };
+  const { running, url } = await serve(settings);
+  const headers = { authorization: basic('ADMIN') };
+  const system = async () => {
+    let told: Record<string, unknown>;
+    do {
+      const { text } = await send(url, { path: '/admin/system', headers });
+      told = JSON.parse(text) as typeof told;
+    } while (told['complete'] !== true);
+    return told;
+  };
+  const told = await system();
+  const each = { pid: expect.any(Number), rss_bytes: expect.any(Number) };
+  expect(told).toMatchObject({ processes: [each, each], waiting_for_restart: [] });
+  expect(told['node']).toBe(process.version);
+  expect(told['configuration']).toMatch(/^workers: 2$[^]*^ {2}memory: 256MiB$/mu);
+  folder.write({ ...settings, workers: 3, cache: { memory: '300MiB', ttl: '7h' } });
+  running.kill('SIGHUP');
+  await until(() => messages(running).includes('configuration reloaded'));
+  for (let turn = 0; turn < 4; turn += 1) {
+    const { configuration, waiting_for_restart: waiting } = await system();
+    expect(waiting).toEqual(['workers', 'cache.memory']);
+    expect(configuration).toMatch(/^workers: 2$[^]*^ {2}ttl: 7h$[^]*^ {2}memory: 256MiB$/mu);
+  }
+});
+
 test('a start that fails because the port is taken says so in one line and ends with 1', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');

@@ -35,6 +35,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
     newToken,
     orphanLease,
     engineStates: async () => undefined,
+    inForce: () => undefined,
     states: { engines: () => [], reloaded: () => true },
     workers: 1,
   });

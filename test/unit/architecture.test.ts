@@ -101,7 +101,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   cli: { values: ['auth', 'config', 'http', 'storage'], types: ['cache', 'compose'] },
   common: { values: [] },
   statistics: { values: [], types: ['observability'] },
-  console: { values: ['http', 'statistics'], types: ['cache', 'config', 'auth'] },
+  console: { values: ['http', 'statistics'], types: ['cache', 'config', 'auth', 'observability'] },
   config: { values: [] },
   observability: { values: ['cache'], types: ['config'] },
 };

@@ -26,6 +26,7 @@ const primary = createPrimary({
   newToken: () => randomBytes(16).toString('base64url'),
   orphanLease: Number(longestLease),
   engineStates: async () => undefined,
+  inForce: () => undefined,
   states: { engines: () => [], reloaded: () => true },
   workers: 1,
 });

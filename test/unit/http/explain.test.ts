@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import express from 'express';
 import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createExplainHandler, type AdminQuestion } from '../../../src/http/admin.ts';
+import { type AdminQuestion, createQuestionHandler } from '../../../src/http/admin.ts';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { execute } from '../../support/envelopes.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
@@ -24,21 +24,21 @@ let answer: () => Promise<object>;
 
 beforeAll(async () => {
   const app = express();
-  const explain = createExplainHandler({
-    login: async ({ headers: { authorization } }) => {
+  const options = {
+    login: async ({ headers: { authorization } }: IncomingMessage) => {
       if (authorization === undefined) {
         throw unauthenticated();
       }
       return { name: authorization === basic('ADMIN') ? 'ADMIN' : 'bob' };
     },
     permissions: createPermissions({ admins: ['ADMIN'], purgers: ['bob'] }, 'everybody'),
-    explain: (question) => {
-      asked.push(question);
-      return answer();
-    },
     maxBody: LIMIT,
-    emit: (event) => events.push(event),
-  });
+  };
+  const tell = (question: AdminQuestion) => {
+    asked.push(question);
+    return answer();
+  };
+  const explain = createQuestionHandler(options, tell, 'project', 'user');
   app.all('/admin/explain', onlyMethods('POST'), explain);
   app.use(
     errorMapper(
@@ -126,10 +126,14 @@ describe('what is explained', () => {
     const { json } = await explained();
     expect(asked).toEqual([
       {
+        id: expect.any(String),
         headers: { 'content-type': 'text/xml' },
+        authorization: basic('ADMIN'),
         body: QUERY,
         project: undefined,
+        administrator: { name: 'ADMIN' },
         principal: { name: 'ADMIN' },
+        signal: expect.any(AbortSignal),
       },
     ]);
     expect(json).toEqual({ user: 'ADMIN', ...BYPASS });
@@ -138,15 +142,14 @@ describe('what is explained', () => {
   test('is the request of another user in a project', async () => {
     const search = `?user=${encodeURIComponent('zoë "x"')}&project=${encodeURIComponent('a/b 100% 销售')}`;
     const { json } = await explained({ search });
-    expect(asked).toMatchObject([{ project: 'a/b 100% 销售', principal: { name: 'zoë "x"' } }]);
-    expect(json).toMatchObject({ project: 'a/b 100% 销售', user: 'zoë "x"' });
-  });
-
-  test('is told as an event, with who asked', async () => {
-    await explained({ search: '?user=alice&project=p' });
-    expect(events).toEqual([
-      { type: 'explained', id: '', principal: 'ADMIN', user: 'alice', project: 'p' },
+    expect(asked).toMatchObject([
+      {
+        project: 'a/b 100% 销售',
+        principal: { name: 'zoë "x"' },
+        administrator: { name: 'ADMIN' },
+      },
     ]);
+    expect(json).toMatchObject({ project: 'a/b 100% 销售', user: 'zoë "x"' });
   });
 
   test('is what the body says without its content coding', async () => {

@@ -41,6 +41,8 @@ beforeAll(async () => {
   const admin = createAdmin({
     statistics: statisticsOf({ clock: handClock(), random: seeded(1) }).shared,
     console: NO_CONSOLE,
+    clock: handClock(),
+    emit() {},
     permissions: createPermissions(
       { admins: ['ADMIN'], viewers: ['eve'], purgers: ['bob'] },
       'everybody',

@@ -37,6 +37,8 @@ beforeAll(() => {
     ),
     statistics: shared,
     console: NO_CONSOLE,
+    clock: handClock(),
+    emit() {},
   });
   app.all(admin.paths, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin }));
   app.use(

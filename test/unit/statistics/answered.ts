@@ -75,7 +75,12 @@ export const readingsOf = (changes: Partial<Readings> = {}): Readings => ({
   ...changes,
 });
 
-export const ABOUT = { version: '1.2.3', pid: 7, certificateEnd: () => undefined };
+export const ABOUT = {
+  version: '1.2.3',
+  node: 'v26.0.0',
+  pid: 7,
+  certificateEnd: () => undefined,
+};
 
 const NOTHING = {
   entries: () => ({ total: 0, each: [] as readonly EntryFacts[] }),
@@ -108,4 +113,8 @@ export function statisticsOf(
 }
 
 /** Of a gateway that is not asked for its overview. */
-export const NO_CONSOLE = { status: async () => ({}), overview: async () => ({}) };
+export const NO_CONSOLE = {
+  status: async () => ({}),
+  overview: async () => ({}),
+  system: async () => ({}),
+};

@@ -18,6 +18,7 @@ function crew(workers = 2) {
     newToken: randomUUID,
     orphanLease: 0,
     engineStates: async () => undefined,
+    inForce: () => undefined,
     states: { engines: () => [], reloaded: () => true },
     workers: 1,
   });
