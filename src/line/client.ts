@@ -46,6 +46,9 @@ const LONGEST_TOLD = 255;
 /** Longer bodies are read as they come (bytes): no more is taken ahead of their room. */
 const LONGEST_TAKEN = 64 * 1024;
 
+/** By these a browser says which page asks (Fetch §3.2, Fetch Metadata, RFC 9110 §10.1.3). */
+const OF_PAGE = /^(?:origin|referer|sec-fetch-.*)$/;
+
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 const NO_TRANSPORT_CAPS = '0,0,0,0,0';
 
@@ -332,7 +335,8 @@ export class XmlaClient implements Client {
   /** Of a page that may ask here, an engine that judges origins by itself is not told. */
   #headersToEngine(): IncomingHttpHeaders {
     const { headers } = this.request;
-    return this.wishes.cors?.preflight ? { ...headers, origin: undefined } : headers;
+    if (this.wishes.cors?.preflight === undefined) return headers;
+    return Object.fromEntries(Object.entries(headers).filter(([name]) => !OF_PAGE.test(name)));
   }
 
   /** Those of an answer that does not come from the cache. @param others those that it has beside, which give way */

@@ -196,10 +196,14 @@ export async function noteBegun(
   if (before.length > 0) await sessions.dirty(before.map((other) => ({ place, id: other })));
 }
 
-/** Whether it may change what others are answered, or holds a command other than a statement, such as Cancel or Backup. */
+/**
+ * Whether it may change what others are answered, cannot be read well enough to say that it does not, brings a login of its
+ * own, or holds a command other than a statement, such as Cancel or Backup.
+ */
 function doesMore({ change, request }: UnderstoodRequest): boolean {
+  if (request === undefined || request.unexpected !== undefined || request.security) return true;
   if (change !== undefined && !change.refresh) return true;
-  return request?.method === 'Execute' && request.commands.some((name) => name !== 'Statement');
+  return request.method === 'Execute' && request.commands.some((name) => name !== 'Statement');
 }
 
 /** A statement that is purged after needs no mark, unless its session sees more than it changed for all. */

@@ -51,6 +51,13 @@ const statement = (text: string) => execute({ statement: text, properties: { Cat
 const command = (xml: string) =>
   Buffer.from(statement('X').toString().replace('<Statement>X</Statement>', xml));
 
+const altered = (from: string, to: string) =>
+  Buffer.from(statement('SELECT').toString().replace(from, to));
+const inHeader = (block: string): [from: string, to: string] => [
+  '<SOAP-ENV:Body>',
+  `<SOAP-ENV:Header>${block}</SOAP-ENV:Header><SOAP-ENV:Body>`,
+];
+
 /** All that an answer says of origins. */
 const corsOf = ({ headers }: Pick<Answer, 'headers'>) =>
   Object.fromEntries(
@@ -353,10 +360,16 @@ describe('where origins are listed', () => {
     test('as a browser sends it over HTTPS, and the engine is not told of the page', async () => {
       const answer = await ask(statement('DRILLTHROUGH SELECT'), {
         'sec-fetch-site': 'cross-site',
-        referer: `${PAGE}/`,
+        'sec-fetch-mode': 'cors',
+        'sec-fetch-dest': 'empty',
+        'sec-fetch-storage-access': 'active',
+        referer: `${PAGE}/report?id=7`,
+        'accept-language': 'de',
       });
       expect(answer.status).toBe(200);
-      expect(engine.seen.at(-1)?.headers).not.toHaveProperty('origin');
+      const told = engine.seen.at(-1)?.headers ?? {};
+      expect(told['accept-language']).toBe('de');
+      expect(Object.keys(told).filter((name) => /^(?:origin|referer|sec-)/.test(name))).toEqual([]);
     });
   });
 
@@ -486,8 +499,27 @@ describe('where origins are listed', () => {
       ['send several statements', statement('SELECT 1; COMMIT')],
       ['send what is not understood', Buffer.from('<Envelope')],
       ['send a statement too long to be searched', statement(`SELECT ${' '.repeat(140_000)}`)],
+      ['drop a mining model', statement('DROP MINING MODEL [M]')],
+      ['export to a file', statement("EXPORT MINING MODEL [M] TO 'c:/x'")],
+      ['make a model by SELECT', statement('SELECT * INTO [x] FROM [y]')],
+      ['take another identity', statement('EXECUTE AS x')],
+      ['hide a statement in parentheses', statement('(CALL x())')],
+      ['say what is not known', statement('WHATEVER')],
+      ['send two commands', altered('</Command>', '</Command><Command><Process/></Command>')],
+      ['hide a statement in an element', altered('SELECT', '<x>UPDATE CUBE [x]</x>')],
+      ['hide a statement beside another', altered('<Statement>', 'UPDATE CUBE [x]<Statement>')],
+      ['send an unknown header', altered(...inHeader('<Alter/>'))],
     ];
     const MORE: readonly (readonly [string, Buffer])[] = [
+      ['send a login of its own', altered(...inHeader('<Security/>'))],
+      [
+        'send a command in a Discover',
+        Buffer.from(
+          discover({ requestType: 'MDSCHEMA_CUBES' })
+            .toString()
+            .replace('</Discover>', '<Command><Statement>COMMIT</Statement></Command></Discover>'),
+        ),
+      ],
       ['cancel what others ask', command('<Cancel/>')],
       ['back up', command('<Backup/>')],
       ['lock', command('<Lock/>')],
@@ -527,6 +559,18 @@ describe('where origins are listed', () => {
         expect(engine.seen).toEqual([]);
       },
     );
+
+    test.each([
+      '',
+      'DRILLTHROUGH SELECT FROM [a]',
+      "EVALUATE 'a'",
+      "DEFINE MEASURE 'a'[b] = 1 EVALUATE 'a'",
+      'CREATE SESSION MEMBER [a].[b] AS 1',
+      'SELECT Now() ON 0 FROM [a]; SELECT FROM [b]',
+    ])('but %j it may send', async (text) => {
+      const { status, headers } = await ask(statement(text), {}, { user: 'ADMIN' });
+      expect([status, headers['cache-status']]).toEqual([200, expect.stringMatching(/fwd=bypass/)]);
+    });
 
     test('a refresh that clears nothing passes, as it does for programs', async () => {
       const refresh = statement('REFRESH CUBE [Sales]');

@@ -89,6 +89,12 @@ const SEVERAL: readonly (readonly [what: string, body: Buffer | string])[] = [
     'of several commands',
     inStatement('').replace('<Statement></Statement>', '<ClearCache/><Process/>'),
   ],
+  [
+    'of two Commands',
+    inStatement('').replace('</Command>', '</Command><Command><Process/></Command>'),
+  ],
+  ['with a statement in an element', inStatement('<x>COMMIT</x>')],
+  ['with an unknown attribute', inStatement('').replace('<Command>', '<Command x="y">')],
   ['of a Batch', inStatement('').replace('<Statement></Statement>', '<Batch><Process/></Batch>')],
 ];
 

@@ -113,30 +113,33 @@ const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
 
 /** Of a body that was not read. An engine that answers it with a Fault has not read it either. */
 export const NOT_UNDERSTOOD: PassingChange = COMMIT;
-/** By the first two words of a statement, or the first alone, in lower case. */
+/** By the first two words of a statement, or the first alone, in lower case. Of what is in neither list: COMMIT. */
 const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['refresh cube', { ...NAMED, refresh: true, leavesState: false }],
   ['update', NAMED],
-  ['commit', COMMIT],
   ['alter', NAMED],
   // A stored procedure may do anything, processing included.
   ['call', ANYTHING],
-  // Of mining models and of cubes that all see; what is made in a session begins with CREATE SESSION.
-  ['insert', COMMIT],
-  ['delete', COMMIT],
-  ['import', COMMIT],
-  ['create cube', COMMIT],
-  ['create global', COMMIT],
-  ['drop cube', COMMIT],
   // TMSL, the commands of tabular models, is JSON in a Statement.
   ['{ "sequence"', { ...COMMAND, undoneByFault: false }],
   ['{', COMMAND],
 ]);
+/** What is made and dropped in a session alone, where no GLOBAL says otherwise. */
+const OF_SESSION = 'session member calculated hidden set static dynamic subcube cell';
+/** In the same way, those that change nothing beyond their session. */
+const HARMLESS: ReadonlySet<string> = new Set([
+  ...wordSet('select with drillthrough explain evaluate define begin rollback'),
+  ...OF_SESSION.split(' ').flatMap((made) => [`create ${made}`, `drop ${made}`]),
+]);
+/** By these a SELECT of DMX makes a model, or sends its data source a statement. */
+const REACHING = /^(?:into|openquery|openrowset)$/i;
 type Part = PassingChange | undefined;
 
 /** What of the engine's data the request changes when it succeeds; undefined for nothing beyond its session. */
 export function passingChange(request: XmlaRequest, tokens?: MdxTokens): PassingChange | undefined {
   if (request.method === 'Discover') return undefined;
+  // It is not known what an engine finds in it.
+  if (request.unexpected !== undefined) return ANYTHING;
   const { commands } = request;
   const others = commands.filter((name) => name !== 'Statement').map(partOfCommand);
   const readings = readingsOf(request, tokens);
@@ -177,19 +180,25 @@ function readingsOf(
 function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   const parts: Part[] = [];
   let words: string[] = [];
+  let reaches = false;
   // In most texts nothing behind the first two words matters.
-  const isPlain = !tokens.text.includes(';') && !tokens.text.includes('/*');
+  const isPlain = !/;|\/\*|into|openquery|openrowset/i.test(tokens.text);
   const judge = (): void => {
     const [first] = words;
     if (first === undefined) return;
-    parts.push(STATEMENTS.get(words.join(' ')) ?? STATEMENTS.get(first));
+    const names = [words.join(' '), first];
+    const isHarmless = !reaches && names.some((name) => HARMLESS.has(name));
+    const [change = COMMIT] = names.flatMap((name) => STATEMENTS.get(name) ?? []);
+    parts.push(isHarmless ? undefined : change);
     words = [];
+    reaches = false;
   };
   for (let index = 0; index < tokens.count; index += 1) {
     const kind = tokens.kinds[index];
     // SSAS nests block comments, Mondrian does not: it is not known where this one ends.
     if (kind === MDX.blockComment && textAt(tokens, index).includes('/*', 2)) parts.push(ANYTHING);
     if (kind === MDX.space || kind === MDX.lineComment || kind === MDX.blockComment) continue;
+    if (kind === MDX.word && REACHING.test(textAt(tokens, index))) reaches = true;
     if (kind === MDX.semicolon) judge();
     else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());
     else if (isPlain) break;
