@@ -41,7 +41,8 @@ const about = () => ({
   rss: process.memoryUsage.rss,
 });
 
-const print = (text: string) => void process.stdout.write(text);
+const print = (text: string) => write(process.stdout, text);
+const complain = (text: string) => write(process.stderr, text);
 const asJson = (value: object) => `${JSON.stringify(value, null, 2)}\n`;
 
 /** The only file that touches `process`: command line, signals, exit codes. */
@@ -59,7 +60,7 @@ async function run(words: readonly string[]): Promise<number> {
       const config = load(command.config);
       print(describeConfig(config));
       for (const message of configWarnings(config, parts.clock.wall())) {
-        process.stderr.write(`mdx-gateway: warning: ${message}\n`);
+        complain(`mdx-gateway: warning: ${message}\n`);
       }
       if (!command.connect) return 0;
       const { tryConnections } = await import('./compose/try-connections.ts');
@@ -70,7 +71,7 @@ async function run(words: readonly string[]): Promise<number> {
     case 'hash-password': {
       const { hashPassword } = await import('./cli/hash-password.ts');
       const { hash } = await import('bcrypt');
-      return hashPassword(command.name, { ...standardStreams(), hash });
+      return hashPassword(command.name, { ...commandStreams(), hash });
     }
     case 'export-store':
     case 'import-store': {
@@ -78,7 +79,7 @@ async function run(words: readonly string[]): Promise<number> {
       const { createStorage } = await import('./compose/storage.ts');
       const { storage, auth } = load(command.config);
       const given = {
-        ...standardStreams(),
+        ...{ input: process.stdin, output: process.stdout, prompts: process.stderr },
         config: storage,
         // Whatever the storage tells beside its results belongs to one that serves.
         createStorage: (config: SqliteConfig | PostgresConfig) =>
@@ -94,7 +95,7 @@ async function run(words: readonly string[]): Promise<number> {
     case 'purge':
     case 'explain': {
       const { askGateway } = await import('./cli/ask-gateway.ts');
-      const given = { ...standardStreams(), env: process.env, stopped: stopSignal() };
+      const given = { ...commandStreams(), env: process.env, stopped: stopSignal() };
       return askGateway(command.kind, command, given);
     }
     case 'help':
@@ -107,8 +108,20 @@ async function run(words: readonly string[]): Promise<number> {
 }
 
 /** Asked for where they are used: Node.js opens them then. */
-function standardStreams() {
-  return { input: process.stdin, output: process.stdout, prompts: process.stderr };
+function commandStreams() {
+  return { input: process.stdin, output: { write: print }, prompts: { write: complain } };
+}
+
+/** That nothing takes the text changes nothing of what was done, and so not the exit status. */
+function write(stream: NodeJS.WriteStream, text: string): void {
+  if (stream.listenerCount('error') === 0) {
+    stream.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+      // A reader that has gone wants no more.
+      const isTold = code !== 'EPIPE' && stream === process.stdout;
+      if (isTold) complain(`mdx-gateway: standard output: ${message}\n`);
+    });
+  }
+  stream.write(text);
 }
 
 async function serve(file: string | undefined): Promise<number> {
@@ -300,10 +313,10 @@ function version(): string {
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/mdx-gateway', import.meta.url)));
 process.exitCode = await run(process.argv.slice(2)).catch((error: unknown) => {
   const isUsage = error instanceof UsageError;
-  if (isUsage && process.argv.includes('--json')) {
+  if (isUsage && process.argv.some((word) => /^--json(?:=|$)/.test(word))) {
     print(asJson({ error: 'usage', message: error.message }));
   }
   const program = error instanceof ConfigError ? '' : 'mdx-gateway: ';
-  process.stderr.write(`${program}${messageOf(error)}\n`);
+  complain(`${program}${messageOf(error)}\n`);
   return isUsage ? EXIT_USAGE : 1;
 });

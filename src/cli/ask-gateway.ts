@@ -28,11 +28,12 @@ export async function askGateway(
     if (kind !== 'status' && !(command.user ?? parts.env['MDX_GATEWAY_USER'])) {
       throw new UsageError(`${kind} needs --user NAME, or MDX_GATEWAY_USER`);
     }
+    // What is wrong with the words and the file is said before a password is asked for.
+    const run = kind === 'status' ? status : { purge, explain }[kind](command, parts);
     client = await connectGateway(command, TIMEOUTS[kind], parts);
-    const run = { status, purge, explain }[kind];
-    const { exit, value, lines, warning } = await run(client, command, parts.input);
+    const { exit, value, lines, warning } = await run(client);
     if (json) tell(value);
-    else for (const line of lines) parts.output.write(`${line.replaceAll(/\p{Cc}/gu, ' ')}\n`);
+    else parts.output.write(lines.map((line) => `${line.replaceAll(/\p{Cc}/gu, ' ')}\n`).join(''));
     if (warning !== undefined) say(`warning: ${warning}`);
     return exit;
   } catch (error) {
@@ -59,9 +60,17 @@ function purgePath(project: string | undefined): string {
 /** After these it may have been done, or not. */
 const DOUBTFUL = /^(?:broken-off|timeout|stopped|not-a-gateway|internal)$/;
 
-async function purge(client: GatewayClient, { name: project }: Given): Promise<Told> {
-  const scope = project === undefined ? 'everything' : { project };
+function purge({ name: project }: Given): (client: GatewayClient) => Promise<Told> {
   const path = purgePath(project);
+  return (client) => askToPurge(client, project, path);
+}
+
+async function askToPurge(
+  client: GatewayClient,
+  project: string | undefined,
+  path: string,
+): Promise<Told> {
+  const scope = project === undefined ? 'everything' : { project };
   try {
     const answer = await client.ask(path, { accept: 'application/json' });
     const { status, json } = answer;

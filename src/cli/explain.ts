@@ -1,12 +1,12 @@
 /** The command explain. */
 import { readFileSync } from 'node:fs';
-import { buffer } from 'node:stream/consumers';
 import type { QueryCache } from '../cache/cache.ts';
 import { BYPASS_REASONS, GATEWAY_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
 import { durations } from '../config/kinds.ts';
 import { isXmlaHeader } from '../http/request-head.ts';
 import { type Given, UsageError } from './arguments.ts';
-import type { GatewayClient, Told } from './gateway-client.ts';
+import type { ClientParts, GatewayClient, Told } from './gateway-client.ts';
+import { readInput } from './password.ts';
 
 type Word = 'decision' | 'reason' | 'why' | 'subject' | 'share';
 /** As POST /admin/explain tells it. */
@@ -20,27 +20,30 @@ interface Explanation {
 }
 type Entry = Readonly<Record<'age_ms' | 'ttl_ms' | 'bytes' | 'engine_ms', number>>;
 
-/** @throws UsageError, Failure, what reading the file throws */
-export async function explain(
-  client: GatewayClient,
+/** @returns asks, and throws Failure. @throws UsageError, what reading the file throws */
+export function explain(
   { name: file = '-', project, as: user, header = [] }: Given,
-  input: NodeJS.ReadableStream,
-): Promise<Told> {
+  parts: Pick<ClientParts, 'input' | 'stopped'>,
+): (client: GatewayClient) => Promise<Told> {
   const headers = { 'content-type': 'text/xml', ...Object.fromEntries(header.map(readHeader)) };
   const query = new URLSearchParams({ ...(project && { project }), ...(user && { user }) });
-  const body = file === '-' ? await buffer(input) : readFileSync(file);
-  const answer = await client.ask(`/admin/explain?${query}`, headers, body);
-  if (answer.status !== 200 || !answer.json?.['classification']) throw client.refusal(answer);
-  const lines = inWords(answer.json as unknown as Explanation);
-  return { exit: 0, value: answer.json, lines };
+  const read = file === '-' ? undefined : readFileSync(file);
+  return async (client) => {
+    const body = read ?? (await readInput(parts));
+    const answer = await client.ask(`/admin/explain?${query}`, headers, body);
+    if (answer.status !== 200 || !answer.json?.['classification']) throw client.refusal(answer);
+    const lines = inWords(answer.json as unknown as Explanation);
+    return { exit: 0, value: answer.json, lines };
+  };
 }
 
 function readHeader(line: string): [name: string, value: string] {
-  const [, name = '', value = ''] = /^([\w-]+): *(\P{Cc}+)$/u.exec(line) ?? [];
+  const [, name = '', value = ''] = /^([\w-]+): *([ -~\xa0-\xff]+)$/.exec(line) ?? [];
   if (isXmlaHeader(name.toLowerCase())) return [name.toLowerCase(), value];
   const names =
     'Content-Type, SOAPAction, Accept, User-Agent, X-AS-SessionID, X-AS-GetSessionToken';
-  throw new UsageError(`explain: --header must be "Name: value" of one of ${names}`);
+  const letters = 'the value in letters of ISO-8859-1, without control characters';
+  throw new UsageError(`explain: --header must be "Name: value" of one of ${names}; ${letters}`);
 }
 
 type Meanings = Readonly<Record<string, string | readonly [status: number, meaning: string]>>;
@@ -75,7 +78,8 @@ function inWords({ project, user, classification, cache }: Explanation): string[
     `under way: ${flight ? 'the engine is being asked for it' : 'no'}`,
     `epochs: ${tokens.join(', ') || 'unknown, since Redis cannot be reached'}`,
   );
-  if (not_stored !== null) {
+  // An older gateway does not tell it.
+  if (not_stored) {
     lines.push(`not stored the last time: ${withMeaning(not_stored, REFUSAL_REASONS)}`);
   }
   if (nearest === null) return lines;

@@ -46,7 +46,7 @@ export type GatewayClient = Awaited<ReturnType<typeof connectGateway>>;
 
 /**
  * Reads what the connection needs: address, authority, login. Nothing is sent yet.
- * @param timeout milliseconds, for all calls together
+ * @param timeout milliseconds, for all calls together, from the first on
  * @throws UsageError, PasswordRefused, what reading the files throws
  */
 export async function connectGateway(given: Given, timeout: number, parts: ClientParts) {
@@ -56,7 +56,7 @@ export async function connectGateway(given: Given, timeout: number, parts: Clien
   const user = given.user ?? (env['MDX_GATEWAY_USER'] || undefined);
   const ca = given.ca === undefined ? undefined : readAuthority(given.ca);
   const authorization = user === undefined ? undefined : await loginOf(user, given, parts);
-  const late = AbortSignal.timeout(timeout);
+  let late: AbortSignal | undefined;
   const client = new Client(base.origin, {
     connect: { timeout: 0, ...(ca !== undefined && { ca }) },
     headersTimeout: 0,
@@ -71,7 +71,7 @@ export async function connectGateway(given: Given, timeout: number, parts: Clien
     const why = connectionTrouble(error, { ca: '--ca', url: '--url' }) ?? inOneLine(error.message);
     const orTls = base.protocol === 'http:' ? '; for TLS --url begins with https://' : '';
     if (stopped.aborted) return new Failure('stopped', `stopped before ${url} had answered`);
-    if (late.aborted) {
+    if (late?.aborted) {
       const word = isConnected ? 'timeout' : 'unreachable';
       return new Failure(word, `${url} did not answer within ${timeout / 1000} s`);
     }
@@ -88,6 +88,7 @@ export async function connectGateway(given: Given, timeout: number, parts: Clien
     user,
     /** @throws Failure where no whole answer came */
     async ask(path: string, headers: Record<string, string> = {}, body?: Buffer): Promise<Answer> {
+      late ??= AbortSignal.timeout(timeout);
       try {
         const answer = await client.request({
           method: body === undefined ? 'GET' : 'POST',

@@ -1,35 +1,57 @@
-/** Passwords that a command is given. */
+/** Passwords that a command is given, and what it reads of standard input. */
 import { readFileSync, statSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { Writable } from 'node:stream';
+import { addAbortSignal, type Readable, Writable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 
 export interface PasswordPrompt {
   /** Standard input; a terminal has `isTTY`. */
-  readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
+  readonly input: Readable & { readonly isTTY?: boolean | undefined };
   /** Standard error: takes questions and complaints. */
   readonly prompts: { write(text: string): unknown };
+  /** Aborted when the command is asked to stop; undefined where such a signal ends it by itself. */
+  readonly stopped?: AbortSignal;
 }
 
 /** A name or a password that is not taken; the message says why. */
 export class PasswordRefused extends Error {}
 
 /** Asks on a terminal, and shows nothing of what is typed. Ctrl-C, Ctrl-D and the end of the input cancel the command. */
-export async function askHidden({ input, prompts }: PasswordPrompt, ...questions: string[]) {
+export async function askHidden(
+  { input, prompts, stopped: signal }: PasswordPrompt,
+  ...questions: string[]
+) {
   const output = new Writable({ write: (_shown, _encoding, done) => done() });
-  const terminal = createInterface({ input, output, terminal: true, historySize: 0 });
+  const options = { terminal: true, historySize: 0, ...(signal && { signal }) };
+  const terminal = createInterface({ input, output, ...options });
   const lines = terminal[Symbol.asyncIterator]();
   const answers: string[] = [];
   try {
     for (const question of questions) {
-      prompts.write(question);
+      prompts.write(answers.length > 0 ? `\n${question}` : question);
       const { value, done } = await lines.next();
-      prompts.write('\n');
       if (done) throw new PasswordRefused('cancelled');
       answers.push(value);
     }
     return answers;
   } finally {
     terminal.close();
+    // By then the terminal shows again what is typed.
+    prompts.write('\n');
+  }
+}
+
+/** All of standard input, after a password too. @throws Error where the command is stopped meanwhile */
+export async function readInput({
+  input,
+  stopped,
+}: Required<Pick<PasswordPrompt, 'input' | 'stopped'>>) {
+  // Behind a password it is paused.
+  input.resume();
+  try {
+    return await buffer(addAbortSignal(stopped, input));
+  } catch (error) {
+    throw stopped.aborted ? new Error('cancelled') : error;
   }
 }
 

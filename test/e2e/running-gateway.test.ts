@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { spawn } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -105,7 +105,7 @@ describe('status', () => {
     const { exit, stdout } = await run(['status'], asUser('alice'));
     expect([exit, stdout]).toEqual([
       0,
-      expect.stringMatching(/\nnot told: purges\. Nothing is told: alice is neither in auth\./),
+      expect.stringMatching(/\nnot told: purges\. Nothing is told: alice is in none of auth\./),
     ]);
   });
 
@@ -292,6 +292,69 @@ describe('explain', () => {
   });
 });
 
+test.each(['SIGTERM', 'SIGINT'] as const)(
+  'explain that waits for its request ends at %s',
+  async (signal) => {
+    const file = join(folder, 'seen');
+    writeFileSync(file, 'admin', { mode: 0o644 });
+    const words = ['explain', '-', '--json', '--password-file', file, '--user', 'ADMIN'];
+    const child = spawn(process.execPath, [MAIN, ...words], { env: PROGRAM_ENVIRONMENT });
+    let stdout = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+    // The warning of the password file: from then on signals are heard.
+    child.stderr.once('data', () => child.kill(signal));
+    const exit = await new Promise((resolve) => child.on('close', resolve));
+    expect([exit, JSON.parse(stdout)]).toEqual([1, { error: 'input', message: 'cancelled' }]);
+  },
+);
+
+describe('where nothing takes what a command says', () => {
+  const deaf = (words: readonly string[], stdout: 'pipe' | number = 'pipe', stderr = true) =>
+    new Promise<unknown[]>((resolve) => {
+      const env = {
+        ...PROGRAM_ENVIRONMENT,
+        MDX_GATEWAY_URL: gateway.url,
+        MDX_GATEWAY_USER: 'ADMIN',
+        MDX_GATEWAY_PASSWORD: 'admin',
+      };
+      const child = spawn(process.execPath, [MAIN, ...words], {
+        env,
+        stdio: ['ignore', stdout, 'pipe'],
+      });
+      child.stdout?.destroy();
+      let said = '';
+      child.stderr?.setEncoding('utf8').on('data', (text: string) => (said += text));
+      if (!stderr) child.stderr?.destroy();
+      child.on('close', (exit) => resolve([exit, said]));
+    });
+
+  test.each(['status', 'purge', 'purge --json', 'help', 'version'])(
+    '%s ends as it would, and says nothing more',
+    async (words) => {
+      expect(await deaf(words.split(' '))).toEqual([0, '']);
+    },
+  );
+
+  test('a purge that warns ends with 0', async () => {
+    expect(await deaf(['purge', 'Unknown'], 'pipe', false)).toEqual([0, '']);
+  });
+
+  test('a wrong command line ends with 2', async () => {
+    expect(await deaf(['purgee', '--json'])).toEqual([2, expect.stringMatching(/^mdx-gateway: /)]);
+  });
+
+  test('a full disk is told in a line', async () => {
+    const full = openSync('/dev/full', 'w');
+    const ended = await Promise.all([deaf(['purge'], full), deaf(['version'], full)]);
+    closeSync(full);
+    const line = expect.stringMatching(/^mdx-gateway: standard output: ENOSPC[^\n]*\n$/);
+    expect(ended).toEqual([
+      [0, line],
+      [0, line],
+    ]);
+  });
+});
+
 describe('the password', () => {
   const FROM_FILE = { MDX_GATEWAY_PASSWORD: 'wrong' };
 
@@ -311,22 +374,53 @@ describe('the password', () => {
     });
   });
 
-  test('is asked for at a terminal, and not shown', async () => {
-    const command = `'${process.execPath}' '${MAIN}' purge --url ${gateway.url} --user ADMIN`;
+  const ASKED = 'Password of ADMIN: ';
+  /** Runs it at a terminal, and does something as soon as the terminal shows a text, once each in their order. */
+  async function atTerminal(
+    words: string,
+    acts: [text: string, act: (type: Type, pid: number) => void][],
+  ) {
+    const command = `echo $$; exec '${process.execPath}' '${MAIN}' ${words} --url ${gateway.url} --user ADMIN`;
     const child = spawn('script', ['-qec', command, '/dev/null'], { env: PROGRAM_ENVIRONMENT });
     let shown = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      const before = shown;
-      shown += text;
-      const asks = (all: string) => all.includes('Password of ADMIN: ');
-      if (asks(shown) && !asks(before)) child.stdin.write('admin\r');
+      shown += text.replaceAll('\r', '');
+      const [next] = acts;
+      if (next === undefined || !shown.includes(next[0])) return;
+      acts.shift();
+      next[1]((keys) => child.stdin.write(keys), Number.parseInt(shown));
     });
     const exit = await new Promise((resolve) => child.on('close', resolve));
-    expect([exit, shown.replaceAll('\r', '')]).toEqual([
+    return [exit, shown.replace(/^\d+\n/, '')];
+  }
+  type Type = (keys: string) => void;
+
+  test('is asked for at a terminal, and not shown', async () => {
+    expect(await atTerminal('purge', [[ASKED, (type) => type('admin\r')]])).toEqual([
       0,
-      'Password of ADMIN: \nCache has been cleared.\n',
+      `${ASKED}\nCache has been cleared.\n`,
     ]);
   });
+
+  test('is asked for at a terminal before the request that is typed there', async () => {
+    const [exit, shown] = await atTerminal('explain -', [
+      [ASKED, (type) => type('admin\r')],
+      [`${ASKED}\n`, (type) => type('<a/>\n\u0004')],
+    ]);
+    expect([exit, shown]).toEqual([
+      0,
+      expect.stringContaining('\nbypass: it goes to the engine past the cache\n'),
+    ]);
+  });
+
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    'that is not typed is not waited for at %s',
+    async (signal) => {
+      expect(
+        await atTerminal('status', [[ASKED, (_type, pid) => process.kill(pid, signal)]]),
+      ).toEqual([1, `${ASKED}\nmdx-gateway status: cancelled\n`]);
+    },
+  );
 
   test('without a terminal must come from elsewhere, and never from the command line', async () => {
     const none = await runJson(['purge'], { MDX_GATEWAY_PASSWORD: '' });
@@ -347,6 +441,11 @@ describe('the password', () => {
       ),
     ]);
     expect(typed.stderr).not.toContain('topsecret');
+    const misused = await run(['purge', '--json=1']);
+    expect([misused.exit, JSON.parse(misused.stdout)]).toEqual([
+      2,
+      { error: 'usage', message: expect.stringContaining('--json') },
+    ]);
   });
 
   test('that is wrong ends each command with 1, and is one failed login', async () => {

@@ -1,8 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { explain } from '../../../src/cli/explain.ts';
+import { askGateway } from '../../../src/cli/ask-gateway.ts';
 import { connectGateway, type GatewayClient } from '../../../src/cli/gateway-client.ts';
-import type { Given } from '../../../src/cli/arguments.ts';
+import { type Given, UsageError } from '../../../src/cli/arguments.ts';
 import { status } from '../../../src/cli/status.ts';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { Readable } from 'node:stream';
 
 const given = (options: Partial<Given>) => ({ kind: 'status', ...options }) as Given;
@@ -58,6 +61,43 @@ test.each([
 ])('a login that no gateway reads is refused: %j', async (user, password, why) => {
   const parts = { ...terminal(), env: { MDX_GATEWAY_PASSWORD: password } };
   await expect(connectGateway(given({ user }), 1_000, parts)).rejects.toThrow(new Error(why));
+});
+
+describe('before a password is asked for', () => {
+  const asking = async (options: Partial<Given>) => {
+    const prompts: string[] = [];
+    const kind = options.kind as 'explain';
+    const input = Object.assign(Readable.from([]), { isTTY: true });
+    const parts = { ...terminal(prompts), input, env: {}, output: { write: () => true } };
+    const exit = await askGateway(kind, given({ user: 'ADMIN', ...options }), parts);
+    return { exit, prompts };
+  };
+
+  test('a file that is not there is told', async () => {
+    const { exit, prompts } = await asking({ kind: 'explain', name: '/none/query.xml' });
+    expect([exit, prompts]).toEqual([1, [expect.stringContaining('/none/query.xml')]]);
+  });
+
+  test.each<Partial<Given>>([
+    { kind: 'explain', name: '-', header: ['Host: x'] },
+    { kind: 'purge', name: '..' },
+  ])('a wrong command line is told: %j', async (options) => {
+    await expect(asking(options)).rejects.toThrow(UsageError);
+  });
+});
+
+test('the time for an answer begins when the gateway is asked', async () => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const client = await connectGateway(given({ url }), 50, { ...terminal(), env: {} });
+  const before = AbortSignal.timeout(50);
+  await once(before, 'abort');
+  const since = performance.now();
+  await expect(client.ask('/')).rejects.toMatchObject({ word: 'timeout' });
+  expect(performance.now() - since).toBeGreaterThan(40);
+  client.close();
+  silent.close();
 });
 
 describe('status in words', () => {
@@ -125,7 +165,8 @@ describe('status in words', () => {
 describe('an explanation in words', () => {
   const inWords = async (explanation: object) => {
     const client = fakeClient({ '/admin/explain': { user: 'alice', ...explanation } });
-    return (await explain(client, given({ name: '-' }), Readable.from(['<x/>']))).lines;
+    const input = Readable.from([Buffer.from('<x/>')]);
+    return (await explain(given({ name: '-' }), { ...terminal(), input })(client)).lines;
   };
 
   test('tells why a request is refused', async () => {
@@ -162,12 +203,18 @@ describe('an explanation in words', () => {
     ]);
   });
 
-  test('a header that does not count is refused', async () => {
-    const asking = (header: string) =>
-      explain(fakeClient({}), given({ name: '-', header: [header] }), Readable.from([]));
+  test('tells nothing of why it was not stored where an older gateway does not say', async () => {
+    const classification = { decision: 'cacheable', share: 'user', ttl_ms: 1_000 };
+    const cache = { epochs: [], memory: null, redis: 'off', flight: false, nearest: null };
+    expect((await inWords({ classification, cache })).join()).not.toContain('not stored');
+  });
+
+  test('a header that does not count, or cannot be sent, is refused', () => {
+    const asking = (header: string) => () =>
+      explain(given({ name: '-', header: [header] }), terminal());
     const allowed = 'explain: --header must be "Name: value" of one of Content-Type, SOAPAction';
-    for (const header of ['Authorization: Basic x', 'Host: x', 'Accept', 'Accept: a\nb']) {
-      await expect(asking(header)).rejects.toThrow(allowed);
-    }
+    const unfit = ['Authorization: Basic x', 'Host: x', 'Accept', 'Accept: a\nb', 'Accept: Ω'];
+    for (const header of unfit) expect(asking(header)).toThrow(allowed);
+    expect(asking('user-agent: Größe 1 ')).not.toThrow();
   });
 });
