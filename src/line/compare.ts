@@ -12,7 +12,7 @@ import type { LineOptions } from './options.ts';
 import { createOwnTurns, type OwnTurn } from './understand.ts';
 
 /** As POST /admin/compare tells it. */
-interface Compared {
+export interface Compared {
   readonly verdict: Verdict;
   /** In the words of src/common/reasons.ts. */
   readonly why?: string | undefined;

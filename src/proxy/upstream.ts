@@ -11,6 +11,7 @@ import {
 } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { connect, isIP, Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import { connect as connectTls } from 'node:tls';
 import { connectionTrouble, GatewayError } from '../common/errors.ts';
 import type { UpstreamAnswer } from './forwarded.ts';

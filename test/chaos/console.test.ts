@@ -226,10 +226,11 @@ describe('acts', () => {
     await page.getByLabel('Project of the path').fill('Shop');
     await page.getByLabel('Asked by').fill('alice');
     await page.getByRole('button', { name: 'Explain' }).click();
-    await page.getByText('It is looked up in the cache. It would be a hit.').waitFor();
+    await page.getByText('cacheable: it is looked up in the cache').waitFor();
+    await page.getByText(/^an entry of .* ago/).waitFor();
     await page.getByLabel('Asked by').fill('bob');
     await page.getByRole('button', { name: 'Explain' }).click();
-    await page.getByText(/differs in .*identity/).waitFor();
+    await page.getByText(/which differs in identity: it is another user's/).waitFor();
   });
 
   test('the cache is compared with the engine: the same, then stale', async () => {

@@ -250,9 +250,9 @@ describe('explain', () => {
       [
         'cacheable: it is looked up in the cache',
         'request: Execute by alice; project: none; catalogs: Shop',
-        'shared: by user, kept for 12h',
+        'shared: by user, kept for 12 h',
         expect.stringMatching(
-          /^memory: an entry of [\d.]+ s ago, for [\d.]+ s more; \d+ bytes, for which/,
+          /^memory: an entry of [\d.]+ m?s ago, for [\d.]+ h( \d+ min)? more; [\d.]+ (Ki)?B, for which/,
         ),
         'Redis: off',
         'under way: no',
@@ -261,7 +261,7 @@ describe('explain', () => {
     ]);
     expect(stdin.stdout).toContain('\nmemory: an entry of');
     expect(differs.stdout).toMatch(
-      /\nmemory: no entry\n[^]*\nnearest: an entry of [\d.]+ s ago, which differs in .*project.*; identity: it is another user's/,
+      /\nmemory: no entry\n[^]*\nnearest: an entry of [\d.]+ m?s ago, which differs in .*project.*; identity: it is another user's/,
     );
     expect(program.stdout).toMatch(/, which differs in user-agent\n$/);
   });

@@ -98,10 +98,13 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   roles: { values: ['freshness'] },
   datasets: { values: [] },
   auth: { values: [] },
-  cli: { values: ['auth', 'config', 'http', 'storage'], types: ['cache', 'compose'] },
+  cli: { values: ['auth', 'config', 'console', 'http', 'storage'], types: ['cache', 'compose'] },
   common: { values: [] },
   statistics: { values: [], types: ['observability'] },
-  console: { values: ['http', 'statistics'], types: ['cache', 'config', 'auth', 'observability'] },
+  console: {
+    values: ['http', 'statistics'],
+    types: ['cache', 'config', 'auth', 'line', 'observability'],
+  },
   config: { values: [] },
   observability: { values: ['cache'], types: ['config'] },
 };

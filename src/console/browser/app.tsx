@@ -1,6 +1,7 @@
 /** The frame of all pages: the strip, the ways to the pages, and the page itself. */
 import type { ComponentChildren } from 'preact';
-import type { Rights, Status } from './json.ts';
+import type { Rights } from '../pages.ts';
+import type { Status } from './json.ts';
 import { overviewPage } from './overview.tsx';
 import type { AllTold, Page, PageView, Told } from './page.ts';
 import { Time } from './parts.tsx';
@@ -8,7 +9,7 @@ import { purgesPage } from './purges.tsx';
 import { queriesPage } from './queries.tsx';
 import { systemPage } from './system.tsx';
 import { whyPage } from './why.tsx';
-import { count, duration, size } from './words.ts';
+import { count, duration, size } from '../../common/words.ts';
 
 const PAGES: readonly Page[] = [overviewPage, whyPage, queriesPage, purgesPage, systemPage];
 

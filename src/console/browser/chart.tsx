@@ -1,10 +1,13 @@
 /** The answers of the last hour, minute by minute, and the purges between them. */
 import { Component, createRef } from 'preact';
 import uPlot from 'uplot';
-import type { Minute } from './json.ts';
-import { count, moment } from './words.ts';
+import type { Overview } from './json.ts';
+import { count } from '../../common/words.ts';
+import { moment } from './parts.tsx';
 
 const HEIGHT = 180;
+
+type Minute = Overview['minutes'][number];
 
 interface Given {
   readonly minutes: readonly Minute[];

@@ -2,9 +2,10 @@
 import { render } from 'preact';
 import { App, pageAt, STATUS } from './app.tsx';
 import { call, problemOf } from './call.ts';
-import type { Rights, Status } from './json.ts';
+import type { Rights } from '../pages.ts';
+import type { Status } from './json.ts';
 import type { Told } from './page.ts';
-import { moment } from './words.ts';
+import { moment } from './parts.tsx';
 
 /** Between the end of a question and the next one (ms). */
 const EVERY = 5_000;

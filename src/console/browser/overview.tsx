@@ -1,9 +1,19 @@
 /** The page Overview: what is wrong, and how well the cache does. */
 import { Chart } from './chart.tsx';
-import type { Finding, Overview, ProjectFigures, Quantiles } from './json.ts';
+import type { Overview } from './json.ts';
 import { address, type Page, type PageView } from './page.ts';
-import { type Column, meaningOf, Outcome, REASONS, Shown, Table, Time } from './parts.tsx';
-import { count, duration, percent, plural, scopeName } from './words.ts';
+import {
+  col,
+  type Column,
+  figure,
+  meaningOf,
+  Outcome,
+  REASONS,
+  Shown,
+  Table,
+  Time,
+} from './parts.tsx';
+import { count, duration, percent, plural, scopeName } from '../../common/words.ts';
 
 export const overviewPage: Page = {
   path: '/console',
@@ -37,7 +47,7 @@ export const overviewPage: Page = {
 
 const SEVERITIES = { problem: 'Problem', warning: 'Warning', note: 'Note' } as const;
 
-function Findings({ findings }: { findings: readonly Finding[] }) {
+function Findings({ findings }: Pick<Overview, 'findings'>) {
   return (
     <section aria-label="Findings">
       {findings.length === 0 && (
@@ -57,7 +67,7 @@ function Findings({ findings }: { findings: readonly Finding[] }) {
   );
 }
 
-const both = (times: Quantiles | null) =>
+const both = (times: Overview['hour']['hit_ms']) =>
   times === null ? '–' : `${duration(times.p50)} / ${duration(times.p95)}`;
 
 function Figures({ overview: { hour, totals, gateways, complete } }: { overview: Overview }) {
@@ -113,47 +123,40 @@ function Hour({ overview }: { overview: Overview }) {
 }
 
 const MINUTES: readonly Column<Overview['minutes'][number]>[] = [
-  { title: 'Minute', cell: ({ at }) => <Time at={at} /> },
-  { title: 'Hits', figure: true, cell: ({ hits }) => count(hits) },
-  { title: 'Misses', figure: true, cell: ({ misses }) => count(misses) },
-  { title: 'Past the cache', figure: true, cell: ({ bypasses }) => count(bypasses) },
+  col('Minute', ({ at }) => <Time at={at} />),
+  figure('Hits', ({ hits }) => count(hits)),
+  figure('Misses', ({ misses }) => count(misses)),
+  figure('Past the cache', ({ bypasses }) => count(bypasses)),
 ];
 
-const PROJECTS: readonly Column<ProjectFigures>[] = [
-  {
-    title: 'Project',
-    cell: ({ project }) =>
-      project === '' ? (
-        'none named'
-      ) : (
-        <a href={address('/console/queries', new URLSearchParams({ project }), {})}>{project}</a>
-      ),
-  },
-  { title: 'Requests', figure: true, cell: ({ asks }) => count(asks) },
-  { title: 'Hit ratio', figure: true, cell: ({ hit_ratio }) => percent(hit_ratio) },
-  { title: 'Saved', figure: true, cell: ({ saved_ms }) => duration(saved_ms) },
-  { title: 'Engine time', figure: true, cell: ({ engine_ms }) => duration(engine_ms) },
-  { title: 'Entries in memory', figure: true, cell: ({ entries }) => count(entries) },
-  { title: 'Last asked', cell: ({ last_asked }) => <Time at={last_asked} /> },
-  {
-    title: 'Last purge',
-    cell: ({ last_purge: purge }) =>
-      purge === null ? (
-        'none known'
-      ) : (
-        <>
-          <Time at={purge.at} /> by {purge.principal}
-          {purge.scope === 'everything' && ' (everything)'}
-        </>
-      ),
-  },
+const PROJECTS: readonly Column<Overview['projects'][number]>[] = [
+  col('Project', ({ project }) =>
+    project === '' ? (
+      'none named'
+    ) : (
+      <a href={address('/console/queries', new URLSearchParams({ project }), {})}>{project}</a>
+    ),
+  ),
+  figure('Requests', ({ asks }) => count(asks)),
+  figure('Hit ratio', ({ hit_ratio }) => percent(hit_ratio)),
+  figure('Saved', ({ saved_ms }) => duration(saved_ms)),
+  figure('Engine time', ({ engine_ms }) => duration(engine_ms)),
+  figure('Entries in memory', ({ entries }) => count(entries)),
+  col('Last asked', ({ last_asked }) => <Time at={last_asked} />),
+  col('Last purge', ({ last_purge: purge }) =>
+    purge === null ? (
+      'none known'
+    ) : (
+      <>
+        <Time at={purge.at} /> by {purge.principal}
+        {purge.scope === 'everything' && ' (everything)'}
+      </>
+    ),
+  ),
 ];
 
 const reasonColumns = (view: PageView): readonly Column<Overview['reasons'][number]>[] => [
-  {
-    title: 'Outcome',
-    cell: ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />,
-  },
-  { title: 'Requests', figure: true, cell: ({ count: requests }) => count(requests) },
-  { title: 'Meaning', cell: ({ outcome, reason }) => meaningOf(view, outcome, reason) },
+  col('Outcome', ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />),
+  figure('Requests', ({ count: requests }) => count(requests)),
+  col('Meaning', ({ outcome, reason }) => meaningOf(view, outcome, reason)),
 ];

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Reasons } from './json.ts';
 import { address, type PageView, type Told } from './page.ts';
-import { count, moment } from './words.ts';
+import { count } from '../../common/words.ts';
 
 /** Shows what a source told, or why it did not. */
 export function Shown<T>({
@@ -14,6 +14,15 @@ export function Shown<T>({
 }) {
   if ('problem' in of) return <p class="notice">Not told: {of.problem}</p>;
   return <>{children(of.told)}</>;
+}
+
+/** By the clock of the person who reads it; of the server, which does not know that, in UTC. */
+export function moment(iso: string): string {
+  if (typeof document === 'undefined') return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
+  const at = new Date(iso);
+  const time = at.toLocaleTimeString('en-GB');
+  const isToday = at.toDateString() === new Date().toDateString();
+  return isToday ? time : `${at.toLocaleDateString('en-CA')} ${time}`;
 }
 
 export const Time = ({ at }: { at: string }) => (
@@ -30,6 +39,17 @@ export interface Column<Row> {
   readonly sort?: string;
   cell(row: Row): ComponentChildren;
 }
+
+type Cell<Row> = Column<Row>['cell'];
+export const col = <Row,>(title: string, cell: Cell<Row>, sort?: string): Column<Row> => ({
+  title,
+  cell,
+  ...(sort && { sort }),
+});
+export const figure = <Row,>(title: string, cell: Cell<Row>, sort?: string): Column<Row> => ({
+  ...col(title, cell, sort),
+  figure: true,
+});
 
 /** @param sorted the word in force, and the address under which another one is */
 export function Table<Row>({

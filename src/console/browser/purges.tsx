@@ -1,10 +1,10 @@
 /** The page Purges: drops what is cached, of everything or a project, and says who did. */
 import { Component, createRef } from 'preact';
 import { type Answer, call } from './call.ts';
-import type { Purge, Purges, Status } from './json.ts';
+import type { Purges, Status } from './json.ts';
 import type { Page, PageView } from './page.ts';
-import { type Column, PAGE_SIZE, Shown, Table, Time } from './parts.tsx';
-import { count, duration, plural, scopeName } from './words.ts';
+import { col, type Column, figure, PAGE_SIZE, Shown, Table, Time } from './parts.tsx';
+import { count, duration, plural, scopeName } from '../../common/words.ts';
 
 export const purgesPage: Page = {
   path: '/console/purges',
@@ -179,27 +179,21 @@ const CAUSES: Readonly<Record<string, string>> = {
   statement: 'statement to the engine',
 };
 
-const PURGES: readonly Column<Purge>[] = [
-  { title: 'At', cell: ({ at }) => <Time at={at} /> },
-  {
-    title: 'What',
-    cell: ({ scope, known }) => (
-      <>
-        {scopeName(scope)}
-        {!known && <small class="problem"> not known</small>}
-      </>
-    ),
-  },
-  { title: 'By', cell: ({ principal }) => principal },
-  { title: 'Cause', cell: ({ cause }) => CAUSES[cause] ?? cause },
-  {
-    title: 'Result',
-    cell: ({ result }) => (
-      <span class={result === 'cleared' ? undefined : 'problem'}>{RESULTS[result] ?? result}</span>
-    ),
-  },
-  { title: 'Waited', figure: true, cell: ({ waited }) => duration(waited) },
-  { title: 'Gateways', figure: true, cell: ({ replicas }) => count(replicas) },
-  { title: 'Engine calls', figure: true, cell: ({ engine_calls }) => count(engine_calls) },
-  { title: 'Receipt', cell: ({ id }) => <code>{id}</code> },
+const PURGES: readonly Column<Purges['purges'][number]>[] = [
+  col('At', ({ at }) => <Time at={at} />),
+  col('What', ({ scope, known }) => (
+    <>
+      {scopeName(scope)}
+      {!known && <small class="problem"> not known</small>}
+    </>
+  )),
+  col('By', ({ principal }) => principal),
+  col('Cause', ({ cause }) => CAUSES[cause] ?? cause),
+  col('Result', ({ result }) => (
+    <span class={result === 'cleared' ? undefined : 'problem'}>{RESULTS[result] ?? result}</span>
+  )),
+  figure('Waited', ({ waited }) => duration(waited)),
+  figure('Gateways', ({ replicas }) => count(replicas)),
+  figure('Engine calls', ({ engine_calls }) => count(engine_calls)),
+  col('Receipt', ({ id }) => <code>{id}</code>),
 ];

@@ -1,8 +1,10 @@
 /** The page Queries: the heaviest queries, the latest requests, the entries in memory, and each of them by itself. */
-import type { Digest, Entries, Recent, Requests, Statistics } from './json.ts';
+import type { Entries, Requests, Statistics } from './json.ts';
 import { address, type Page, type PageView, target } from './page.ts';
 import {
+  col,
   type Column,
+  figure,
   Facts,
   meaningOf,
   Outcome,
@@ -13,7 +15,10 @@ import {
   Table,
   Time,
 } from './parts.tsx';
-import { count, duration, percent, size } from './words.ts';
+import { count, duration, percent, size } from '../../common/words.ts';
+
+type Digest = Statistics['digests'][number];
+type Recent = Requests['requests'][number];
 
 const PATH = '/console/queries';
 const LIMIT = { limit: String(PAGE_SIZE) };
@@ -115,46 +120,26 @@ function HeaviestQueries({ view }: { view: PageView }) {
 const EXCERPT = 120;
 
 const DIGESTS: readonly Column<Digest>[] = [
-  { title: 'Query', sort: 'cost', cell: ({ digest }) => <DigestLink digest={digest} /> },
-  {
-    title: 'What',
-    cell: ({ subject, project, catalogs, cubes, text = '' }) => (
-      <>
-        {subject}{' '}
-        <small>{[project, catalogs, cubes].filter((text) => text !== '').join(' · ')}</small>
-        {text !== '' && <code class="excerpt">{text.slice(0, EXCERPT)}</code>}
-      </>
-    ),
-  },
-  { title: 'Asks', sort: 'asks', figure: true, cell: ({ asks }) => count(asks) },
-  {
-    title: 'Hit ratio',
-    figure: true,
-    cell: ({ asks, hits }) => percent(asks > 0 ? hits / asks : null),
-  },
-  {
-    title: 'Engine, each',
-    sort: 'engine',
-    figure: true,
-    cell: ({ engine_ms }) => duration(engine_ms),
-  },
-  { title: 'Engine, longest', figure: true, cell: ({ engine_max_ms }) => duration(engine_max_ms) },
-  {
-    title: 'Engine, spent',
-    sort: 'uncached',
-    figure: true,
-    cell: ({ uncached_ms }) => duration(uncached_ms),
-  },
-  { title: 'Saved', sort: 'saved', figure: true, cell: ({ saved_ms }) => duration(saved_ms) },
-  { title: 'Bytes', figure: true, cell: ({ bytes }) => size(bytes) },
-  { title: 'Users', figure: true, cell: ({ users }) => (users === 20 ? '20+' : count(users)) },
-  { title: 'Last asked', sort: 'last', cell: ({ last_asked }) => <Time at={last_asked} /> },
-  {
-    title: 'Last outcome',
-    cell: ({ last_outcome, last_reason }) => (
-      <Outcome outcome={last_outcome} reason={last_reason} />
-    ),
-  },
+  col('Query', ({ digest }) => <DigestLink digest={digest} />, 'cost'),
+  col('What', ({ subject, project, catalogs, cubes, text = '' }) => (
+    <>
+      {subject}{' '}
+      <small>{[project, catalogs, cubes].filter((text) => text !== '').join(' · ')}</small>
+      {text !== '' && <code class="excerpt">{text.slice(0, EXCERPT)}</code>}
+    </>
+  )),
+  figure('Asks', ({ asks }) => count(asks), 'asks'),
+  figure('Hit ratio', ({ asks, hits }) => percent(asks > 0 ? hits / asks : null)),
+  figure('Engine, each', ({ engine_ms }) => duration(engine_ms), 'engine'),
+  figure('Engine, longest', ({ engine_max_ms }) => duration(engine_max_ms)),
+  figure('Engine, spent', ({ uncached_ms }) => duration(uncached_ms), 'uncached'),
+  figure('Saved', ({ saved_ms }) => duration(saved_ms), 'saved'),
+  figure('Bytes', ({ bytes }) => size(bytes)),
+  figure('Users', ({ users }) => (users === 20 ? '20+' : count(users))),
+  col('Last asked', ({ last_asked }) => <Time at={last_asked} />, 'last'),
+  col('Last outcome', ({ last_outcome, last_reason }) => (
+    <Outcome outcome={last_outcome} reason={last_reason} />
+  )),
 ];
 
 function OneQuery({ view }: { view: PageView }) {
@@ -232,31 +217,22 @@ function RequestTable({ view, caption }: { view: PageView; caption: string }) {
 }
 
 const REQUESTS: readonly Column<Recent>[] = [
-  {
-    title: 'At',
-    cell: ({ at, id }) => (
-      <a href={address(PATH, new URLSearchParams({ id }), {})}>
-        <Time at={at} />
-      </a>
-    ),
-  },
-  { title: 'User', cell: ({ user }) => user },
-  { title: 'Client', cell: ({ client }) => client },
-  {
-    title: 'Project',
-    cell: ({ project, catalogs }) => project || catalogs,
-  },
-  { title: 'Cubes', cell: ({ cubes }) => cubes },
-  { title: 'Query', cell: ({ digest }) => <DigestLink digest={digest} /> },
-  {
-    title: 'Outcome',
-    cell: ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />,
-  },
-  { title: 'Status', figure: true, cell: ({ status }) => status },
-  { title: 'Took', figure: true, cell: ({ ms }) => duration(ms) },
-  { title: 'Waited', figure: true, cell: ({ waited_ms }) => duration(waited_ms || null) },
-  { title: 'Engine', figure: true, cell: ({ engine_ms }) => duration(engine_ms || null) },
-  { title: 'Bytes', figure: true, cell: ({ bytes }) => size(bytes) },
+  col('At', ({ at, id }) => (
+    <a href={address(PATH, new URLSearchParams({ id }), {})}>
+      <Time at={at} />
+    </a>
+  )),
+  col('User', ({ user }) => user),
+  col('Client', ({ client }) => client),
+  col('Project', ({ project, catalogs }) => project || catalogs),
+  col('Cubes', ({ cubes }) => cubes),
+  col('Query', ({ digest }) => <DigestLink digest={digest} />),
+  col('Outcome', ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />),
+  figure('Status', ({ status }) => status),
+  figure('Took', ({ ms }) => duration(ms)),
+  figure('Waited', ({ waited_ms }) => duration(waited_ms || null)),
+  figure('Engine', ({ engine_ms }) => duration(engine_ms || null)),
+  figure('Bytes', ({ bytes }) => size(bytes)),
 ];
 
 function OneRequest({ view }: { view: PageView }) {
@@ -334,13 +310,13 @@ function EntriesInMemory({ view }: { view: PageView }) {
 
 const seconds = (figure: number) => duration(figure * 1000);
 const ENTRIES: readonly Column<Entries['entries'][number]>[] = [
-  { title: 'Query', cell: ({ digest }) => <DigestLink digest={digest} /> },
-  { title: 'Project', cell: ({ project, catalogs }) => project || catalogs },
-  { title: 'Cubes', cell: ({ cubes }) => cubes },
-  { title: 'Hits', sort: 'hits', figure: true, cell: ({ hits }) => count(hits) },
-  { title: 'Bytes', sort: 'bytes', figure: true, cell: ({ bytes }) => size(bytes) },
-  { title: 'Age', sort: 'age', figure: true, cell: ({ age }) => seconds(age) },
-  { title: 'Ends in', sort: 'rest', figure: true, cell: ({ rest }) => seconds(rest) },
+  col('Query', ({ digest }) => <DigestLink digest={digest} />),
+  col('Project', ({ project, catalogs }) => project || catalogs),
+  col('Cubes', ({ cubes }) => cubes),
+  figure('Hits', ({ hits }) => count(hits), 'hits'),
+  figure('Bytes', ({ bytes }) => size(bytes), 'bytes'),
+  figure('Age', ({ age }) => seconds(age), 'age'),
+  figure('Ends in', ({ rest }) => seconds(rest), 'rest'),
 ];
 
 /** Goes to the address that says what was typed: pages are addresses, that can be shared. */

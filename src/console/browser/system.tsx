@@ -1,8 +1,8 @@
 /** The page System: what runs, with which configuration, and what its words mean. */
 import type { Reasons, System } from './json.ts';
 import type { Page } from './page.ts';
-import { type Column, Facts, REASONS, Shown, Table, Time } from './parts.tsx';
-import { count, size } from './words.ts';
+import { col, type Column, Facts, figure, REASONS, Shown, Table, Time } from './parts.tsx';
+import { count, size } from '../../common/words.ts';
 
 export const systemPage: Page = {
   path: '/console/system',
@@ -56,7 +56,7 @@ function Parts({ system }: { system: System }) {
         rows={[
           ['Version', system.version],
           ['Node.js', `${system.node} on ${system.platform}`],
-          ['Started', <Time key="started" at={system.started_at} />],
+          ['Started', <Time key="started" at={system.started_at ?? system.at} />],
           ['Gateway', <code key="gateway">{system.gateway}</code>],
           ['Redis', [redis.state, redis.mode, redis.why].filter(Boolean).join(', ')],
           ['Storage', `${storage.driver}, ${storage.state}`],
@@ -79,37 +79,32 @@ function Parts({ system }: { system: System }) {
 }
 
 const ENGINES: readonly Column<System['engines'][number]>[] = [
-  { title: 'URL', cell: ({ url }) => url },
-  {
-    title: 'State',
-    cell: ({ state }) => <span class={state === 'up' ? 'good' : 'problem'}>{state}</span>,
-  },
-  { title: 'Why', cell: ({ why }) => why },
+  col('URL', ({ url }) => url),
+  col('State', ({ state }) => <span class={state === 'up' ? 'good' : 'problem'}>{state}</span>),
+  col('Why', ({ why }) => why),
 ];
 
 const PROCESSES: readonly Column<System['processes'][number]>[] = [
-  { title: 'Process', cell: ({ pid }) => pid },
-  { title: 'Started', cell: ({ started_at }) => <Time at={started_at} /> },
-  { title: 'Resident', figure: true, cell: ({ rss_bytes }) => size(rss_bytes) },
-  { title: 'Entries', figure: true, cell: ({ entries }) => count(entries) },
-  { title: 'Cache', figure: true, cell: ({ memory_bytes }) => size(memory_bytes) },
-  {
-    title: 'Connections',
-    figure: true,
-    cell: ({ connections, connections_limit }) =>
-      `${count(connections)} of ${count(connections_limit)}`,
-  },
-  { title: 'At the engine', figure: true, cell: ({ at_engine }) => count(at_engine) },
-  { title: 'Waiting', figure: true, cell: ({ waiting }) => count(waiting) },
+  col('Process', ({ pid }) => pid),
+  col('Started', ({ started_at }) => <Time at={started_at} />),
+  figure('Resident', ({ rss_bytes }) => size(rss_bytes)),
+  figure('Entries', ({ entries }) => count(entries)),
+  figure('Cache', ({ memory_bytes }) => size(memory_bytes)),
+  figure(
+    'Connections',
+    ({ connections, connections_limit }) => `${count(connections)} of ${count(connections_limit)}`,
+  ),
+  figure('At the engine', ({ at_engine }) => count(at_engine)),
+  figure('Waiting', ({ waiting }) => count(waiting)),
 ];
 
 const WORDS: readonly Column<Reasons['reasons'][number]>[] = [
-  { title: 'Word', cell: ({ word }) => <code>{word}</code> },
-  { title: 'Of', cell: ({ outcome }) => outcome },
-  { title: 'Meaning', cell: ({ meaning, remedy }) => `${meaning} ${remedy ?? ''}` },
+  col('Word', ({ word }) => <code>{word}</code>),
+  col('Of', ({ outcome }) => outcome),
+  col('Meaning', ({ meaning, remedy }) => `${meaning} ${remedy ?? ''}`),
 ];
 const METRICS: readonly Column<System['metrics'][number]>[] = [
-  { title: 'Name', cell: ({ name }) => <code>{name}</code> },
-  { title: 'Type', cell: ({ type }) => type },
-  { title: 'Meaning', cell: ({ help }) => help },
+  col('Name', ({ name }) => <code>{name}</code>),
+  col('Type', ({ type }) => type),
+  col('Meaning', ({ help }) => help),
 ];

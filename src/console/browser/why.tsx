@@ -1,10 +1,11 @@
 /** The page Why: what becomes of a request, why, and whether the cache says what the engine says. */
 import { Component, createRef } from 'preact';
+import { explainInWords, type Explanation } from '../explain-words.ts';
+import { count, duration, scopeName, size } from '../../common/words.ts';
 import { call, problemOf } from './call.ts';
-import type { Comparison, Explanation, Purges, Statistics, Status } from './json.ts';
+import type { Comparison, Purges, Statistics, Status } from './json.ts';
 import { type Page, type PageView, target } from './page.ts';
-import { type Column, Facts, meaningOf, REASONS, Table, Time } from './parts.tsx';
-import { count, duration, scopeName, size } from './words.ts';
+import { col, type Column, Facts, meaningOf, moment, REASONS, Table } from './parts.tsx';
 
 export const whyPage: Page = {
   path: '/console/why',
@@ -16,16 +17,6 @@ export const whyPage: Page = {
     ...(query.has('digest') && { statistics: target('/admin/statistics', query, ['digest']) }),
   }),
   view: (view) => <Why view={view} />,
-};
-
-/** What a part of the key means where two queries differ in it. */
-const DIFFERENCES: Readonly<Record<string, string>> = {
-  epochs: 'it was purged since',
-  identity: 'it is of another user or role, or shared in another way',
-  session: 'it was asked in a session of another kind',
-  properties: 'its properties differ',
-  statement: 'its statement differs',
-  'User-Agent': 'another client program asked it',
 };
 
 interface WhyState {
@@ -116,123 +107,32 @@ function told<T>(view: PageView, name: string): T | undefined {
   return 'told' in source ? source.told : undefined;
 }
 
-const DECISIONS: Readonly<Record<string, string>> = {
-  cacheable: 'It is looked up in the cache.',
-  bypass: 'It goes to the engine, past the cache.',
-  refused: 'The gateway answers it with a Fault.',
-};
-
-const has = (entry: unknown) => typeof entry === 'object' && entry !== null;
-
 function Explained({ view, explanation }: { view: PageView; explanation: Explanation | string }) {
   if (typeof explanation === 'string') return <p class="finding problem">{explanation}</p>;
-  const { classification, cache, user, project } = explanation;
-  const { decision, reason = '', why, subject, catalogs, share, ttl_ms } = classification;
-  const outcome = decision === 'refused' ? 'gateway' : decision;
-  const isHit = cache !== undefined && (has(cache.memory) || has(cache.redis));
+  const { purges = [] } = told<Purges>(view, 'purges') ?? {};
+  const purgeOf = (scope: string) => {
+    const purge = purges.find((one) => covers(scope, scopeName(one.scope)));
+    return purge ? ` (last purge ${moment(purge.at)} by ${purge.principal})` : '';
+  };
+  const meaning = (outcome: string, word: string) => meaningOf(view, outcome, word);
+  const [decision = '', ...lines] = explainInWords(explanation, meaning, purgeOf);
+  const rows = lines.map((line) => line.split(/: (.*)/s).slice(0, 2));
   return (
     <section class="explained">
-      <h2>
-        {DECISIONS[decision]} {cache && (isHit ? 'It would be a hit.' : 'It would be a miss.')}
-      </h2>
-      {reason !== '' && (
-        <p>
-          <code>{reason}</code>: {meaningOf(view, outcome, reason)} {why}
-        </p>
-      )}
-      <Facts
-        rows={[
-          ['Request', `${subject ?? 'not understood'} by ${user}`],
-          ['Project of the path', project ?? 'none'],
-          ['Catalogs', catalogs?.join(', ') || 'none'],
-          ...(share === undefined ? [] : [['Shared by', share] as const]),
-          ...(ttl_ms === undefined ? [] : [['Kept for', duration(ttl_ms)] as const]),
-        ]}
-      />
-      {cache && <InCache view={view} cache={cache} />}
+      <h2>{decision}</h2>
+      <Facts rows={rows.map(([name = '', value]) => [name, value] as const)} />
+      <details>
+        <summary>The key, part by part</summary>
+        <Table
+          caption="Parts of the key, as digests"
+          rows={explanation.cache?.parts ?? []}
+          columns={PARTS}
+          none="It has no key."
+        />
+      </details>
     </section>
   );
 }
-
-type CacheFacts = NonNullable<Explanation['cache']>;
-type Entry = CacheFacts['memory'];
-
-const entryInWords = (entry: Entry | string) => {
-  if (typeof entry === 'string') return entry === 'off' ? 'not used' : entry;
-  if (entry === null) return 'no entry';
-  const rest = entry.ttl_ms > 0 ? `ends in ${duration(entry.ttl_ms)}` : 'too old';
-  return `${size(entry.bytes)}, made ${duration(entry.age_ms)} ago, ${rest}; the engine took ${duration(entry.engine_ms)}`;
-};
-
-function InCache({ view, cache }: { view: PageView; cache: CacheFacts }) {
-  const purges = told<Purges>(view, 'purges');
-  const { memory, redis, flight, not_stored, nearest, epochs, parts } = cache;
-  return (
-    <>
-      <Facts
-        rows={[
-          ['Memory', entryInWords(memory)],
-          ['Redis', entryInWords(redis)],
-          [
-            'Under way',
-            flight ? 'the engine is being asked for it; it would wait for that answer' : 'no',
-          ],
-          ...(not_stored === null
-            ? []
-            : [
-                [
-                  'Not stored the last time',
-                  `${not_stored}: ${meaningOf(view, 'miss', not_stored)}`,
-                ] as const,
-              ]),
-          ...(nearest === null
-            ? []
-            : [
-                [
-                  'Nearest entry',
-                  `made ${duration(nearest.age_ms)} ago; differs in ${nearest.differs
-                    .map((part) => (DIFFERENCES[part] ? `${part} (${DIFFERENCES[part]})` : part))
-                    .join(', ')}`,
-                ] as const,
-              ]),
-        ]}
-      />
-      {epochs === 'unknown' ? (
-        <p class="notice">Its epochs are not known, since Redis cannot be reached.</p>
-      ) : (
-        <Table
-          caption="A purge of any of these drops it"
-          rows={epochs}
-          columns={epochColumns(purges)}
-          none=""
-        />
-      )}
-      <details>
-        <summary>The key, part by part</summary>
-        <Table caption="Parts of the key, as digests" rows={parts} columns={PARTS} none="" />
-      </details>
-    </>
-  );
-}
-
-const epochColumns = (
-  purges: Purges | undefined,
-): readonly Column<{ scope: string; token: string }>[] => [
-  { title: 'Scope', cell: ({ scope }) => scope },
-  { title: 'Epoch', cell: ({ token }) => <code>{token}</code> },
-  {
-    title: 'Last purge',
-    cell({ scope }) {
-      const purge = purges?.purges.find(({ scope: purged }) => covers(scope, scopeName(purged)));
-      if (purge === undefined) return 'none known';
-      return (
-        <>
-          <Time at={purge.at} /> by {purge.principal}, {purge.cause}
-        </>
-      );
-    },
-  },
-];
 
 /** Every purge renews what belongs to no project. Names of projects are compared as the gateway folds them: nearly. */
 const covers = (scope: string, purged: string) =>
@@ -240,9 +140,9 @@ const covers = (scope: string, purged: string) =>
   scope === purged ||
   scope.toLowerCase() === `project:${purged.toLowerCase()}`;
 
-const PARTS: readonly Column<CacheFacts['parts'][number]>[] = [
-  { title: 'Part', cell: ({ name }) => name },
-  { title: 'Digest', cell: ({ digest }) => <code>{digest}</code> },
+const PARTS: readonly Column<NonNullable<Explanation['cache']>['parts'][number]>[] = [
+  col('Part', ({ name }) => name),
+  col('Digest', ({ digest }) => <code>{digest}</code>),
 ];
 
 const VERDICTS: Readonly<Record<string, readonly [severity: string, text: string]>> = {

@@ -193,13 +193,13 @@ describe('an explanation in words', () => {
     expect(await inWords({ project: 'P', classification, cache: { ...cache, nearest } })).toEqual([
       'cacheable: it is looked up in the cache',
       'request: Execute by alice; project: P; catalogs: A, B',
-      'shared: by roles, kept for 90s',
+      'shared: by roles, kept for 1 min 30 s',
       'memory: no entry',
-      'Redis: an entry of 1.5 s ago, for 0.0 s more; 7 bytes, for which the engine took 0.3 s',
+      'Redis: an entry of 1.50 s ago, for 0.0 ms more; 7 B, for which the engine took 250 ms',
       'under way: the engine is being asked for it',
       'epochs: unknown, since Redis cannot be reached',
       'not stored the last time: too-large: The answer is larger than cache.max_entry.',
-      'nearest: an entry of 0.0 s ago, which differs in epochs: it was purged; accept',
+      'nearest: an entry of 0.0 ms ago, which differs in epochs: it was purged; accept',
     ]);
   });
 

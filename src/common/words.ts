@@ -1,4 +1,5 @@
 /** Figures and moments as people read them. */
+import type { Stale } from './events.ts';
 
 const english = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
@@ -17,8 +18,9 @@ export function duration(milliseconds: number | null): string {
   if (seconds < 59.95) return `${seconds.toFixed(seconds < 9.995 ? 2 : 1)} s`;
   const minutes = Math.round(seconds / 60);
   if (seconds < 3_570) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-  if (minutes < 2_880) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-  return `${Math.floor(minutes / 1_440)} d ${Math.floor((minutes % 1_440) / 60)} h`;
+  const [whole, unit, rest] = minutes < 2_880 ? [60, 'h', ' min'] : [1_440, 'd', ' h'];
+  const left = minutes < 2_880 ? minutes % 60 : Math.floor((minutes % 1_440) / 60);
+  return `${Math.floor(minutes / whole)} ${unit}${left > 0 ? ` ${left}${rest}` : ''}`;
 }
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -28,18 +30,9 @@ export function size(bytes: number): string {
   return `${figure.toFixed(power === 0 || figure >= 99.95 ? 0 : 1)} ${UNITS[power]}`;
 }
 
-/** By the clock of the person who reads it; of the server, which does not know that, in UTC. */
-export function moment(iso: string): string {
-  if (typeof document === 'undefined') return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
-  const at = new Date(iso);
-  const time = at.toLocaleTimeString('en-GB');
-  const isToday = at.toDateString() === new Date().toDateString();
-  return isToday ? time : `${at.toLocaleDateString('en-CA')} ${time}`;
-}
-
 export const plural = (figure: number, one: string, several = `${one}s`): string =>
   `${count(figure)} ${figure === 1 ? one : several}`;
 
 /** What a purge or a change concerns. */
-export const scopeName = (scope: 'everything' | { readonly project: string }): string =>
+export const scopeName = (scope: Stale): string =>
   typeof scope === 'string' ? 'everything' : scope.project;
