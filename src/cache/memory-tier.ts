@@ -160,12 +160,16 @@ export function createMemoryTier(options: {
       if (entry.variant === undefined) void addVariant(key, answer, body);
       return entry.variant;
     },
-    /** Needs a body. Returns what ends that, once. */
-    hold(body: AnswerText): () => void {
-      countUse(body, 1, 0);
+    /** Needs a body, and so many bytes beside it. Returns what ends that, once. */
+    hold(body: AnswerText, beside = 0): () => void {
+      const count = (holders: 1 | -1) => {
+        countUse(body, holders, 0);
+        account.countSending(holders * beside);
+      };
+      count(1);
       let held = true;
       return () => {
-        if (held) countUse(body, -1, 0);
+        if (held) count(-1);
         held = false;
       };
     },

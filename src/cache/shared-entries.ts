@@ -83,6 +83,7 @@ export function createSharedEntries(
       const answer = fill.latest() ?? filled.answer;
       // Its own fill writes it; but in the usual way, which a clock that runs ahead can hinder.
       if (answer !== filled.answer && !replace) return true;
+      if (bytesOf(answer.body) > LONGEST_VALUE) return false;
       const value = await encodeEntry(key, answer, tokens, sealer);
       if ((fill.latest() ?? answer) !== answer) continue;
       if (value.length > LONGEST_VALUE) return false;
@@ -282,8 +283,7 @@ export async function decodeEntry(
   const coded = content.subarray(head.described);
   if (head.coding === CODING.long) {
     const front = described.session?.at ?? 0;
-    if (tailCrc === undefined || bodyLength <= LONG || coded.length <= front)
-      return 'unreadable body';
+    if (tailCrc === undefined || coded.length <= front) return 'unreadable body';
     take?.(coded.length);
     const tail = ownBytes([coded.subarray(front)]);
     const body = deflated(bodyLength, ownBytes([coded.subarray(0, front)]), tail, tailCrc);

@@ -11,6 +11,7 @@ import {
   GZIP_FROM,
   gzipWithSession,
   HEADER_VALUE,
+  INFLATING,
   inflatedWithSession,
   type StoredAnswer,
   withSession,
@@ -233,9 +234,11 @@ export class XmlaClient implements Client {
       this.#tell(true);
     } else {
       this.watch();
-      const letGo = this.#services.holdBody(variant ?? answer.body);
+      const isInflated = sent.rest !== undefined;
+      const beside = isInflated ? INFLATING : 0;
+      const letGo = this.#services.holdBody(variant ?? answer.body, beside);
       response.once('close', letGo);
-      this.#watchStall(sent.rest !== undefined);
+      this.#watchStall(isInflated);
     }
   }
 

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { largeMddatasetAnswer, mddatasetAnswer } from '../support/answers.ts';
 import { readEngineRequest } from '../support/engine-request.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { configFolder, listening, runMain } from '../support/gateway-process.ts';
-import { askXmla, send, shortStatus, until, type Answer } from '../support/http-client.ts';
+import { askXmla, portOf, send, shortStatus, until, type Answer } from '../support/http-client.ts';
 import { sizes } from '../support/sizes.ts';
 import {
   sendXml,
@@ -210,6 +211,36 @@ test('a large answer is compared with what the engine says now, while others are
   const { text } = await getAsAdmin('/metrics');
   expect(text).toContain('\nmdx_gateway_in_flight_bytes{use="fill"} 0\n');
   expect(text).toContain('\nmdx_gateway_in_flight_bytes{use="sending"} 0\n');
+});
+
+test('each client without gzip that takes nothing counts until it has gone', async () => {
+  // More than the system takes for a client.
+  const bytes = Buffer.from(largeMddatasetAnswer(16 * MIB));
+  engine.answerWith(sendXml(bytes));
+  expect(shortStatus(await askUntilHit(GZIP))).toBe('hit');
+  const sending = async () => {
+    const { text } = await getAsAdmin('/metrics');
+    return Number(/in_flight_bytes\{use="sending"\} (\d+)/.exec(text)?.[1]);
+  };
+  expect(await sending()).toBe(0);
+  const body = query();
+  const head =
+    `POST /mdx/xmla HTTP/1.1\r\nhost: x\r\nauthorization: ${basic('alice')}\r\n` +
+    `content-type: text/xml; charset=utf-8\r\ncontent-length: ${body.length}\r\n`;
+  const stalled = ['', '', 'accept-encoding: gzip\r\n'].map((more) => {
+    const socket = connect(portOf(gateway.url), '127.0.0.1').pause();
+    socket.on('error', () => {}).write(`${head}${more}\r\n${body.toString()}`);
+    return socket;
+  });
+  while ((await sending()) !== 2 * 128 * 1024);
+  for (const socket of stalled) socket.destroy();
+  while ((await sending()) !== 0);
+  const answered = gateway.events.filter(({ type }) => type === 'xmla-answered').slice(-3);
+  expect(answered.map((event) => 'complete' in event && event.complete).sort()).toEqual([
+    false,
+    false,
+    true,
+  ]);
 });
 
 describe('an answer that is larger than max_entry', () => {

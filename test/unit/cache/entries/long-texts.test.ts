@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
@@ -95,6 +95,17 @@ describe('a long text', () => {
   test('that does not compress takes hardly more memory than it has bytes', async () => {
     const kept = await keptText(randomBytes(2 * LONG));
     expect(bytesOf(kept) - 2 * LONG).toBeLessThan(1_000);
+  });
+
+  test('is put together at its end with one copy of what was compressed', async () => {
+    const kept = keepText(() => {});
+    kept.write(randomBytes(16 * LONG));
+    const concat = jest.spyOn(Buffer, 'concat');
+    const copied = () => concat.mock.results.map(({ value }) => (value as Buffer).length);
+    const body = await kept.end(undefined);
+    expect(bytesOf(body)).toBeGreaterThan(16 * LONG);
+    expect(Math.max(...copied())).toBeLessThan(2 * START);
+    concat.mockRestore();
   });
 
   test('needs room for what is still to be compressed, and no more', async () => {

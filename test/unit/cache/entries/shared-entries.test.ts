@@ -4,7 +4,8 @@ import { createBodyAccount } from '../../../../src/common/body-account.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createFillOrder } from '../../../../src/cache/flights.ts';
 import { createSharedEntries, LARGE, LONGEST_VALUE } from '../../../../src/cache/shared-entries.ts';
-import { NO_SEALER } from '../../../../src/common/sealing.ts';
+import { deflated } from '../../../../src/cache/stored-answer.ts';
+import { NO_SEALER, type Sealer } from '../../../../src/common/sealing.ts';
 import { bytesIn } from './session-documents.ts';
 import { checkpoint, fakeTier, handClock, quiet, storedAnswer } from '../fakes.ts';
 
@@ -13,12 +14,12 @@ const IN_FLIGHT = 64 * 1024 * 1024;
 
 const newKey = () => randomBytes(32).toString('base64url');
 
-function house(inFlight = IN_FLIGHT) {
+function house(inFlight = IN_FLIGHT, sealer = NO_SEALER) {
   const values = fakeTier();
   const clock = handClock();
   const events: GatewayEvent[] = [];
   const account = createBodyAccount(() => ({ in_flight: inFlight, queue: 0 }));
-  const entries = createSharedEntries(values, NO_SEALER, {
+  const entries = createSharedEntries(values, sealer, {
     clock,
     maxEntry: () => 64 * 1024 * 1024,
     account,
@@ -72,6 +73,30 @@ describe('a long answer on its way to tier 2', () => {
     expect([await keep(LONGEST_VALUE - 1_000), values.sets]).toEqual([true, 1]);
     expect([await keep(LONGEST_VALUE), values.sets]).toEqual([false, 1]);
     expect([events, account.usage().bytes.value]).toEqual([[], 0]);
+  });
+
+  test('is not even put together where it is known to be too long', async () => {
+    let sealed = 0;
+    const seal = (bytes: Buffer) => {
+      sealed += 1;
+      return bytes;
+    };
+    const { values, entries, order } = house(16 * LONGEST_VALUE, {
+      ...NO_SEALER,
+      kind: 'aes-256-gcm',
+      seal,
+    } as Sealer);
+    const keep = (length: number) =>
+      entries.keep(newKey(), {
+        fill: order.enter('key'),
+        answer: storedAnswer({
+          body: deflated(4 * LONGEST_VALUE, Buffer.of(), Buffer.alloc(length), 0),
+        }),
+        tokens: ['a'],
+        replace: true,
+      });
+    expect([await keep(LONGEST_VALUE / 2), sealed, values.sets]).toEqual([true, 1, 1]);
+    expect([await keep(LONGEST_VALUE), sealed, values.sets]).toEqual([false, 1, 1]);
   });
 
   test('waits for those before it, so that nothing piles up in front of Redis', async () => {
