@@ -79,7 +79,9 @@ async function run(words: readonly string[]): Promise<number> {
       const { createStorage } = await import('./compose/storage.ts');
       const { storage, auth } = load(command.config);
       const given = {
-        ...{ input: process.stdin, output: process.stdout, prompts: process.stderr },
+        input: process.stdin,
+        output: process.stdout,
+        prompts: process.stderr,
         config: storage,
         // Whatever the storage tells beside its results belongs to one that serves.
         createStorage: (config: SqliteConfig | PostgresConfig) =>
