@@ -123,7 +123,7 @@ function Strip({ status }: { status: Status }) {
       </dl>
       <p class="where">
         {status.version} · gateway {status.gateway.slice(0, 6)}
-        {status.processes > 1 && `, process ${status.process} of ${status.processes}`}
+        {status.processes > 1 && `, process ${status.process}, one of ${status.processes}`}
         {!status.complete && ', some did not answer'} · <Time at={status.at} /> · {status.user}
       </p>
     </div>

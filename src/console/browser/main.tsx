@@ -2,7 +2,6 @@
 import { render } from 'preact';
 import { App, pageAt, STATUS } from './app.tsx';
 import { call, problemOf } from './call.ts';
-import type { Rights } from '../pages.ts';
 import type { Status } from './json.ts';
 import type { Told } from './page.ts';
 import { moment } from './parts.tsx';
@@ -28,24 +27,40 @@ async function refresh(): Promise<void> {
   if (isAsking || root === null) return;
   isAsking = true;
   clearTimeout(timer);
-  const status = await tell<Status>(STATUS.status);
-  const rights: Rights | undefined = status && 'told' in status ? status.told.rights : undefined;
-  const page = rights && pageAt(location.pathname, rights);
-  const names = page?.isFor(rights as Rights) ? Object.entries(page.sources(query)) : [];
-  const asked = names.map(async ([name, target]) => [name, await tell(target)] as const);
-  const told = [['status', status] as const, ...(await Promise.all(asked))];
-  const isWhole = told.every(([, source]) => source !== undefined);
-  if (isWhole && page && rights) {
-    const sources = Object.fromEntries(told) as Record<string, Told<unknown>>;
-    const again = () => void refresh();
-    render(<App page={page} rights={rights} told={sources} query={query} refresh={again} />, root);
+  try {
+    tellConnection(await show(root));
+  } catch (error) {
+    // Most likely the gateway was upgraded under this page.
+    tellConnection(
+      `This page cannot show what the gateway says (${String(error)}): load it again.`,
+    );
+  } finally {
+    isAsking = false;
+    plan();
   }
-  const problem = isWhole
-    ? status && 'problem' in status && status.problem
-    : 'The gateway does not answer.';
-  tellConnection(problem || undefined);
-  isAsking = false;
-  plan();
+}
+
+/** @returns what is wrong; undefined when all is shown as it is now */
+async function show(root: HTMLElement): Promise<string | undefined> {
+  const status = await tell<Status>(STATUS.status);
+  if (status === undefined) return 'The gateway does not answer.';
+  if ('problem' in status) return status.problem;
+  const { rights } = status.told;
+  const page = pageAt(location.pathname, rights);
+  // The user was given other rights meanwhile: the server says what is there now.
+  if (!page?.isFor(rights)) return void location.reload();
+  const asked = Object.entries(page.sources(query)).map(
+    async ([name, target]) => [name, await tell(target)] as const,
+  );
+  const told = await Promise.all(asked);
+  if (told.some(([, source]) => source === undefined)) return 'The gateway does not answer.';
+  const sources = Object.fromEntries([['status', status], ...told]) as Record<
+    string,
+    Told<unknown>
+  >;
+  const again = () => void refresh();
+  render(<App page={page} rights={rights} told={sources} query={query} refresh={again} />, root);
+  return undefined;
 }
 
 function tellConnection(problem: string | undefined): void {

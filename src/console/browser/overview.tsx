@@ -76,7 +76,11 @@ function Figures({ overview: { hour, totals, gateways, complete } }: { overview:
   const rows = [
     ['Hit ratio', percent(hour.hit_ratio), `of ${plural(queries, 'query', 'queries')}`],
     ['Hit ratio by engine time', percent(hour.saved_ratio), `of ${duration(spent)}`],
-    ['Engine time saved', duration(hour.saved_ms), `${duration(totals.saved_ms)} in the last days`],
+    [
+      'Engine time saved',
+      duration(hour.saved_ms),
+      `${duration(totals.saved_ms)} over days, fading`,
+    ],
     ['Hits, p50 / p95', both(hour.hit_ms), 'of the latest requests'],
     ['Misses, p50 / p95', both(hour.miss_ms), 'of the latest requests'],
     ['Past the cache', count(hour.bypasses), `and ${count(hour.by_gateway)} by the gateway itself`],
@@ -150,6 +154,7 @@ const PROJECTS: readonly Column<Overview['projects'][number]>[] = [
       <>
         <Time at={purge.at} /> by {purge.principal}
         {purge.scope === 'everything' && ' (everything)'}
+        {purge.result !== 'cleared' && <span class="problem"> {purge.result}</span>}
       </>
     ),
   ),

@@ -132,11 +132,15 @@ export function Paging({
         {shown === 0 ? 'None' : `${count(offset + 1)} to ${count(offset + shown)}`} of{' '}
         {count(total)}
       </span>
-      {offset + shown < total && <a href={to(offset + limit)}>Further</a>}
+      {offset + shown < Math.min(total, LAST_OFFSET + limit) && (
+        <a href={to(offset + limit)}>Further</a>
+      )}
     </nav>
   );
 }
 export const PAGE_SIZE = 100;
+/** As far as /admin tells rows. */
+const LAST_OFFSET = 10_000;
 
 /** What the words of Cache-Status mean. Asked once: it is of the program. */
 export const REASONS = { reasons: '/admin/reasons' } as const;

@@ -2,15 +2,17 @@
 import { Component, createRef } from 'preact';
 import { type Answer, call } from './call.ts';
 import type { Purges, Status } from './json.ts';
-import type { Page, PageView } from './page.ts';
+import { type Page, type PageView, target } from './page.ts';
 import { col, type Column, figure, PAGE_SIZE, Shown, Table, Time } from './parts.tsx';
-import { count, duration, plural, scopeName } from '../../common/words.ts';
+import { count, duration, plural } from '../../common/words.ts';
+
+const LIMIT = { limit: String(PAGE_SIZE) };
 
 export const purgesPage: Page = {
   path: '/console/purges',
   title: 'Purges',
   isFor: () => true,
-  sources: () => ({ purges: `/admin/purges?limit=${PAGE_SIZE}` }),
+  sources: (query) => ({ purges: target('/admin/purges', query, ['limit'], LIMIT) }),
   view: (view) => (
     <>
       {view.rights.purge && <Purging view={view} />}
@@ -41,7 +43,7 @@ interface PurgingState {
   /** Undefined for everything. */
   readonly scope?: string | undefined;
   readonly typed?: string;
-  readonly answer?: Answer | 'asked';
+  readonly answer?: { readonly name: string; readonly got?: Answer };
 }
 
 class Purging extends Component<{ view: PageView }, PurgingState> {
@@ -54,9 +56,11 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
 
   async confirm(scope: string | undefined): Promise<void> {
     this.dialog.current?.close();
-    this.setState({ answer: 'asked' });
+    const name = scope ?? EVERYTHING;
+    this.setState({ answer: { name } });
     const path = scope === undefined ? '' : `/${encodeURIComponent(scope)}`;
-    this.setState({ answer: await call(`/mdx/xmla${path}/clearCache`, { method: 'POST' }) });
+    const got = await call(`/mdx/xmla${path}/clearCache`, { method: 'POST' });
+    this.setState({ answer: { name, got } });
     this.props.view.refresh();
   }
 
@@ -87,6 +91,9 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
           <label>
             Project
             <input
+              required
+              pattern="(?!\.{1,2}$).*"
+              title="No project is called . or .."
               value={project}
               onInput={({ currentTarget }) => this.setState({ project: currentTarget.value })}
             />
@@ -123,7 +130,7 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
             </div>
           </form>
         </dialog>
-        <div role="status">{answer !== undefined && <Receipt answer={answer} name={name} />}</div>
+        <div role="status">{answer !== undefined && <Receipt {...answer} />}</div>
       </section>
     );
   }
@@ -148,8 +155,8 @@ interface Told {
   readonly message?: string;
 }
 
-function Receipt({ answer, name }: { answer: Answer | 'asked'; name: string }) {
-  if (answer === 'asked') return <p class="finding note">Purging {name} …</p>;
+function Receipt({ name, got: answer }: NonNullable<PurgingState['answer']>) {
+  if (answer === undefined) return <p class="finding note">Purging {name} …</p>;
   const { id, known, replicas = 0, waited = 0, message } = answer.json as Told;
   if (answer.status !== 200) {
     return (
@@ -183,7 +190,7 @@ const PURGES: readonly Column<Purges['purges'][number]>[] = [
   col('At', ({ at }) => <Time at={at} />),
   col('What', ({ scope, known }) => (
     <>
-      {scopeName(scope)}
+      {scope === 'everything' ? <b>everything</b> : scope.project}
       {!known && <small class="problem"> not known</small>}
     </>
   )),

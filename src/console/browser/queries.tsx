@@ -34,8 +34,10 @@ export const queriesPage: Page = {
   isFor: ({ view }) => view,
   sources(query) {
     const digest = query.get('digest');
-    if (query.has('id')) return { requests: target('/admin/requests', query, ['id']), ...REASONS };
-    if (digest !== null) {
+    if (query.get('id')) {
+      return { requests: target('/admin/requests', query, ['id', 'until']), ...REASONS };
+    }
+    if (digest) {
       return {
         statistics: target('/admin/statistics', query, ['digest']),
         requests: target('/admin/requests', query, ['digest', 'offset'], LIMIT),
@@ -53,8 +55,8 @@ export const queriesPage: Page = {
   },
   view(view) {
     const { query } = view;
-    if (query.has('id')) return <OneRequest view={view} />;
-    if (query.has('digest')) return <OneQuery view={view} />;
+    if (query.get('id')) return <OneRequest view={view} />;
+    if (query.get('digest')) return <OneQuery view={view} />;
     const shown = query.get('view') ?? '';
     return (
       <>
@@ -118,6 +120,8 @@ function HeaviestQueries({ view }: { view: PageView }) {
 
 /** Of a statement, to tell queries apart (characters). */
 const EXCERPT = 120;
+/** Longer ones are kept so far (characters): the rest of such a statement is not known. */
+const CUT = 2_000;
 
 const DIGESTS: readonly Column<Digest>[] = [
   col('Query', ({ digest }) => <DigestLink digest={digest} />, 'cost'),
@@ -165,7 +169,7 @@ function OneQuery({ view }: { view: PageView }) {
                   <pre class="statement" tabIndex={0}>
                     {row.text}
                   </pre>
-                  {view.rights.administer && (
+                  {view.rights.administer && row.text.length < CUT && (
                     <p>
                       <a href={address('/console/why', new URLSearchParams({ digest }), {})}>
                         Why is it answered as it is?
@@ -218,7 +222,7 @@ function RequestTable({ view, caption }: { view: PageView; caption: string }) {
 
 const REQUESTS: readonly Column<Recent>[] = [
   col('At', ({ at, id }) => (
-    <a href={address(PATH, new URLSearchParams({ id }), {})}>
+    <a href={address(PATH, new URLSearchParams({ id, until: at }), {})}>
       <Time at={at} />
     </a>
   )),

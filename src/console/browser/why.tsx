@@ -1,7 +1,8 @@
 /** The page Why: what becomes of a request, why, and whether the cache says what the engine says. */
 import { Component, createRef } from 'preact';
+import type { Stale } from '../../common/events.ts';
 import { explainInWords, type Explanation } from '../explain-words.ts';
-import { count, duration, scopeName, size } from '../../common/words.ts';
+import { count, duration, size } from '../../common/words.ts';
 import { call, problemOf } from './call.ts';
 import type { Comparison, Purges, Statistics, Status } from './json.ts';
 import { type Page, type PageView, target } from './page.ts';
@@ -19,6 +20,9 @@ export const whyPage: Page = {
   view: (view) => <Why view={view} />,
 };
 
+/** What counts of the client's request beside its body, as words of the query. */
+const CLIENT = ['user_agent', 'content_type'];
+
 interface WhyState {
   readonly explained?: Explanation | string | undefined;
   readonly compared?: Comparison | string | undefined;
@@ -34,8 +38,8 @@ class Why extends Component<{ view: PageView }, WhyState> {
     const words = new URLSearchParams(
       [...typed].map(([name, value]) => [name, String(value).trim()]),
     );
-    // These count as those of the client whose request it is.
-    const headers = { 'content-type': 'text/xml', accept: '*/*' };
+    // It counts as that of the client whose request it is.
+    const headers = { accept: '*/*' };
     const body = String(typed.get('xmla'));
     const answer = await call(target(path, words, names), { method: 'POST', headers, body });
     return answer.status === 200 ? (answer.json as T) : problemOf(answer);
@@ -43,13 +47,13 @@ class Why extends Component<{ view: PageView }, WhyState> {
 
   readonly explain = async (event: Event) => {
     event.preventDefault();
-    const explained = await this.ask<Explanation>('/admin/explain', ['project', 'user']);
+    const explained = await this.ask<Explanation>('/admin/explain', ['project', 'user', ...CLIENT]);
     this.setState({ explained, compared: undefined });
   };
 
   readonly compare = async () => {
     this.setState({ asks: true });
-    const compared = await this.ask<Comparison>('/admin/compare', ['project']);
+    const compared = await this.ask<Comparison>('/admin/compare', ['project', ...CLIENT]);
     this.setState({ compared, asks: false });
     this.props.view.refresh();
   };
@@ -74,6 +78,12 @@ class Why extends Component<{ view: PageView }, WhyState> {
             XMLA request
             <textarea name="xmla" rows={12} required spellcheck={false} defaultValue={envelope} />
           </label>
+          {envelope !== '' && (
+            <p class="hint">
+              Made of the statement alone: properties and headers of its client are not known, and
+              count.
+            </p>
+          )}
           <div class="filter">
             <label>
               Project of the path
@@ -82,6 +92,14 @@ class Why extends Component<{ view: PageView }, WhyState> {
             <label>
               Asked by
               <input name="user" placeholder={status?.user} />
+            </label>
+            <label>
+              User-Agent of the client
+              <input name="user_agent" placeholder="MSOLAP 16" />
+            </label>
+            <label>
+              Content-Type
+              <input name="content_type" defaultValue="text/xml" />
             </label>
             <button type="submit">Explain</button>
             <button type="button" disabled={asks} onClick={() => void this.compare()}>
@@ -94,7 +112,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
           </p>
         </form>
         <div aria-live="polite">
-          {compared !== undefined && <Compared comparison={compared} />}
+          {compared !== undefined && <Compared view={view} comparison={compared} />}
           {explained !== undefined && <Explained view={view} explanation={explained} />}
         </div>
       </>
@@ -111,7 +129,7 @@ function Explained({ view, explanation }: { view: PageView; explanation: Explana
   if (typeof explanation === 'string') return <p class="finding problem">{explanation}</p>;
   const { purges = [] } = told<Purges>(view, 'purges') ?? {};
   const purgeOf = (scope: string) => {
-    const purge = purges.find((one) => covers(scope, scopeName(one.scope)));
+    const purge = purges.find((one) => covers(scope, one.scope));
     return purge ? ` (last purge ${moment(purge.at)} by ${purge.principal})` : '';
   };
   const meaning = (outcome: string, word: string) => meaningOf(view, outcome, word);
@@ -135,10 +153,11 @@ function Explained({ view, explanation }: { view: PageView; explanation: Explana
 }
 
 /** Every purge renews what belongs to no project. Names of projects are compared as the gateway folds them: nearly. */
-const covers = (scope: string, purged: string) =>
+const covers = (scope: string, purged: Stale) =>
   scope === 'unassigned' ||
-  scope === purged ||
-  scope.toLowerCase() === `project:${purged.toLowerCase()}`;
+  (typeof purged === 'string'
+    ? scope === purged
+    : scope.toLowerCase() === `project:${purged.project.toLowerCase()}`);
 
 const PARTS: readonly Column<NonNullable<Explanation['cache']>['parts'][number]>[] = [
   col('Part', ({ name }) => name),
@@ -164,7 +183,7 @@ const VERDICTS: Readonly<Record<string, readonly [severity: string, text: string
   failed: ['warning', 'The engine gave no answer that could be compared.'],
 };
 
-function Compared({ comparison }: { comparison: Comparison | string }) {
+function Compared({ view, comparison }: { view: PageView; comparison: Comparison | string }) {
   if (typeof comparison === 'string') return <p class="finding problem">{comparison}</p>;
   const { verdict, why, entry, engine } = comparison;
   const [severity, text] = VERDICTS[verdict] ?? ['note', verdict];
@@ -173,7 +192,7 @@ function Compared({ comparison }: { comparison: Comparison | string }) {
     <section class={`finding ${severity}`}>
       <h2>{text}</h2>
       <p>
-        {why}
+        {why && ['bypass', 'miss', 'gateway'].map((outcome) => meaningOf(view, outcome, why))}
         {entry &&
           ` In the cache: ${size(entry.bytes)}, made ${duration(entry.age_ms)} ago (${entry.source}).`}
         {engine.length > 0 &&
