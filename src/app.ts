@@ -9,10 +9,9 @@ import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
+import { type About, createConsole } from './console/console.ts';
 import type { RedisFacts } from './console/findings.ts';
-import { type About, createConsole } from './console/overview.ts';
-import { createConsolePages } from './console/pages.ts';
-import { createSystem, type InForce } from './console/system.ts';
+import { createConsolePages, frontPage } from './console/pages.ts';
 import { createAdmin, createAdminHandler, createQuestionHandler } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
@@ -36,7 +35,6 @@ export interface PageParts extends ApiFront {
   readonly metrics: Metrics;
   readonly statistics: SharedStatistics;
   readonly about: About;
-  readonly inForce: () => Promise<InForce>;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
   readonly invalidate: Invalidate;
@@ -48,8 +46,7 @@ export interface PageParts extends ApiFront {
  * takes as long as half of a start.
  */
 export function createApp(config: Config, given: PageParts) {
-  const { xmla, login, permissions, states, cache, metrics, statistics, clock, newId, emit } =
-    given;
+  const { xmla, login, permissions, states, cache, metrics, clock, newId, emit } = given;
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
   const storageState = shareFor(STORAGE_HOLDS, clock, async () => ({
@@ -109,14 +106,11 @@ export function createApp(config: Config, given: PageParts) {
   app.all('/admin/explain', onlyMethods('POST'), explain);
   const compare = createQuestionHandler(about, xmla.compare, 'project');
   app.all('/admin/compare', onlyMethods('POST'), compare);
-  const { purgeLog, redis } = cache;
-  const facts = { ...given, config, purgeLog, redis, engines: states, storage: storageState };
-  const console = { ...createConsole(facts), system: createSystem(facts) };
-  const admin = createAdmin({ permissions, purgeLog, statistics, console, clock, emit });
+  const facts = { ...given, ...cache, config, engines: states, storage: storageState };
+  const admin = createAdmin({ ...facts, console: createConsole(facts) });
   app.all(admin.paths, reads, createAdminHandler({ login, admin }));
-  const { pages, front } = createConsolePages({ login, permissions, admin, newId, emit });
-  app.use('/console', reads, pages);
-  app.all('/', reads, front);
+  app.use('/console', reads, createConsolePages({ ...given, admin }));
+  app.all('/', reads, frontPage);
   app.use((request) => {
     throw new GatewayError('not-found', `Nothing is served under ${request.path}.`);
   });

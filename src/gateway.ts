@@ -15,6 +15,7 @@ import { createMetrics } from './observability/metrics.ts';
 import {
   createOwnFigures,
   createSharedStatistics,
+  type NodeFacts,
   onlyProcess,
 } from './statistics/shared-statistics.ts';
 import { createStatistics } from './statistics/statistics.ts';
@@ -25,6 +26,7 @@ import { processesOfAll } from './workers/statistics.ts';
 
 /** How often other gateways are told the statistics (ms). */
 const SHARED_EVERY = 30_000;
+const NO_NODE: NodeFacts = { pid: 0, version: '', memoryUsage: { rss: () => 0 } };
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
 
@@ -34,18 +36,10 @@ export type Gateway = Awaited<ReturnType<typeof createGateway>>;
  */
 export async function createGateway(
   initial: Config,
-  given: Omit<Parts, 'emit'> & {
-    readonly version?: string;
-    readonly node?: string;
-    /** Of this process. */
-    readonly pid?: number;
-    /** The memory that it has (bytes). */
-    readonly rss?: () => number;
-  },
+  given: Omit<Parts, 'emit'> & { readonly version?: string; readonly node?: NodeFacts },
   listener: Emit,
 ) {
-  const { clock, primary, version = '', node = '', pid = 0, rss = () => 0 } = given;
-  const started = clock.wall();
+  const { clock, primary, version = '', node = NO_NODE } = given;
   const names = createKnownNames(given);
   names.configure(initial);
   const gauges = {
@@ -96,7 +90,8 @@ export async function createGateway(
   const cache = await createCache(initial, parts, account, clearing, names);
   const figures = createOwnFigures(ownStatistics, {
     entries: cache.listEntries,
-    readings: { ...gauges, pid, started, rss, owed: () => cache.owed() },
+    readings: { ...gauges, node, owed: () => cache.owed() },
+    started: clock.wall(),
   });
   const id = createIds(given)();
   const statistics = createSharedStatistics({
@@ -121,11 +116,11 @@ export async function createGateway(
   };
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
-  const about = { version, node, pid, certificateEnd: () => certificateEnd };
   const ownInForce = async () => ({ configuration: describeConfig(current), waiting });
   // Of several workers each has a part of what the file allows.
   const inForce = primary ? atPrimary(primary, 'inForce', ownInForce) : ownInForce;
-  const lasting = { names, account, parts, about, inForce, isServing: () => !closing };
+  const about = { version, node, certificateEnd: () => certificateEnd, inForce };
+  const lasting = { names, account, parts, about, isServing: () => !closing };
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.knownEngines() ?? [];
     const built = { cache, storage, purge, invalidate, metrics, statistics };

@@ -33,13 +33,7 @@ const WORKER_LOG = 4;
 /** Holds the number of a worker in its environment. */
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
-const parts = { clock: systemClock, random: Math.random, randomBytes, sleep };
-const about = () => ({
-  version: version(),
-  node: process.version,
-  pid: process.pid,
-  rss: process.memoryUsage.rss,
-});
+const parts = { clock: systemClock, random: Math.random, randomBytes, sleep, node: process };
 
 const print = (text: string) => write(process.stdout, text);
 const complain = (text: string) => write(process.stderr, text);
@@ -54,7 +48,10 @@ async function run(words: readonly string[]): Promise<number> {
       return process.exit(await serve(command.config));
     case 'demo': {
       const { runDemo } = await import('./demo/demo.ts');
-      return runDemo({ ...command, stopped: stopSignal(), print }, { ...parts, ...about() });
+      return runDemo(
+        { ...command, stopped: stopSignal(), print },
+        { ...parts, version: version() },
+      );
     }
     case 'check': {
       const config = load(command.config);
@@ -163,7 +160,7 @@ async function lead(source: ConfigFile): Promise<number> {
   async function start() {
     const served =
       workers === 1
-        ? await buildGateway(config, { ...parts, ...about() }, on)
+        ? await buildGateway(config, { ...parts, version: version() }, on)
         : leadWorkers(initial, { ...parts, emit: on }, createForks(), log);
     try {
       return { served, url: await served.listen() };
@@ -254,7 +251,7 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
     const partOf = (of: string | null) => workerShare(source.read(of ?? undefined).config, workers);
     const config = partOf(text);
     const { log, on, configure } = openLog(config, WORKER_LOG, { worker });
-    const gateway = await buildGateway(config, { ...parts, ...about(), primary: link }, on);
+    const gateway = await buildGateway(config, { ...parts, version: version(), primary: link }, on);
     link.serve(CONNECTIONS, { take: gateway.accept() });
     serves = true;
     const reload = async (next: string | null) => {

@@ -288,5 +288,11 @@ export function createPermissions(
     /** Have the cache passed by or renewed for a request, by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>
       controlling === 'everybody' || (controlling === 'purgers' && purging.has(name)),
+    /** As the console knows them. */
+    rightsOf: ({ name }: Principal) => ({
+      administer: administering.has(name),
+      view: viewing.has(name),
+      purge: purging.has(name),
+    }),
   };
 }

@@ -33,7 +33,7 @@ export async function createRuntime(
   config: Config,
   house: Pick<
     PageParts,
-    'storage' | 'invalidate' | 'metrics' | 'statistics' | 'about' | 'inForce' | 'isServing'
+    'storage' | 'invalidate' | 'metrics' | 'statistics' | 'about' | 'isServing'
   > &
     Pick<LineOptions, 'names' | 'account'> & {
       cache: Cache;

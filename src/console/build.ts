@@ -1,5 +1,5 @@
 /** Bundles the pages of the console: for the program that is shipped, and for one that runs from its sources. */
-import { build, type BuildOptions, type Plugin } from 'esbuild';
+import { build, type BuildOptions, type Plugin, stop } from 'esbuild';
 import { createRequire } from 'node:module';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -51,7 +51,8 @@ export async function buildConsole(): Promise<Readonly<Record<string, Uint8Array
     plugins: [uPlot('class {}')],
     entryPoints: { 'first-paint': 'first-paint.tsx' },
   });
-  const built = await Promise.all([forBrowser, style, forServer]);
+  // A process of esbuild would stay with this one.
+  const built = await Promise.all([forBrowser, style, forServer]).finally(stop);
   const files = built.flatMap(({ outputFiles = [] }) => outputFiles);
   const named = files.map(({ path, contents }) => [path.replace(/.*[/\\]/, ''), contents] as const);
   const icon = await readFile(join(SOURCES, 'icon.svg'));

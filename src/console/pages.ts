@@ -21,7 +21,7 @@ export interface Assets {
   readonly icon: string;
 }
 /** What a user may do, as the pages know it. */
-export type Rights = Readonly<Record<'administer' | 'view' | 'purge', boolean>>;
+export type Rights = Readonly<ReturnType<Permissions['rightsOf']>>;
 /** By its name what is told under a path below /admin, or why it is not. */
 export type AllTold = Readonly<Record<string, { told: unknown } | { problem: string }>>;
 
@@ -44,17 +44,11 @@ export interface FirstPaint {
   /** A document that says what went wrong. */
   showProblem(title: string, text: string, rights: Rights, assets: Assets): string;
   /** A document with ways to other pages. */
-  showLinks(links: readonly Link[], assets: Assets): string;
+  showLinks(links: typeof LINKS, assets: Assets): string;
 }
 
-/** A page of the gateway, and what it is for. */
-interface Link {
-  readonly path: string;
-  readonly text: string;
-}
-
-/** For people who know only the address of the gateway. */
-const LINKS: readonly Link[] = [
+/** For people who know only the address of the gateway: its pages, and what each is for. */
+const LINKS = [
   { path: '/console', text: 'Console: how the cache does, why a request was slow, purges' },
   { path: '/docs', text: 'Documentation of the HTTP interface' },
   { path: '/health/ready', text: 'Health: whether engines, Redis and storage answer' },
@@ -73,48 +67,39 @@ const TYPES = {
 };
 type FileName = keyof typeof TYPES;
 
-type Built = Awaited<ReturnType<typeof load>>;
+let loading: ReturnType<typeof load> | undefined;
+/** Made when the first page of this process is asked for, and again where that failed. */
+const loaded = () =>
+  (loading ??= load().catch((error: unknown) => ((loading = undefined), Promise.reject(error))));
 
 /**
  * @param options.newId names a request
- * @returns `pages`, to be mounted at /console, for administrators, viewers and purgers; what is wrong is told as a page. And
- *   `front`, for `/`: links for people, JSON for programs. Both for `GET` and `HEAD`
+ * @returns for `GET` and `HEAD` at /console, for administrators, viewers and purgers; what is wrong is told as a page
  */
 export function createConsolePages(options: {
   login: Login;
-  permissions: Permissions;
+  permissions: Pick<Permissions, 'rightsOf'>;
   admin: Pick<Admin, 'tell'>;
   newId: () => string;
   emit: Emit;
-}): { readonly pages: Router; readonly front: RequestHandler } {
+}): Router {
   const { login, permissions, admin, newId, emit } = options;
-  let loading: Promise<Built> | undefined;
-  /** Made when the first page is asked for, and again where that failed. */
-  const loaded = () =>
-    (loading ??= load().catch((error: unknown) => ((loading = undefined), Promise.reject(error))));
-
-  const rightsOf = (principal: Principal) => ({
-    administer: permissions.mayAdminister(principal),
-    view: permissions.mayView(principal),
-    purge: permissions.mayPurge(principal),
-  });
-
   async function page(request: Request, principal: Principal): Promise<string> {
     const { firstPaint, assets } = await loaded();
-    const rights = rightsOf(principal);
-    const path = request.baseUrl + request.path;
-    const [, search = ''] = request.originalUrl.split(/\?(.*)/s);
-    const found = firstPaint.find(path, search, rights);
-    if (!rights.administer && !rights.view && !rights.purge) {
+    const rights = permissions.rightsOf(principal);
+    if (!Object.values(rights).includes(true)) {
       const lists = 'auth.admins, auth.viewers and auth.purgers';
       throw new GatewayError('forbidden', `${principal.name} is in none of ${lists}.`);
     }
+    const path = request.baseUrl + request.path;
+    const [, search = ''] = request.originalUrl.split(/\?(.*)/s);
+    const found = firstPaint.find(path, search, rights);
     if (found === undefined) throw new GatewayError('not-found', `There is no page ${path}.`);
     if (!found.isAllowed) {
       throw new GatewayError('forbidden', `${principal.name} may not see this page.`);
     }
     const asked = Object.entries(found.sources).map(async ([name, target]) => {
-      const told = admin.tell(target, principal).then(
+      const told = await admin.tell(target, principal).then(
         // As the browser will have it.
         (value) => ({ told: JSON.parse(JSON.stringify(value)) as unknown }),
         (error: unknown) => {
@@ -122,52 +107,51 @@ export function createConsolePages(options: {
           return { problem: error.message };
         },
       );
-      return [name, await told] as const;
+      return [name, told] as const;
     });
     const told = Object.fromEntries(await Promise.all(asked));
     return firstPaint.show({ path, search, rights }, told, assets);
   }
 
-  const show = async (request: Request, response: Response): Promise<void> => {
+  async function show(request: Request, response: Response): Promise<void> {
     const id = nameRequest(request, response, newId);
-    let rights = { administer: false, view: false, purge: false };
+    let principal: Principal = { name: '' };
     try {
-      const principal = await login(request);
+      principal = await login(request);
       refuseDelegation(request.headers, '');
-      rights = rightsOf(principal);
       send(response, await page(request, principal));
     } catch (error) {
-      const answered = asAnsweredError(error, id, emit);
+      const { status, headers, message } = asAnsweredError(error, id, emit);
       const { firstPaint, assets } = await loaded();
-      const text = `${answered.message} (request ${id})`;
-      const title = TITLES[answered.status] ?? 'This did not work';
-      const html = firstPaint.showProblem(title, text, rights, assets);
-      send(response, html, answered.status, answered.headers);
+      const title = TITLES[status] ?? 'This did not work';
+      const rights = permissions.rightsOf(principal);
+      const html = firstPaint.showProblem(title, `${message} (request ${id})`, rights, assets);
+      send(response, html, status, headers);
     }
-  };
+  }
 
   const router = express.Router({ caseSensitive: true });
   for (const name of Object.keys(TYPES) as FileName[]) {
-    const file: RequestHandler = async (request, response, next) => {
+    router.get(`/${name.replace('.', '-:hash.')}`, async (request, response, next) => {
       const { files, assets } = await loaded();
       if (!Object.values(assets).includes(request.baseUrl + request.path)) return next();
       response.set({ ...PAGE_HEADERS, 'cache-control': FOR_EVER });
       response.type(TYPES[name]).send(Buffer.from(files[name] as Uint8Array));
-    };
-    router.get(`/${name.replace('.', '-:hash.')}`, file);
+    });
   }
   router.use((request, response) => show(request, response));
-
-  const front: RequestHandler = async (request, response) => {
-    if (request.accepts('json', 'html') !== 'html') {
-      const pages = LINKS.map(({ path, text }) => [path, text]);
-      return sendJson(response, { name: 'mdx-gateway', pages: Object.fromEntries(pages) });
-    }
-    const { firstPaint, assets } = await loaded();
-    send(response, firstPaint.showLinks(LINKS, assets));
-  };
-  return { pages: router, front };
+  return router;
 }
+
+/** For `/`: links for people, JSON for programs. */
+export const frontPage: RequestHandler = async (request, response) => {
+  if (request.accepts('json', 'html') !== 'html') {
+    const pages = LINKS.map(({ path, text }) => [path, text]);
+    return sendJson(response, { name: 'mdx-gateway', pages: Object.fromEntries(pages) });
+  }
+  const { firstPaint, assets } = await loaded();
+  send(response, firstPaint.showLinks(LINKS, assets));
+};
 
 const TITLES: Readonly<Record<number, string>> = {
   401: 'A login is needed',
@@ -186,21 +170,15 @@ function send(
 
 /** What is shipped was built before; from the sources it is built now. */
 async function load() {
-  const files = existsSync(BUILT) ? await readBuilt() : await buildNow();
+  const files = await (existsSync(BUILT) ? readBuilt() : buildNow());
   const nameOf = (name: FileName) => {
     const digest = hash('sha256', files[name] as Uint8Array, 'hex').slice(0, 12);
     return `/console/${name.replace('.', `-${digest}.`)}`;
   };
-  const assets = {
-    script: nameOf('console.js'),
-    style: nameOf('console.css'),
-    icon: nameOf('icon.svg'),
-  };
+  const [script, style, icon] = [nameOf('console.js'), nameOf('console.css'), nameOf('icon.svg')];
   const code = Buffer.from(files['first-paint.js'] as Uint8Array).toString('base64');
-  const { firstPaint } = (await import(`data:text/javascript;base64,${code}`)) as {
-    firstPaint: FirstPaint;
-  };
-  return { files, assets, firstPaint };
+  const made = (await import(`data:text/javascript;base64,${code}`)) as { firstPaint: FirstPaint };
+  return { files, assets: { script, style, icon }, ...made };
 }
 
 async function readBuilt(): Promise<Readonly<Record<string, Uint8Array>>> {
@@ -209,7 +187,7 @@ async function readBuilt(): Promise<Readonly<Record<string, Uint8Array>>> {
   return Object.fromEntries(await Promise.all(files));
 }
 
-async function buildNow(): Promise<Readonly<Record<string, Uint8Array>>> {
+async function buildNow() {
   // By a name that the bundler does not follow: what is shipped has no bundler.
   const builder = pathToFileURL(join(import.meta.dirname, 'build.ts')).href;
   const { buildConsole } = (await import(builder)) as typeof Build;

@@ -10,7 +10,7 @@ import {
   HIT_SOURCES,
   REFUSAL_REASONS,
 } from '../common/reasons.ts';
-import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
+import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import {
   type DigestSort,
@@ -112,14 +112,10 @@ const LIMITS = { usual: 100, most: 1000 } as const;
 /** So many queries stand in a diagnosis. */
 const DIAGNOSED = 50;
 
-/** What one path below /admin tells. */
+/** What one path below /admin tells: to administrators and viewers, and its query may hold each of the names once. */
 interface AdminPage {
-  /** Besides administrators: viewers, or purgers as well. */
-  readonly to: 'viewers' | 'viewers and purgers';
-  /** As what browsers save it; undefined where they show it. */
-  readonly file?: string;
-  /** Its query may hold each of these once. */
-  readonly names: readonly string[];
+  readonly toPurgers?: true;
+  readonly names?: readonly string[];
   tell(query: Partial<Record<string, string>>, principal: Principal): Promise<object>;
 }
 
@@ -132,7 +128,6 @@ export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
-  /** How the gateway is, and what it was worth in the last hour. */
   console: {
     status: (principal: Principal) => Promise<object>;
     overview: () => Promise<object>;
@@ -143,31 +138,13 @@ export function createAdmin(options: {
 }) {
   const { permissions, purgeLog, statistics, console, clock, emit } = options;
   const pages: Readonly<Record<string, AdminPage>> = {
-    '/admin/status': {
-      to: 'viewers and purgers',
-      names: [],
-      tell: (_query, principal) => console.status(principal),
-    },
-    '/admin/overview': { to: 'viewers', names: [], tell: console.overview },
-    '/admin/reasons': {
-      to: 'viewers and purgers',
-      names: [],
-      tell: async () => ({ reasons: REASONS }),
-    },
-    '/admin/system': { to: 'viewers', names: [], tell: console.system },
-    '/admin/diagnosis': {
-      to: 'viewers',
-      names: [],
-      file: 'diagnosis.json',
-      tell: (_query, principal) => diagnose(principal),
-    },
-    '/admin/purges': {
-      to: 'viewers and purgers',
-      names: ['limit'],
-      tell: (query) => tellPurges(readLimit(query)),
-    },
+    '/admin/status': { toPurgers: true, tell: (_query, principal) => console.status(principal) },
+    '/admin/reasons': { toPurgers: true, tell: async () => ({ reasons: REASONS }) },
+    '/admin/purges': { toPurgers: true, names: ['limit'], tell: tellPurges },
+    '/admin/overview': { tell: console.overview },
+    '/admin/system': { tell: console.system },
+    [DIAGNOSIS]: { tell: diagnose },
     '/admin/statistics': {
-      to: 'viewers',
       names: ['sort', 'project', 'digest', ...PAGE],
       tell({ project, digest, ...query }, principal) {
         const page = { ...readPage(query), sort: readSort(query, SORTS.digests) };
@@ -176,40 +153,42 @@ export function createAdmin(options: {
       },
     },
     '/admin/requests': {
-      to: 'viewers',
       names: [...FILTERS, ...PAGE],
       tell: async ({ limit, offset, ...filter }) =>
         statistics.requests(readFilter(filter), readPage({ limit, offset })),
     },
     '/admin/entries': {
-      to: 'viewers',
       names: ['sort', ...PAGE],
       tell: (query) =>
         statistics.entries({ ...readPage(query), sort: readSort(query, SORTS.entries) }),
     },
   };
 
-  async function tellPurges(limit: number) {
-    const { complete, purges } = await purgeLog.latest(limit);
-    return { complete, purges: purges.map(purgeJson) };
+  async function tellPurges(query: { limit?: string }) {
+    const { complete, purges } = await purgeLog.latest(readLimit(query));
+    return {
+      complete,
+      purges: purges.map((one) => Object.assign({}, one, { at: new Date(one.at) })),
+    };
   }
 
-  /** How many of the requests that are remembered ended so. */
-  const count = async (outcome: string) => [
-    outcome,
-    (await statistics.requests({ outcome }, { limit: 0, offset: 0 })).total,
-  ];
-
   /** All that a supporter would ask for, without statements. What cannot be had now says why instead. */
-  async function diagnose(principal: Principal): Promise<object> {
+  async function diagnose(_query: object, principal: Principal): Promise<object> {
+    const page = { limit: 0, offset: 0 };
     const parts = {
       status: console.status(principal),
       overview: console.overview(),
       system: console.system(),
-      statistics: statistics.statistics({ sort: 'cost', limit: DIAGNOSED, offset: 0 }),
-      purges: tellPurges(LIMITS.usual),
-      requests: Promise.all([...OUTCOMES].map(count)).then(Object.fromEntries),
-    };
+      statistics: statistics.statistics({ ...page, sort: 'cost', limit: DIAGNOSED }),
+      purges: tellPurges({}),
+      /** How many of those that are remembered ended so. */
+      requests: Promise.all(
+        OUTCOMES.map(async (one) => [
+          one,
+          (await statistics.requests({ outcome: one }, page)).total,
+        ]),
+      ).then(Object.fromEntries),
+    } satisfies Record<string, Promise<object>>;
     const told = Object.entries(parts).map(async ([name, part]) => [
       name,
       await (part as Promise<object>).catch(toldError),
@@ -221,8 +200,6 @@ export function createAdmin(options: {
 
   return {
     paths: Object.keys(pages),
-    /** As what browsers save what is told under a path. */
-    fileOf: (path: string) => pages[path]?.file,
     /**
      * @param target a path and its query, as in the request line
      * @throws GatewayError `forbidden`, `bad-request`, `overloaded`
@@ -231,18 +208,20 @@ export function createAdmin(options: {
       const [path = ''] = target.split('?', 1);
       const page = pages[path];
       if (page === undefined) throw new Error(`nothing is told under ${path}`);
-      const { mayView, mayPurge } = permissions;
-      const isForPurgers = page.to === 'viewers and purgers';
-      if (!mayView(principal) && !(isForPurgers && mayPurge(principal))) {
-        const lists = isForPurgers
+      const { toPurgers = false, names = [] } = page;
+      if (!permissions.mayView(principal) && !(toPurgers && permissions.mayPurge(principal))) {
+        const lists = toPurgers
           ? 'in none of auth.admins, auth.viewers and auth.purgers'
           : 'neither in auth.admins nor in auth.viewers';
         throw notTold(principal, lists);
       }
-      return page.tell(readQuery({ url: target }, ...page.names), principal);
+      return page.tell(readQuery({ url: target }, ...names), principal);
     },
   };
 }
+
+/** It is saved by browsers, not shown. */
+const DIAGNOSIS = '/admin/diagnosis';
 
 /**
  * Answers a `GET` below /admin.
@@ -254,9 +233,8 @@ export const createAdminHandler =
     const principal = await login(request);
     refuseDelegation(request.headers, '');
     const told = await admin.tell(request.originalUrl, principal);
-    const file = admin.fileOf(request.path);
-    if (file !== undefined) {
-      response.setHeader('content-disposition', `attachment; filename="${file}"`);
+    if (request.path === DIAGNOSIS) {
+      response.setHeader('content-disposition', 'attachment; filename="diagnosis.json"');
     }
     sendPretty(response, told);
   };
@@ -268,35 +246,20 @@ function toldError(error: unknown): object {
 }
 
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
-const REASONS = [
-  ...wordsOf('bypass', BYPASS_REASONS),
-  ...wordsOf('miss', REFUSAL_REASONS),
-  ...wordsOf('hit', HIT_SOURCES),
-  ...Object.entries(GATEWAY_REASONS).map(([word, [status, meaning]]) => ({
-    word,
-    outcome: 'gateway',
-    status,
-    meaning,
-  })),
-];
+const REASONS = Object.entries({
+  bypass: BYPASS_REASONS,
+  miss: REFUSAL_REASONS,
+  hit: HIT_SOURCES,
+  gateway: GATEWAY_REASONS,
+}).flatMap(([outcome, words]) =>
+  Object.entries(words).map(([word, said]: [string, string | readonly [number, string]]) => {
+    const [status, meaning] = typeof said === 'string' ? [undefined, said] : said;
+    const { [word]: remedy } = REMEDIES as Readonly<Partial<Record<string, string>>>;
+    return { word, outcome, status, meaning, remedy };
+  }),
+);
 
-function wordsOf<Word extends string>(outcome: string, reasons: Readonly<Record<Word, string>>) {
-  const remedies: Readonly<Partial<Record<string, string>>> = REMEDIES;
-  return Object.entries(reasons).map(([word, meaning]) => ({
-    word,
-    outcome,
-    meaning,
-    remedy: remedies[word],
-  }));
-}
-
-const OUTCOMES: ReadonlySet<string> = new Set<Outcome['kind']>([
-  'hit',
-  'miss',
-  'bypass',
-  'gateway',
-]);
-const WORDS: ReadonlySet<string> = new Set(['', ...REASONS.map(({ word }) => word)]);
+const OUTCOMES = ['hit', 'miss', 'bypass', 'gateway'] satisfies Outcome['kind'][];
 const FILTERS = 'user project digest outcome reason id until slower'.split(' ');
 const PAGE = ['limit', 'offset'] as const;
 /** As many requests as are remembered; what is sorted is sorted so far. */
@@ -304,10 +267,10 @@ const LAST_OFFSET = 10_000;
 
 function readFilter({ until, slower, ...texts }: Partial<Record<string, string>>): RequestFilter {
   const { outcome, reason } = texts;
-  if (outcome !== undefined && !OUTCOMES.has(outcome)) {
-    throw refused(`outcome must be one of ${[...OUTCOMES].join(', ')}`);
+  if (outcome !== undefined && !OUTCOMES.some((one) => one === outcome)) {
+    throw refused(`outcome must be one of ${OUTCOMES.join(', ')}`);
   }
-  if (reason !== undefined && !WORDS.has(reason)) {
+  if (reason !== undefined && ![...REASONS, { word: '' }].some(({ word }) => word === reason)) {
     throw refused('reason must be a word of Cache-Status (docs/OBSERVABILITY.md), or empty');
   }
   if (slower !== undefined && !/^\d{1,9}$/.test(slower)) {
@@ -354,8 +317,6 @@ function readSort<S extends DigestSort | EntrySort>(
 
 const notTold = ({ name }: Principal, lists: string) =>
   new GatewayError('forbidden', `Nothing is told: ${name} is ${lists}.`);
-
-const purgeJson = ({ id, at, ...record }: PurgeRecord) => ({ id, at: new Date(at), ...record });
 
 /** The query of a request that may hold each of these names once, and no other. */
 function readQuery<Name extends string>(

@@ -1,5 +1,5 @@
 import type { Gauges } from '../observability/metrics.ts';
-import { fits, type HourReport, isHour, mergeHours, noHour } from './hour.ts';
+import { fits, type HourReport, isHour, mergeHours } from './hour.ts';
 import {
   addSums,
   type DigestFigures,
@@ -42,28 +42,32 @@ export interface ReportStore {
   all(): Promise<readonly string[]>;
 }
 
-/** What is read of a process when it is asked what it uses. */
+/** What is read of this process when it is asked what it uses. */
 export interface Readings extends Pick<
   Gauges,
   'memory' | 'evictions' | 'limits' | 'connections' | 'engine' | 'epochAge'
 > {
-  readonly pid: number;
-  /** Wall clock, ms. */
-  readonly started: number;
-  readonly rss: () => number;
   /** Scopes whose purge Redis has not confirmed. */
   readonly owed: () => readonly string[];
+  readonly node: NodeFacts;
+}
+
+/** Of Node.js and this process. */
+export interface NodeFacts {
+  readonly pid: number;
+  readonly version: string;
+  readonly memoryUsage: { readonly rss: () => number };
 }
 
 /** What a process uses, and may use. */
 export type Usage = ReturnType<typeof usageOf>;
-function usageOf({ pid, started, rss, owed, ...read }: Readings) {
+function usageOf(read: Readings, started_at: string) {
   const { entries, bytes } = read.memory();
   const { open, limit } = read.connections();
   return {
-    pid,
-    started_at: new Date(started).toISOString(),
-    rss_bytes: rss(),
+    pid: read.node.pid,
+    started_at,
+    rss_bytes: read.node.memoryUsage.rss(),
     entries,
     memory_bytes: bytes,
     memory_limit_bytes: read.limits().memory,
@@ -73,7 +77,7 @@ function usageOf({ pid, started, rss, owed, ...read }: Readings) {
     at_engine: read.engine().atEngine,
     waiting: read.engine().waiting,
     queue_limit: read.limits().queue,
-    owed: owed(),
+    owed: read.owed(),
     /** Of the oldest epoch in use; null without one. */
     lease_age_ms: read.epochAge() ?? null,
   };
@@ -137,25 +141,28 @@ export type DigestFilter = Readonly<Partial<Record<'project' | 'digest', string 
 
 /**
  * @param parts.entries those of the memory tier: how many, and each
+ * @param parts.started wall clock, ms
  */
 export function createOwnFigures(
   statistics: Pick<Statistics, 'figures' | 'hour' | 'requests' | 'named' | 'countByProject'>,
   parts: {
     readonly entries: () => { readonly total: number; readonly each: Iterable<EntryFacts> };
     readonly readings: Readings;
+    readonly started: number;
   },
 ) {
   const { entries, readings } = parts;
-  const usage = () => usageOf(readings);
+  const started = new Date(parts.started).toISOString();
   return {
-    report: () => ({ ...statistics.figures(), hour: statistics.hour() }),
-    usage,
-    /** What an overview of all processes is made of; entries: how many of each project. */
-    overview() {
-      const { totals } = statistics.figures();
-      const ofProjects = statistics.countByProject(entries().each);
-      return { totals, hour: statistics.hour(), usage: usage(), entries: ofProjects };
+    /** @param most so many digests, the heaviest */
+    report(most: number) {
+      const { totals, digests } = statistics.figures();
+      const heaviest = largest(digests, DIGEST_SORTS.cost, most);
+      return { totals, digests: heaviest, hour: statistics.hour() };
     },
+    usage: () => usageOf(readings, started),
+    /** How many of each project. */
+    countEntries: () => statistics.countByProject(entries().each),
     requests: statistics.requests,
     /** The first `most` of the memory tier, with the names of what they answer as far as they are known. */
     entries(sort: EntrySort, most: number) {
@@ -194,15 +201,24 @@ export function createSharedStatistics(options: {
 }) {
   const { processes, own, id, store, onError } = options;
 
-  /** Undefined where they cannot be read. */
-  async function ofOthers(gateway: string): Promise<readonly Report[] | undefined> {
-    try {
-      const reports = ((await store?.all()) ?? []).flatMap((text) => readReport(text) ?? []);
-      return reports.filter((report) => report.gateway !== gateway);
-    } catch (error) {
-      onError(error);
-      return undefined;
-    }
+  /** Those of the processes of this gateway, and of other gateways as far as they can be read. @throws as `Processes.ask` */
+  async function reportsOfAll(most: number) {
+    const { told, complete } = await processes.ask('report', most);
+    const { id: gateway } = await processes.gateway();
+    const others = await store?.all().catch(onError);
+    const read = (others ?? []).flatMap((text) => readReport(text) ?? []);
+    const reports: Report[] = [
+      ...told.map((report) => Object.assign(report, { gateway })),
+      ...read.filter((report) => report.gateway !== gateway),
+    ];
+    return {
+      reports,
+      told: {
+        gateways: new Set(reports.map((one) => one.gateway)).size,
+        complete: complete && (store === undefined || others !== undefined),
+        totals: totalsOf(reports),
+      },
+    };
   }
 
   return {
@@ -210,13 +226,11 @@ export function createSharedStatistics(options: {
     async share(): Promise<void> {
       if (store === undefined) return;
       try {
-        const { digests, ...report } = own.report();
-        const heaviest = largest(digests, DIGEST_SORTS.cost, SHARED_DIGESTS);
+        const report = own.report(SHARED_DIGESTS);
         // Statements stay in their gateway.
-        for (const row of heaviest) row.text = '';
+        for (const row of report.digests) row.text = '';
         const { id: gateway } = await processes.gateway();
-        const told: Report = { gateway, ...report, digests: heaviest };
-        await store.set(id, JSON.stringify(told));
+        await store.set(id, JSON.stringify({ gateway, ...report } satisfies Report));
       } catch (error) {
         onError(error);
       }
@@ -231,52 +245,29 @@ export function createSharedStatistics(options: {
       withText = false,
       { project, digest }: DigestFilter = {},
     ) {
-      const { told, complete } = await processes.ask('report');
-      const { id: gateway } = await processes.gateway();
-      const others = await ofOthers(gateway);
-      const reports = [
-        ...told.map((report) => Object.assign(report, { gateway })),
-        ...(others ?? []),
-      ];
+      const { reports, told } = await reportsOfAll(MAX_DIGESTS);
       const found = mergeDigests(reports).filter(
         (row) => (project ?? row.project) === row.project && (digest ?? row.digest) === row.digest,
       );
       const rows = largest(found, DIGEST_SORTS[sort], offset + limit).slice(offset);
-      return {
-        gateways: gatewaysOf(reports),
-        complete: complete && others !== undefined,
-        totals: totalsOf(reports),
-        total: found.length,
-        digests: rows.map((row) => digestRow(row, withText)),
-      };
+      return { ...told, total: found.length, digests: rows.map((row) => digestRow(row, withText)) };
     },
     /** This gateway, and what each of its processes uses. @throws as `Processes.ask` */
     async usage() {
       const { told, complete } = await processes.ask('usage');
-      return { gateway: await processes.gateway(), complete, processes: told };
+      const gateway = await processes.gateway();
+      const isWhole = complete && told.length >= gateway.processes;
+      return { gateway, complete: isWhole, processes: told };
     },
     /**
-     * The last hour at all gateways, what the processes of this one use, and how many entries of each project they have in memory.
+     * The last hour at all gateways, and how many entries of each project the processes of this one have in memory.
      * @throws as `Processes.ask`
      */
-    async overview() {
-      const { told, complete } = await processes.ask('overview');
-      const gateway = await processes.gateway();
-      const others = await ofOthers(gateway.id);
-      const reports = [
-        ...told.map(({ totals, hour }) => ({ gateway: gateway.id, totals, hour })),
-        ...(others ?? []),
-      ];
-      return {
-        gateway,
-        gateways: gatewaysOf(reports),
-        complete,
-        othersAreRead: others !== undefined,
-        totals: totalsOf(reports),
-        hour: mergeHours(reports.map(({ hour }) => hour)),
-        processes: told.map(({ usage }) => usage),
-        entries: told.flatMap((one) => one.entries),
-      };
+    async hour() {
+      const { reports, told } = await reportsOfAll(0);
+      const entries = await processes.ask('countEntries');
+      const hour = mergeHours(reports.map((one) => one.hour));
+      return { ...told, hour, entries: entries.told.flat() };
     },
     /** @throws as `Processes.ask` */
     async requests(filter: RequestFilter, { limit, offset }: Omit<Page<never>, 'sort'>) {
@@ -296,8 +287,6 @@ export function createSharedStatistics(options: {
   };
 }
 
-const gatewaysOf = (reports: readonly Pick<Report, 'gateway'>[]) =>
-  new Set(reports.map(({ gateway }) => gateway)).size;
 const totalOf = (told: readonly { readonly total: number }[]) =>
   told.reduce((sum, { total }) => sum + total, 0);
 const byTime = (a: RecentRequest, b: RecentRequest) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0);
@@ -383,7 +372,7 @@ const digestRow = (row: DigestFigures, withText: boolean) => ({
 function readReport(text: string): Report | undefined {
   try {
     // Older versions tell nothing of the hour.
-    const report = { hour: noHour(), ...(JSON.parse(text) as Omit<Report, 'hour'>) };
+    const report = { hour: [], ...(JSON.parse(text) as Omit<Report, 'hour'>) };
     const { gateway, totals, digests, hour } = report;
     const areSound = fits(totals, noSums()) && digests.every((row) => fits(row, NO_FIGURES));
     return typeof gateway === 'string' && areSound && isHour(hour) ? report : undefined;

@@ -1,15 +1,6 @@
 import type { Clock } from '../common/clock.ts';
-import type { Emit, GatewayEvent, Outcome } from '../common/events.ts';
-import {
-  bucketOf,
-  type Counts,
-  createHour,
-  FIELDS,
-  type HourReport,
-  MINUTE,
-  noDurations,
-  type ProjectCounts,
-} from './hour.ts';
+import type { Emit, GatewayEvent } from '../common/events.ts';
+import { createHour, wholeAtEngine } from './hour.ts';
 
 /** Digests that have figures of their own, and requests that are remembered. */
 export const MAX_DIGESTS = 2_000;
@@ -105,20 +96,17 @@ export type RequestFilter = Readonly<
 export type Statistics = ReturnType<typeof createStatistics>;
 /**
  * What this process remembers of XMLA requests: figures of the digests that cost the engine most, of the last hour, and the
- * latest requests. All are bounded. A digest that is known costs three looks into maps and some additions.
+ * latest requests. All are bounded. A digest that is known costs a few looks into maps and some additions.
  * @param parts.random in [0, 1)
  * @param parts.names the projects that are told by their names
  */
 export function createStatistics(parts: {
   readonly clock: Clock;
   readonly random: () => number;
-  readonly names: Parameters<typeof createHour>[0];
+  readonly names: Parameters<typeof createHour>[1];
 }) {
   const { clock, random } = parts;
-  const hour = createHour(parts.names);
-  let minute = hour.minuteOf(clock.wall());
-  /** Of this minute, by the names that requests use: several may be one project. */
-  const projects = new Map<string, ProjectCounts>();
+  const hour = createHour(clock, parts.names);
   const digests = new Map<string, DigestFigures>();
   /** The same, to choose among them. */
   const rows: DigestFigures[] = [];
@@ -166,37 +154,8 @@ export function createStatistics(parts: {
     return row;
   }
 
-  function newProject(name: string): ProjectCounts {
-    const row = hour.projectOf(minute, name);
-    if (projects.size < MAX_TEXTS && name.length <= LONGEST) projects.set(copyOf(name), row);
-    return row;
-  }
-
-  function countHour(event: Answered, at: number): void {
-    const { counts } = minute;
-    if (at < counts.at || at >= counts.at + MINUTE) {
-      minute = hour.minuteOf(at);
-      projects.clear();
-    }
-    const { kind, detail = '' } = event.outcome;
-    const engine = wholeAtEngine(event) ?? 0;
-    const saved = Math.max(0, event.saved);
-    countAnswer(minute.counts, kind, engine, saved);
-    const reason = minute.reasons.get(kind)?.get(detail) ?? hour.reasonOf(minute, kind, detail);
-    reason.count += 1;
-    // Without a login a request may name anything.
-    if (event.principal === '') return;
-    const name = event.project || (event.catalogs[0] ?? '');
-    const project = projects.get(name) ?? newProject(name);
-    countAnswer(project, kind, engine, saved);
-    project.last_asked = at;
-  }
-
   function noteAnswer(event: Answered): void {
     const at = clock.wall();
-    countHour(event, at);
-    // Who has no login could wash out all others; the log has them.
-    if (event.principal === '') return;
     const weight = weightNow();
     if (event.digest === '') {
       count(others, event, weight);
@@ -219,15 +178,9 @@ export function createStatistics(parts: {
   }
 
   const on: Emit = (event) => {
-    switch (event.type) {
-      case 'xmla-answered':
-        return noteAnswer(event);
-      case 'internal-error':
-      case 'login-refused':
-      case 'entry-rejected':
-      case 'compared':
-        return hour.note(event, clock.wall());
-    }
+    hour.on(event);
+    // Who has no login could wash out all others; the log has them.
+    if (event.type === 'xmla-answered' && event.principal !== '') noteAnswer(event);
   };
 
   return {
@@ -246,32 +199,20 @@ export function createStatistics(parts: {
       for (const row of each) addSums(totals, row);
       return { totals, digests: each };
     },
-    /** Of the last hour. */
-    hour(): HourReport {
-      const now = clock.wall();
-      return hour.report(now, recent.durations(now - 60 * MINUTE));
-    },
+    hour: hour.report,
     /** The names of a digest that is known; else they are empty. */
     named(digest: string): Pick<Names, 'project' | 'catalogs' | 'cubes'> {
       const { project = '', catalogs = '', cubes = '' } = digests.get(digest) ?? {};
       return { project, catalogs, cubes };
     },
     /** How many of the entries are of each project, as the hour names it. Those of digests that are not known are left out. */
-    countByProject(
-      each: Iterable<{ readonly digest: string }>,
-    ): readonly (readonly [string, number])[] {
-      const known = new Map<DigestFigures, number>();
-      for (const { digest } of each) {
-        const row = digests.get(digest);
-        if (row !== undefined) known.set(row, (known.get(row) ?? 0) + 1);
-      }
-      const counts = new Map<string, number>();
-      for (const [row, count] of known) {
+    countByProject(each: Iterable<{ readonly digest: string }>): readonly [string, number][] {
+      const known = Map.groupBy(each, ({ digest }) => digests.get(digest));
+      return [...known].flatMap(([row, { length }]) => {
         // Several catalogs are one text.
-        const label = hour.labelOf(row.project || (row.catalogs.split(', ', 1)[0] ?? ''));
-        counts.set(label, (counts.get(label) ?? 0) + count);
-      }
-      return [...counts];
+        const name = row && (row.project || (row.catalogs.split(', ', 1)[0] ?? ''));
+        return name === undefined ? [] : [[hour.labelOf(name), length] satisfies [string, number]];
+      });
     },
     /** Those that the filter lets through, the newest first: how many, and the first `most`. */
     requests(filter: RequestFilter, most: number) {
@@ -289,17 +230,6 @@ export function createStatistics(parts: {
 
 /** What the engine was asked to do for it, or would have been; of those that cost nothing, how often it was asked. */
 const worthOf = ({ engine_ms, saved_ms, asks }: Sums): number => engine_ms + saved_ms + asks;
-
-/** What the engine needed (ms); undefined where it was not asked. What failed or was given up does not say that. */
-const wholeAtEngine = ({ outcome, complete, engine }: Answered) =>
-  complete && outcome.kind !== 'gateway' ? engine?.last : undefined;
-
-/** @param engine ms */
-function countAnswer(to: Counts, kind: Outcome['kind'], engine: number, saved: number): void {
-  to[FIELDS[kind]] += 1;
-  to.engine_ms += engine;
-  to.saved_ms += saved;
-}
 
 function count(sums: Sums, event: Answered, weight: number): void {
   const { outcome, saved, bytes } = event;
@@ -384,17 +314,6 @@ function createRecent(own: (text: string) => string) {
     *places(): Generator<number> {
       const oldest = Math.max(0, count - MAX_REQUESTS);
       for (let one = count - 1; one >= oldest; one -= 1) yield one % MAX_REQUESTS;
-    },
-    /** How long hits and misses took that were answered since (wall clock, ms). */
-    durations(since: number) {
-      const durations = { hit_ms: noDurations(), miss_ms: noDurations() };
-      for (const at of this.places()) {
-        const of = outcomes[at] === 'hit' ? durations.hit_ms : durations.miss_ms;
-        const isTold = outcomes[at] === 'hit' || outcomes[at] === 'miss';
-        const bucket = bucketOf(took[at] ?? 0);
-        if (isTold && (times[at] ?? 0) >= since) of[bucket] = (of[bucket] ?? 0) + 1;
-      }
-      return durations;
     },
     fits(at: number, filter: RequestFilter): boolean {
       const { user, project, digest, outcome, reason, id, until = Infinity, slower = 0 } = filter;

@@ -63,7 +63,6 @@ beforeAll(async () => {
     metrics,
     statistics: statisticsOf(parts, { entries: cache.listEntries }).shared,
     about: ABOUT,
-    inForce: async () => ({ configuration: '', waiting: [] }),
     names,
     account,
     parts,

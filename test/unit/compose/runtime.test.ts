@@ -57,7 +57,6 @@ async function makeRuntime() {
     metrics: createMetrics(names, gauges({ memory: cache.memoryUsage })),
     statistics: statisticsOf(parts, { entries: cache.listEntries }).shared,
     about: ABOUT,
-    inForce: async () => ({ configuration: '', waiting: [] }),
     names,
     account,
     parts,

@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { onlyMethods } from '../../../src/app.ts';
 import { createPermissions, unauthenticated } from '../../../src/auth/authenticator.ts';
 import { GatewayError } from '../../../src/common/errors.ts';
-import { createConsolePages } from '../../../src/console/pages.ts';
+import { createConsolePages, frontPage } from '../../../src/console/pages.ts';
 import { toldBy } from './told.ts';
 
 let told: Readonly<Record<string, object>>;
@@ -15,7 +15,7 @@ beforeEach(() => {
   asked = [];
 });
 
-const { pages, front } = createConsolePages({
+const pages = createConsolePages({
   login: async ({ headers: { authorization } }) => {
     if (authorization === undefined) throw unauthenticated();
     return { name: Buffer.from(authorization.slice(6), 'base64').toString().split(':')[0] ?? '' };
@@ -34,7 +34,7 @@ const { pages, front } = createConsolePages({
 });
 const app = express();
 app.use('/console', onlyMethods('GET', 'HEAD'), pages);
-app.all('/', front);
+app.all('/', frontPage);
 const open = (path: string, user = 'ann') => {
   const request = supertest(app).get(path);
   return user === '' ? request : request.auth(user, 'x');

@@ -3,7 +3,8 @@ import { stringify } from 'yaml';
 import { schema } from '../../../src/config/config.ts';
 import { describeConfig } from '../../../src/config/describe-config.ts';
 import type { Setting } from '../../../src/config/setting.ts';
-import { createSystem } from '../../../src/console/system.ts';
+import { createPermissions } from '../../../src/auth/authenticator.ts';
+import { createConsole } from '../../../src/console/console.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
@@ -63,15 +64,18 @@ test('no secret of any key stands in what is told of the system', async () => {
 
   const parts = { clock: handClock(), random: seeded(1) };
   for (const yaml of CONFIGURATIONS.map((one) => stringify(one))) {
-    const configuration = describeConfig(load({ yaml }));
-    const system = createSystem({
+    const config = load({ yaml });
+    const inForce = async () => ({ configuration: describeConfig(config), waiting: ['workers'] });
+    const { system } = createConsole({
       ...parts,
-      about: ABOUT,
+      config,
+      about: { ...ABOUT, inForce },
+      permissions: createPermissions({ admins: [], purgers: [] }, 'nobody'),
+      purgeLog: { latest: async () => ({ complete: true, purges: [] }) },
       statistics: statisticsOf(parts).shared,
       engines: async () => ({ replicas: [] }),
-      redis: () => ({ state: 'up' }),
-      storage: async () => ({ state: 'up' }),
-      inForce: async () => ({ configuration, waiting: ['workers'] }),
+      redis: () => ({ state: 'up', why: undefined, conditions: [] }),
+      storage: async () => ({ driver: 'sqlite', state: 'up' }),
       metrics: createMetrics(anyName, gauges()),
     });
     const text = JSON.stringify(await system());

@@ -5,7 +5,6 @@ import {
   createSharedStatistics,
   type EntryFacts,
   onlyProcess,
-  type Readings,
 } from '../../../src/statistics/shared-statistics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { createStatistics } from '../../../src/statistics/statistics.ts';
@@ -65,26 +64,18 @@ export function handClock(wall = Date.UTC(2026, 0, 2, 8, 55)) {
   return { now: () => moved.now, wall: () => moved.wall, moved };
 }
 
-/** Of a process that does nothing, unless it is told otherwise. */
-export const readingsOf = (changes: Partial<Readings> = {}): Readings => ({
-  ...gauges(),
-  pid: 7,
-  started: Date.UTC(2026, 0, 2, 7),
-  rss: () => 100_000_000,
-  owed: () => [],
-  ...changes,
-});
-
+const NODE = { pid: 7, version: 'v26.0.0', memoryUsage: { rss: () => 100_000_000 } };
 export const ABOUT = {
   version: '1.2.3',
-  node: 'v26.0.0',
-  pid: 7,
+  node: NODE,
   certificateEnd: () => undefined,
+  inForce: async () => ({ configuration: '', waiting: [] }),
 };
 
 const NOTHING = {
   entries: () => ({ total: 0, each: [] as readonly EntryFacts[] }),
-  readings: readingsOf(),
+  readings: { ...gauges(), owed: () => [], node: NODE },
+  started: Date.UTC(2026, 0, 2, 7),
 };
 /** The engine has answered these projects. */
 export const NAMES = {

@@ -8,9 +8,10 @@ import {
   isHour,
   mergeHours,
   minutesOf,
-  noDurations,
-  noHour,
+  noCounts,
   percentiles,
+  reasonsOf,
+  rowsOf,
   sumOf,
 } from '../../../src/statistics/hour.ts';
 import { createStatistics } from '../../../src/statistics/statistics.ts';
@@ -18,18 +19,20 @@ import { answered, asked, handClock, NAMES, seeded } from './answered.ts';
 
 const MINUTE = 60_000;
 
-function create(names: Parameters<typeof createHour>[0] = NAMES) {
+function create(names: Parameters<typeof createHour>[1] = NAMES) {
   const clock = handClock();
   const statistics = createStatistics({ clock, random: seeded(1), names });
   const { on } = statistics;
   const report = () => statistics.hour();
+  const projects = () => rowsOf(report(), 'project');
+  const reasons = () => reasonsOf(report());
   const counts = () => sumOf(minutesOf(report(), clock.wall()));
-  return { on, clock, report, counts };
+  return { on, clock, report, projects, reasons, counts };
 }
 
 describe('the last hour', () => {
   test('is counted by outcome, with the time of the engine and the time saved', () => {
-    const { on, counts, report } = create();
+    const { on, counts, reasons } = create();
     on(answered({ saved: 200 }));
     on(asked(300));
     on(asked(100, { outcome: { kind: 'miss', detail: 'too-large', stored: false } }));
@@ -39,6 +42,7 @@ describe('the last hour', () => {
     // A clock that was set back takes nothing away.
     on(answered({ saved: -5 }));
     expect(counts()).toEqual({
+      count: 7,
       hits: 2,
       misses: 3,
       bypasses: 1,
@@ -46,7 +50,7 @@ describe('the last hour', () => {
       engine_ms: 450,
       saved_ms: 200,
     });
-    expect(report().reasons).toEqual([
+    expect(reasons()).toEqual([
       { outcome: 'hit', reason: 'memory', count: 2 },
       { outcome: 'miss', reason: '', count: 2 },
       { outcome: 'bypass', reason: 'volatile', count: 1 },
@@ -74,7 +78,7 @@ describe('the last hour', () => {
     on(answered());
     expect(counts().hits).toBe(2);
     clock.moved.wall = begin + 1_000 * MINUTE;
-    expect([counts().hits, report()]).toEqual([0, noHour()]);
+    expect([counts().hits, report()]).toEqual([0, []]);
   });
 
   test('goes on in the minutes that a clock comes back to, and tells none that are to come', () => {
@@ -94,16 +98,14 @@ describe('the last hour', () => {
   });
 
   test('names projects that are known, in one spelling; the catalog stands where the path names none', () => {
-    const { on, report, clock } = create();
+    const { on, projects, clock } = create();
     on(answered({ project: 'SHOP' }));
     clock.moved.wall += 1_000;
     on(answered({ project: 'shop' }));
     on(answered({ project: '', catalogs: ['Sales', 'Stock'] }));
     on(answered({ project: '', catalogs: [] }));
     on(answered({ project: 'invented' }));
-    expect(
-      report().projects.map(({ project, hits, last_asked }) => [project, hits, last_asked]),
-    ).toEqual([
+    expect(projects().map(({ name, hits, last }) => [name, hits, last])).toEqual([
       ['Shop', 2, clock.wall()],
       ['', 1, clock.wall()],
       ['Sales', 1, clock.wall()],
@@ -112,30 +114,32 @@ describe('the last hour', () => {
   });
 
   test('has requests without a login under no name', () => {
-    const { on, report, counts } = create();
+    const { on, projects, reasons, counts } = create();
     const outcome = { kind: 'gateway', detail: 'unauthenticated' } as const;
     on(answered({ principal: '', outcome }));
-    expect([report().projects, counts().by_gateway]).toEqual([[], 1]);
-    expect(report().reasons).toEqual([{ outcome: 'gateway', reason: 'unauthenticated', count: 1 }]);
+    expect([projects(), counts().by_gateway]).toEqual([[], 1]);
+    expect(reasons()).toEqual([{ outcome: 'gateway', reason: 'unauthenticated', count: 1 }]);
   });
 
   test('tells at most two hundred projects apart, however many are known', () => {
-    const { on, report, counts, clock } = create({ find: (name) => ({ spelling: name }) });
+    const { on, report, projects, counts, clock } = create({
+      find: (name) => ({ spelling: name }),
+    });
     for (let i = 0; i < 5_000; i += 1) on(answered({ project: `project ${i}` }));
-    const { projects } = report();
-    expect([projects.length, projects[0]?.project, projects[0]?.hits]).toEqual([
+    expect([projects().length, projects()[0]?.name, projects()[0]?.hits]).toEqual([
       200,
       'other',
-      4_800,
+      4_801,
     ]);
     clock.moved.wall += MINUTE;
     for (let i = 0; i < 5_000; i += 1) on(answered({ project: `later ${i}` }));
-    expect([report().projects.length, counts().hits]).toEqual([200, 10_000]);
+    expect([projects().length, counts().hits]).toEqual([200, 10_000]);
+    expect(sumOf(projects()).hits).toBe(10_000);
     expect(isHour(report())).toBe(true);
   });
 
-  test('counts what else went wrong, and remembers ten stale answers for a day', () => {
-    const { on, report, clock } = create();
+  test('counts what else went wrong, and names the stale answers that were found', () => {
+    const { on, report, reasons, clock } = create();
     const login = { reason: 'rejected', user: undefined, address: '10.0.0.7' };
     const events: GatewayEvent[] = [
       { type: 'internal-error', id: 'id', error: new Error('broken') },
@@ -144,44 +148,46 @@ describe('the last hour', () => {
       { type: 'entry-rejected', why: 'sealed' },
     ];
     for (const event of events) on(event);
-    expect(report().reasons).toEqual([
+    expect(reasons()).toEqual([
       { outcome: 'login-refused', reason: '', count: 2 },
       { outcome: 'entry-rejected', reason: '', count: 1 },
       { outcome: 'internal-error', reason: '', count: 1 },
     ]);
     const compared = { type: 'compared', id: 'id', principal: 'ADMIN', project: 'Shop' } as const;
     on({ ...compared, digest: 'same', verdict: 'same' });
-    for (let i = 0; i < 12; i += 1) {
-      clock.moved.wall += 1;
-      on({ ...compared, digest: `d ${i}`, verdict: 'stale' });
-    }
-    const digests = report().stale.map(({ digest }) => digest);
-    expect([digests.length, digests[0], digests[9]]).toEqual([10, 'd 11', 'd 2']);
-    clock.moved.wall += 24 * 60 * MINUTE;
-    expect(report().stale).toEqual([]);
+    on({ ...compared, digest: 'twice', verdict: 'stale' });
+    on({ ...compared, digest: 'twice', verdict: 'stale' });
+    on({ ...compared, project: '', digest: 'once', verdict: 'stale' });
+    expect(rowsOf(report(), 'stale').map(({ name }) => name)).toEqual([
+      'twice (Shop)',
+      'once (no project)',
+    ]);
+    clock.moved.wall += 60 * MINUTE;
+    expect(report()).toEqual([]);
   });
 
-  test('has the durations of hits and misses that the ring still holds, and of this hour', () => {
+  test('has the durations of hits and misses', () => {
     const { on, report, clock } = create();
     on(answered({ milliseconds: 1_000 }));
     clock.moved.wall += 61 * MINUTE;
     for (let i = 1; i <= 100; i += 1) on(answered({ milliseconds: i }));
     on(asked(194));
     on(answered({ outcome: { kind: 'bypass', detail: 'volatile' }, milliseconds: 9_999 }));
-    const { hit_ms, miss_ms } = report();
-    const { p50 = 0, p95 = 0 } = percentiles(hit_ms) ?? {};
+    const { p50 = 0, p95 = 0 } = percentiles(report(), 'hit') ?? {};
     expect([Math.abs(p50 / 50 - 1) < 0.06, Math.abs(p95 / 95 - 1) < 0.06]).toEqual([true, true]);
-    expect(Math.abs((percentiles(miss_ms)?.p50 ?? 0) / 200 - 1)).toBeLessThan(0.06);
+    expect(Math.abs((percentiles(report(), 'miss')?.p50 ?? 0) / 200 - 1)).toBeLessThan(0.06);
   });
 });
 
+const row = { ...noCounts(), kind: 'project', name: 'Shop', last: 0 } as const;
+
 test('a duration is told right to a twentieth, from a tenth of a millisecond to an hour; none is null', () => {
-  expect(percentiles(noDurations())).toBe(null);
+  expect(percentiles([], 'hit')).toBe(null);
   fc.assert(
     fc.property(fc.double({ min: 0.2, max: 3_600_000, noNaN: true }), (duration) => {
-      const durations = noDurations();
-      durations[bucketOf(duration)] = 1;
-      const { p50 = 0 } = percentiles(durations) ?? {};
+      const bucket = String(bucketOf(duration));
+      const { p50 = 0 } =
+        percentiles([{ ...row, kind: 'hit', name: bucket, count: 1 }], 'hit') ?? {};
       return Math.abs(p50 - duration) <= duration / 20 + 0.005;
     }),
   );
@@ -190,66 +196,49 @@ test('a duration is told right to a twentieth, from a tenth of a millisecond to 
 
 describe('reports', () => {
   const amount = fc.integer({ min: 0, max: 1_000_000 });
-  const counts = {
-    hits: amount,
-    misses: amount,
-    bypasses: amount,
-    by_gateway: amount,
-    engine_ms: amount,
-    saved_ms: amount,
-  };
-  const name = fc.constantFrom('', 'Shop', 'Sales', 'other');
-  const durations = fc.array(amount, { minLength: 192, maxLength: 192 });
-  const unique = <T>(row: fc.Arbitrary<T>, selector: (row: T) => unknown) =>
-    fc.uniqueArray(row, { selector, maxLength: 4 });
-  const hour: fc.Arbitrary<HourReport> = fc.record({
-    minutes: unique(fc.record({ ...counts, at: fc.integer({ min: 0, max: 5 }) }), ({ at }) => at),
-    projects: unique(
-      fc.record({ ...counts, project: name, last_asked: amount }),
-      ({ project }) => project,
-    ),
-    reasons: unique(
-      fc.record({
-        outcome: fc.constantFrom('hit', 'bypass', 'login-refused'),
-        reason: name,
-        count: amount,
-      }),
-      ({ outcome, reason }) => `${outcome} ${reason}`,
-    ),
-    hit_ms: durations,
-    miss_ms: durations,
-    stale: fc.array(fc.record({ at: amount, project: name, digest: name }), { maxLength: 3 }),
-  });
+  const hour: fc.Arbitrary<HourReport> = fc.array(
+    fc.record({
+      kind: fc.constantFrom('minute', 'project', 'reason'),
+      name: fc.constantFrom('', 'Shop', 'Sales', 'other'),
+      last: amount,
+      count: amount,
+      hits: amount,
+      misses: amount,
+      bypasses: amount,
+      by_gateway: amount,
+      engine_ms: amount,
+      saved_ms: amount,
+    }),
+    { maxLength: 12 },
+  );
+  const inOrder = (merged: HourReport) =>
+    (['minute', 'project', 'reason'] as const).map((kind) => rowsOf(merged, kind));
 
   test('are merged in any order, and in any grouping', () => {
     fc.assert(
       fc.property(hour, hour, hour, (a, b, c) => {
         const all = mergeHours([a, b, c]);
-        expect(mergeHours([c, a, b])).toEqual(all);
-        expect(mergeHours([mergeHours([a, b]), c])).toEqual(all);
+        expect(inOrder(mergeHours([c, a, b]))).toEqual(inOrder(all));
+        expect(inOrder(mergeHours([mergeHours([a, b]), c]))).toEqual(inOrder(all));
         expect(isHour(all)).toBe(true);
-        expect(sumOf(all.minutes)).toEqual(sumOf([a, b, c].flatMap(({ minutes }) => minutes)));
+        expect(sumOf(all)).toEqual(sumOf([a, b, c].flat()));
       }),
     );
   });
 
   test('are no reports when they are longer than one can be, or hold anything else', () => {
-    const sound = noHour();
-    const minute = { ...sumOf([]), at: 0 };
-    expect(isHour({ ...sound, minutes: [minute] })).toBe(true);
+    expect([[], [row]].map((one) => isHour(one))).toEqual([true, true]);
+    const { count, ...without } = row;
     for (const wrong of [
-      { minutes: Array.from({ length: 61 }, () => minute) },
-      { minutes: [{ ...minute, hits: -1 }] },
-      { minutes: [{ ...minute, hits: '1' }] },
-      { projects: [{ ...minute, project: 1, last_asked: 0 }] },
-      { projects: Array.from({ length: 201 }, () => ({ ...minute, project: '', last_asked: 0 })) },
-      { reasons: [{ outcome: 'hit', reason: 'memory' }] },
-      { reasons: Array.from({ length: 201 }, () => ({ outcome: '', reason: '', count: 1 })) },
-      { hit_ms: [...noDurations(), 0] },
-      { miss_ms: noDurations().map(() => NaN) },
-      { stale: Array.from({ length: 11 }, () => ({ at: 0, project: '', digest: '' })) },
+      Array.from({ length: 1_201 }, () => row),
+      [{ ...row, hits: -1 }],
+      [{ ...row, hits: '1' }],
+      [{ ...row, last: NaN }],
+      [{ ...row, name: 1 }],
+      [without],
     ]) {
-      expect([wrong, isHour({ ...sound, ...wrong } as HourReport)]).toEqual([wrong, false]);
+      expect([wrong, isHour(wrong as HourReport)]).toEqual([wrong, false]);
     }
+    expect(count).toBe(0);
   });
 });

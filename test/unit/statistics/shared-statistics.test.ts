@@ -4,6 +4,7 @@ import {
   largest,
   type ReportStore,
 } from '../../../src/statistics/shared-statistics.ts';
+import { type HourReport, rowsOf } from '../../../src/statistics/hour.ts';
 import { MAX_DIGESTS, MAX_REQUESTS } from '../../../src/statistics/statistics.ts';
 import { answered, asked, handClock, seeded, statisticsOf } from './answered.ts';
 
@@ -178,32 +179,27 @@ describe('several gateways', () => {
   });
 });
 
-describe('an overview', () => {
-  test('has the last hour of all gateways, and of this one what its processes use', async () => {
+describe('the last hour', () => {
+  const projectsOf = ({ hour }: { hour: HourReport }) => rowsOf(hour, 'project');
+
+  test('is that of all gateways', async () => {
     const { store, reports } = memoryStore();
     const [one, other] = [gateway('a', store), gateway('b', store)];
     one.on(answered());
     other.on(asked(600, { project: 'shop' }));
     await one.shared.share();
     await other.shared.share();
-    const told = await one.shared.overview();
-    expect(told).toMatchObject({
-      gateways: 2,
-      complete: true,
-      othersAreRead: true,
-      gateway: { id: 'a', processes: 1, reloaded: true },
-      totals: { asks: 2, hits: 1 },
-      processes: [{ pid: 7, started_at: '2026-01-02T07:00:00.000Z', lease_age_ms: null }],
-    });
-    expect(told.hour.projects).toMatchObject([{ project: 'Shop', hits: 1, misses: 1 }]);
+    const told = await one.shared.hour();
+    expect(told).toMatchObject({ gateways: 2, complete: true, totals: { asks: 2, hits: 1 } });
+    expect(projectsOf(told)).toMatchObject([{ name: 'Shop', hits: 1, misses: 1 }]);
     // One of an earlier version tells nothing of the hour; one that is wrong there is none.
-    const { hour, ...earlier } = JSON.parse(reports.get('b') ?? '') as Record<string, unknown>;
+    const { hour: _hour, ...earlier } = JSON.parse(reports.get('b') ?? '') as { hour: unknown };
     reports.set('b', JSON.stringify(earlier));
-    const after = await one.shared.overview();
-    expect([after.gateways, after.totals.asks, after.hour.projects[0]?.misses]).toEqual([2, 2, 0]);
-    for (const wrong of [null, 1, [], { ...(hour as object), minutes: [{}] }]) {
+    const after = await one.shared.hour();
+    expect([after.gateways, after.totals.asks, projectsOf(after)[0]?.misses]).toEqual([2, 2, 0]);
+    for (const wrong of [null, 1, {}, [{}]]) {
       reports.set('b', JSON.stringify({ ...earlier, hour: wrong }));
-      expect([wrong, (await one.shared.overview()).gateways]).toEqual([wrong, 1]);
+      expect([wrong, (await one.shared.hour()).gateways]).toEqual([wrong, 1]);
     }
   });
 
@@ -211,7 +207,13 @@ describe('an overview', () => {
     const broken = () => Promise.reject(new Error('away'));
     const { on, shared } = gateway('a', { set: broken, all: broken });
     on(answered());
-    expect(await shared.overview()).toMatchObject({ gateways: 1, othersAreRead: false });
+    expect(await shared.hour()).toMatchObject({ gateways: 1, complete: false });
+  });
+
+  test('is not asked of a process with its digests', async () => {
+    const { on, own } = gateway('a');
+    on(answered());
+    expect(own.report(0)).toMatchObject({ digests: [], totals: { asks: 1 } });
   });
 
   test('counts the entries of each project whose queries are known', async () => {
@@ -223,11 +225,19 @@ describe('an overview', () => {
     on(answered({ project: 'SHOP' }));
     on(answered({ project: '', catalogs: ['sales', 'Shop'], digest: 'of a catalog' }));
     on(answered({ project: 'guess', digest: 'invented' }));
-    expect((await shared.overview()).entries).toEqual([
+    expect((await shared.hour()).entries).toEqual([
       ['Shop', 2],
       ['Sales', 1],
       ['other', 1],
     ]);
+  });
+});
+
+test('each process tells what it uses', async () => {
+  expect(await gateway('a').shared.usage()).toMatchObject({
+    gateway: { id: 'a', processes: 1, reloaded: true },
+    complete: true,
+    processes: [{ pid: 7, started_at: '2026-01-02T07:00:00.000Z', lease_age_ms: null }],
   });
 });
 

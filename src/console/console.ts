@@ -1,0 +1,230 @@
+import { arch, platform } from 'node:os';
+import type { Permissions, Principal } from '../auth/authenticator.ts';
+import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
+import { type Clock, shareFor } from '../common/clock.ts';
+import type { ReplicaState } from '../common/events.ts';
+import { foldObjectName } from '../common/fold-case.ts';
+import type { Config } from '../config/config.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import {
+  type Counts,
+  minutesOf,
+  OTHERS,
+  percentiles,
+  reasonsOf,
+  rowsOf,
+  sumOf,
+} from '../statistics/hour.ts';
+import type { NodeFacts, SharedStatistics, Usage } from '../statistics/shared-statistics.ts';
+import { tenths } from '../statistics/statistics.ts';
+import { findingsOf, type RedisFacts, type State } from './findings.ts';
+
+/** Several consoles may ask again and again: what one was told is told to all for so long (ms). */
+const SHARED = 1_000;
+const HOUR = 3_600_000;
+/** So many are told. */
+const MOST = { purges: 100, reasons: 20 } as const;
+/** As many as the log remembers. */
+const ALL_PURGES = 1_000;
+
+/** What the gateway says of itself. */
+export interface About {
+  readonly version: string;
+  readonly node: NodeFacts;
+  /** Of its own certificate (Unix time, ms). */
+  readonly certificateEnd: () => number | undefined;
+  /** The configuration as YAML, with every key and without secrets; keys that wait for a restart. */
+  readonly inForce: () => Promise<{
+    readonly configuration: string;
+    readonly waiting: readonly string[];
+  }>;
+}
+
+/** What the console shows: how the gateway is, what it was worth in the last hour, and what it is made of. */
+export function createConsole(parts: {
+  config: Pick<Config, 'cache' | 'projects'>;
+  clock: Clock;
+  about: About;
+  permissions: Pick<Permissions, 'rightsOf'>;
+  statistics: Pick<SharedStatistics, 'usage' | 'hour'>;
+  purgeLog: Pick<PurgeLog, 'latest'>;
+  engines: () => Promise<{ readonly replicas: readonly ReplicaState[] }>;
+  redis: () => RedisFacts;
+  storage: () => Promise<State['storage']>;
+  metrics: Pick<Metrics, 'registry'>;
+}) {
+  const { config, clock, about, permissions, statistics, purgeLog, storage, metrics } = parts;
+
+  /** This gateway alone. */
+  const here = shareFor(SHARED, clock, async () => {
+    const [{ replicas }, usage] = await Promise.all([parts.engines(), statistics.usage()]);
+    return { engines: replicas, redis: parts.redis(), ...usage };
+  });
+
+  async function readOverview() {
+    const now = clock.wall();
+    const [{ gateway, processes, ...own }, { hour, entries, ...told }, log, ofStorage] =
+      await Promise.all([here(), statistics.hour(), purgeLog.latest(ALL_PURGES), storage()]);
+    const minutes = minutesOf(hour, now);
+    const sum = sumOf(minutes);
+    const started = Math.min(...processes.map(({ started_at }) => Date.parse(started_at)));
+    const projects = rowsOf(hour, 'project').map((row) => {
+      const { hits, misses, engine_ms, saved_ms } = rounded(row);
+      const ofProject = entries.filter(([project]) => project === row.name);
+      return {
+        project: row.name,
+        asks: row.count,
+        hits,
+        misses,
+        hit_ratio: ratio(hits, misses),
+        engine_ms,
+        saved_ms,
+        entries: total(ofProject, ([, count]) => count),
+        last_asked: new Date(row.last),
+        last_purge: lastPurgeOf(row.name, log.purges),
+      };
+    });
+    const findings = findingsOf({
+      ...own,
+      now,
+      storage: ofStorage,
+      owed: loadOf(processes).owed,
+      purges: log.purges,
+      unpurged: log.complete ? unpurgedOf(projects, log.purges, now, started) : [],
+      hour: sum,
+      reasons: reasonsOf(hour),
+      stale: rowsOf(hour, 'stale').map(({ name }) => name),
+      evictions: {
+        all: total(processes, ({ evictions }) => evictions.all),
+        unused: total(processes, ({ evictions }) => evictions.unused),
+      },
+      certificateLeft: (about.certificateEnd() ?? Infinity) - now,
+      reloaded: gateway.reloaded,
+      processes: { told: processes.length, wanted: gateway.processes },
+    });
+    return {
+      ...told,
+      at: new Date(now),
+      complete: told.complete && own.complete && log.complete,
+      findings,
+      hour: {
+        ...rounded(sum),
+        hit_ratio: ratio(sum.hits, sum.misses),
+        saved_ratio: ratio(sum.saved_ms, sum.engine_ms),
+        hit_ms: percentiles(hour, 'hit'),
+        miss_ms: percentiles(hour, 'miss'),
+      },
+      minutes: minutes.map((one) => Object.assign(rounded(one), { at: new Date(one.at) })),
+      purges: log.purges
+        .filter(({ at }) => at > now - HOUR)
+        .slice(0, MOST.purges)
+        .map(({ at, scope }) => ({ at: new Date(at), scope })),
+      reasons: reasonsOf(hour)
+        .filter(({ reason }) => reason !== '')
+        .slice(0, MOST.reasons),
+      projects,
+    };
+  }
+
+  /** Projects that were asked, and not purged for longer than their ttl, as far back as is known. @param purges the latest first */
+  function unpurgedOf(
+    asked: readonly { project: string; last_purge: { at: Date } | null }[],
+    purges: readonly PurgeRecord[],
+    now: number,
+    started: number,
+  ): readonly string[] {
+    const oldest = purges.at(-1)?.at ?? Infinity;
+    const since = purges.length < ALL_PURGES ? Math.min(oldest, started) : oldest;
+    const unpurged = asked.filter(({ project, last_purge: last }) => {
+      const { cache, ttl } = config.projects.get(project) ?? { cache: 'on', ttl: config.cache.ttl };
+      const isNamed = project !== '' && project !== OTHERS;
+      return isNamed && cache === 'on' && now - (last?.at.getTime() ?? since) > ttl;
+    });
+    return unpurged.map(({ project }) => project);
+  }
+
+  return {
+    async status(principal: Principal) {
+      const { engines, redis, gateway, processes, complete } = await here();
+      const { owed, ...load } = loadOf(processes);
+      return {
+        at: new Date(clock.wall()),
+        version: about.version,
+        gateway: gateway.id,
+        process: about.node.pid,
+        processes: processes.length,
+        complete,
+        user: principal.name,
+        rights: permissions.rightsOf(principal),
+        engines: { up: engines.filter(({ state }) => state === 'up').length, of: engines.length },
+        redis: redis.state,
+        purges_pending: owed.length,
+        ...load,
+      };
+    },
+    overview: shareFor(SHARED, clock, readOverview),
+    async system() {
+      const [own, ofStorage, inForce] = await Promise.all([here(), storage(), about.inForce()]);
+      return {
+        ...own,
+        at: new Date(clock.wall()),
+        version: about.version,
+        node: about.node.version,
+        platform: `${platform()} ${arch()}`,
+        started_at: own.processes.map(({ started_at }) => started_at).sort()[0],
+        gateway: own.gateway.id,
+        storage: ofStorage,
+        configuration: inForce.configuration,
+        waiting_for_restart: inForce.waiting,
+        metrics: metrics.registry
+          .getMetricsAsArray()
+          .map(({ name, type, help }) => ({ name, type: String(type), help })),
+      };
+    },
+  };
+}
+
+const total = <T>(rows: readonly T[], figure: (row: T) => number): number =>
+  rows.reduce((sum, row) => sum + figure(row), 0);
+
+/** What all processes use together. */
+function loadOf(all: readonly Usage[]) {
+  const ages = all.map((one) => one.lease_age_ms).filter((age) => age !== null);
+  return {
+    owed: [...new Set(all.flatMap((one) => one.owed))],
+    lease_age_ms: ages.length === 0 ? null : Math.round(Math.max(...ages)),
+    queue: {
+      waiting: total(all, (one) => one.waiting),
+      limit: total(all, (one) => one.queue_limit),
+    },
+    memory: {
+      entries: total(all, (one) => one.entries),
+      bytes: total(all, (one) => one.memory_bytes),
+      limit_bytes: total(all, (one) => one.memory_limit_bytes),
+    },
+  };
+}
+
+/** To a thousandth; null where nothing was asked. */
+const ratio = (part: number, rest: number) =>
+  part + rest === 0 ? null : Math.round((1_000 * part) / (part + rest)) / 1_000;
+
+const rounded = ({ hits, misses, bypasses, by_gateway, engine_ms, saved_ms }: Counts) => ({
+  hits,
+  misses,
+  bypasses,
+  by_gateway,
+  engine_ms: tenths(engine_ms),
+  saved_ms: tenths(saved_ms),
+});
+
+/** The latest that dropped what belongs to it; null of none. @param purges the latest first */
+function lastPurgeOf(project: string, purges: readonly PurgeRecord[]) {
+  const name = foldObjectName(project);
+  const found = purges.find(
+    ({ scope }) => scope === 'everything' || foldObjectName(scope.project) === name,
+  );
+  if (found === undefined) return null;
+  const { at, principal, scope, result, cause } = found;
+  return { at: new Date(at), principal, scope, result, cause };
+}
