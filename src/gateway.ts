@@ -96,9 +96,7 @@ export async function createGateway(
   const id = createIds(given)();
   const statistics = createSharedStatistics({
     id,
-    processes: primary
-      ? processesOfAll(primary, figures)
-      : onlyProcess(figures, () => ({ id, reloaded })),
+    processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
     own: figures,
     store: cache.reports,
     onError: (error) => emit({ type: 'redis-failed', operation: 'reports', error }),
@@ -116,7 +114,12 @@ export async function createGateway(
   };
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
-  const ownInForce = async () => ({ configuration: describeConfig(current), waiting });
+  const ownInForce = async () => ({
+    configuration: describeConfig(current),
+    waiting,
+    reloaded,
+    workers: 1,
+  });
   // Of several workers each has a part of what the file allows.
   const inForce = primary ? atPrimary(primary, 'inForce', ownInForce) : ownInForce;
   const about = { version, node, certificateEnd: () => certificateEnd, inForce };

@@ -39,8 +39,12 @@ export function leadWorkers(
     newToken: createIds(parts),
     orphanLease: LEASE_LIMITS.longest,
     engineStates: askEngines,
-    inForce: () => ({ configuration: describeConfig(running), waiting }),
-    workers: initial.workers,
+    inForce: () => ({
+      configuration: describeConfig(running),
+      waiting,
+      reloaded,
+      workers: initial.workers,
+    }),
     states: { engines: () => engines?.known() ?? [], reloaded: () => reloaded },
   });
   let url = '';

@@ -33,10 +33,15 @@ export interface About {
   readonly node: NodeFacts;
   /** Of its own certificate (Unix time, ms). */
   readonly certificateEnd: () => number | undefined;
-  /** The configuration as YAML, with every key and without secrets; keys that wait for a restart. */
   readonly inForce: () => Promise<{
+    /** As YAML, with every key and without secrets. */
     readonly configuration: string;
+    /** Keys that wait for a restart. */
     readonly waiting: readonly string[];
+    /** Whether the last reload did what it should. */
+    readonly reloaded: boolean;
+    /** How many processes there should be. */
+    readonly workers: number;
   }>;
 }
 
@@ -57,14 +62,23 @@ export function createConsole(parts: {
 
   /** This gateway alone. */
   const here = shareFor(SHARED, clock, async () => {
-    const [{ replicas }, usage] = await Promise.all([parts.engines(), statistics.usage()]);
-    return { engines: replicas, redis: parts.redis(), ...usage };
+    const [{ replicas: engines }, usage, inForce] = await Promise.all([
+      parts.engines(),
+      statistics.usage(),
+      about.inForce(),
+    ]);
+    const complete = usage.complete && usage.processes.length >= inForce.workers;
+    return { ...usage, ...inForce, complete, engines, redis: parts.redis() };
   });
 
   async function readOverview() {
     const now = clock.wall();
-    const [{ gateway, processes, ...own }, { hour, entries, ...told }, log, ofStorage] =
-      await Promise.all([here(), statistics.hour(), purgeLog.latest(ALL_PURGES), storage()]);
+    const [{ processes, ...own }, { hour, entries, ...told }, log, ofStorage] = await Promise.all([
+      here(),
+      statistics.hour(),
+      purgeLog.latest(ALL_PURGES),
+      storage(),
+    ]);
     const minutes = minutesOf(hour, now);
     const sum = sumOf(minutes);
     const started = Math.min(...processes.map(({ started_at }) => Date.parse(started_at)));
@@ -99,8 +113,7 @@ export function createConsole(parts: {
         unused: total(processes, ({ evictions }) => evictions.unused),
       },
       certificateLeft: (about.certificateEnd() ?? Infinity) - now,
-      reloaded: gateway.reloaded,
-      processes: { told: processes.length, wanted: gateway.processes },
+      processes: { told: processes.length, wanted: own.workers },
     });
     return {
       ...told,
@@ -150,7 +163,7 @@ export function createConsole(parts: {
       return {
         at: new Date(clock.wall()),
         version: about.version,
-        gateway: gateway.id,
+        gateway,
         process: about.node.pid,
         processes: processes.length,
         complete,
@@ -164,18 +177,22 @@ export function createConsole(parts: {
     },
     overview: shareFor(SHARED, clock, readOverview),
     async system() {
-      const [own, ofStorage, inForce] = await Promise.all([here(), storage(), about.inForce()]);
+      const [own, ofStorage] = await Promise.all([here(), storage()]);
+      const { gateway, processes, complete, engines, redis, configuration } = own;
       return {
-        ...own,
         at: new Date(clock.wall()),
         version: about.version,
         node: about.node.version,
         platform: `${platform()} ${arch()}`,
-        started_at: own.processes.map(({ started_at }) => started_at).sort()[0],
-        gateway: own.gateway.id,
+        started_at: processes.map(({ started_at }) => started_at).sort()[0],
+        gateway,
+        processes,
+        complete,
+        engines,
+        redis,
         storage: ofStorage,
-        configuration: inForce.configuration,
-        waiting_for_restart: inForce.waiting,
+        configuration,
+        waiting_for_restart: own.waiting,
         metrics: metrics.registry
           .getMetricsAsArray()
           .map(({ name, type, help }) => ({ name, type: String(type), help })),

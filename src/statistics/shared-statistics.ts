@@ -94,16 +94,8 @@ export interface Processes {
     method: M,
     ...args: Parameters<OwnFigures[M]>
   ): Promise<{ readonly told: readonly Told<M>[]; readonly complete: boolean }>;
-  gateway(): Promise<GatewayFacts>;
-}
-
-export interface GatewayFacts {
-  /** Random. */
-  readonly id: string;
-  /** How many it should have. */
-  readonly processes: number;
-  /** Whether the last reload of the configuration did what it should. */
-  readonly reloaded: boolean;
+  /** Names the gateway; random. */
+  gateway(): Promise<string>;
 }
 
 /** By what digests can be sorted, the largest first. */
@@ -175,15 +167,12 @@ export function createOwnFigures(
 }
 
 /** Of a gateway that is one process. */
-export const onlyProcess = (
-  own: OwnFigures,
-  gateway: () => Omit<GatewayFacts, 'processes'>,
-): Processes => ({
+export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
   ask: async (method, ...args) => ({
     told: [(own[method] as (...given: typeof args) => Told<typeof method>)(...args)],
     complete: true,
   }),
-  gateway: async () => ({ ...gateway(), processes: 1 }),
+  gateway: async () => gateway,
 });
 
 export type SharedStatistics = ReturnType<typeof createSharedStatistics>;
@@ -204,7 +193,7 @@ export function createSharedStatistics(options: {
   /** Those of the processes of this gateway, and of other gateways as far as they can be read. @throws as `Processes.ask` */
   async function reportsOfAll(most: number) {
     const { told, complete } = await processes.ask('report', most);
-    const { id: gateway } = await processes.gateway();
+    const gateway = await processes.gateway();
     const others = await store?.all().catch(onError);
     const read = (others ?? []).flatMap((text) => readReport(text) ?? []);
     const reports: Report[] = [
@@ -229,7 +218,7 @@ export function createSharedStatistics(options: {
         const report = own.report(SHARED_DIGESTS);
         // Statements stay in their gateway.
         for (const row of report.digests) row.text = '';
-        const { id: gateway } = await processes.gateway();
+        const gateway = await processes.gateway();
         await store.set(id, JSON.stringify({ gateway, ...report } satisfies Report));
       } catch (error) {
         onError(error);
@@ -255,9 +244,7 @@ export function createSharedStatistics(options: {
     /** This gateway, and what each of its processes uses. @throws as `Processes.ask` */
     async usage() {
       const { told, complete } = await processes.ask('usage');
-      const gateway = await processes.gateway();
-      const isWhole = complete && told.length >= gateway.processes;
-      return { gateway, complete: isWhole, processes: told };
+      return { gateway: await processes.gateway(), complete, processes: told };
     },
     /**
      * The last hour at all gateways, and how many entries of each project the processes of this one have in memory.

@@ -18,69 +18,42 @@ const LONGEST_STATEMENT = 2_000;
 type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
 
 /** Sums that fade by {@link HALF_LIFE}. Times in ms. */
-export interface Sums {
-  asks: number;
-  hits: number;
-  /** Asks that the engine answered to the end, and what these took there. */
-  engine_asks: number;
-  engine_ms: number;
-  /** What the engine would have needed for the hits. */
-  saved_ms: number;
-  bytes: number;
-}
-
-const SUMS = ['asks', 'hits', 'engine_asks', 'engine_ms', 'saved_ms', 'bytes'] as const;
-export const noSums = (): Sums => ({
+export type Sums = ReturnType<typeof noSums>;
+export const noSums = () => ({
   asks: 0,
   hits: 0,
+  /** Asks that the engine answered to the end, and what these took there. */
   engine_asks: 0,
   engine_ms: 0,
+  /** What the engine would have needed for the hits. */
   saved_ms: 0,
   bytes: 0,
 });
+const SUMS = Object.keys(noSums()) as (keyof Sums)[];
 
 /** What the requests of one digest have in common; several names are one text. */
-interface Names {
-  digest: string;
-  subject: string;
-  project: string;
-  catalogs: string;
-  cubes: string;
-}
+type Names = typeof NO_NAMES;
+const NO_NAMES = { digest: '', subject: '', project: '', catalogs: '', cubes: '' };
 
 /** What is known of one digest. Moments are ms of the wall clock. */
-export interface DigestFigures extends Sums, Names {
-  /** The longest that the engine needed. It does not fade. */
-  engine_max_ms: number;
-  /** At most {@link MAX_USERS}. */
-  users: string[];
-  /** Since when it is counted: one that made room for others begins anew. */
-  since: number;
-  last_asked: number;
-  last_outcome: string;
-  last_reason: string;
-  /** The statement; '' where it is not kept, and for a Discover. */
-  text: string;
-}
-
-/** As they begin. */
-export const NO_FIGURES: DigestFigures = {
-  digest: '',
-  subject: '',
-  project: '',
-  catalogs: '',
-  cubes: '',
+export type DigestFigures = typeof NO_FIGURES;
+export const NO_FIGURES = {
+  ...NO_NAMES,
   ...noSums(),
+  /** The longest that the engine needed. It does not fade. */
   engine_max_ms: 0,
-  users: [],
+  /** At most {@link MAX_USERS}. */
+  users: [] as string[],
+  /** Since when it is counted: one that made room for others begins anew. */
   since: 0,
   last_asked: 0,
   last_outcome: '',
   last_reason: '',
+  /** The statement; '' where it is not kept, and for a Discover. */
   text: '',
 };
 
-export type RecentRequest = ReturnType<ReturnType<typeof createRecent>['row']>;
+export type RecentRequest = ReturnType<Statistics['requests']>['requests'][number];
 /** Of requests: each text that is given must be equal. */
 export type RequestFilter = Readonly<
   Partial<
@@ -142,8 +115,6 @@ export function createStatistics(parts: {
     const gone = rows[least] as DigestFigures;
     addSums(others, gone);
     digests.delete(gone.digest);
-    // Some of the latest requests may refer to its names.
-    [gone.text, gone.users] = ['', []];
     return least;
   }
 
@@ -214,17 +185,7 @@ export function createStatistics(parts: {
         return name === undefined ? [] : [[hour.labelOf(name), length] satisfies [string, number]];
       });
     },
-    /** Those that the filter lets through, the newest first: how many, and the first `most`. */
-    requests(filter: RequestFilter, most: number) {
-      const requests: RecentRequest[] = [];
-      let total = 0;
-      for (const at of recent.places()) {
-        if (!recent.fits(at, filter)) continue;
-        total += 1;
-        if (requests.length < most) requests.push(recent.row(at));
-      }
-      return { total, requests };
-    },
+    requests: recent.requests,
   };
 }
 
@@ -274,83 +235,57 @@ function createCopies(): (text: string) => string {
   };
 }
 
-/**
- * The latest requests, in columns: one row of objects after the other would be new to the processor's caches at each
- * request. @param own makes copies of texts
- */
+/** The latest requests. @param own makes copies of texts */
 function createRecent(own: (text: string) => string) {
-  const texts = () => Array.from({ length: MAX_REQUESTS }, () => '');
-  const numbers = () => new Float64Array(MAX_REQUESTS);
-  const [ids, users, addresses, programs] = [texts(), texts(), texts(), texts()];
-  const [outcomes, reasons] = [texts(), texts()];
-  const [times, statuses, bytes] = [numbers(), numbers(), numbers()];
-  const [took, waited, atEngine] = [numbers(), numbers(), numbers()];
-  const stored: (boolean | null)[] = Array.from({ length: MAX_REQUESTS }, () => null);
-  const names: Names[] = Array.from({ length: MAX_REQUESTS }, () => NO_FIGURES);
+  const rows: ReturnType<typeof rowOf>[] = [];
   let count = 0;
 
+  const rowOf = (event: Answered, { project, catalogs, cubes, digest }: Names, time: number) => ({
+    id: event.id,
+    time,
+    user: own(event.principal),
+    address: own(event.address),
+    program: event.program,
+    project,
+    catalogs,
+    cubes,
+    digest,
+    outcome: event.outcome.kind,
+    reason: event.outcome.detail ?? '',
+    status: event.status,
+    bytes: event.bytes,
+    ms: event.milliseconds,
+    waited_ms: event.engine?.waited ?? 0,
+    engine_ms: event.engine?.last ?? 0,
+    stored: event.outcome.kind === 'miss' ? (event.outcome.stored ?? null) : null,
+  });
+
   return {
-    note(event: Answered, of: Names, time: number): void {
-      const { engine, outcome } = event;
+    note(event: Answered, names: Names, time: number): void {
       // In the place of the oldest.
-      const at = count % MAX_REQUESTS;
+      rows[count % MAX_REQUESTS] = rowOf(event, names, time);
       count += 1;
-      ids[at] = event.id;
-      users[at] = own(event.principal);
-      addresses[at] = own(event.address);
-      programs[at] = event.program;
-      outcomes[at] = outcome.kind;
-      reasons[at] = outcome.detail ?? '';
-      times[at] = time;
-      statuses[at] = event.status;
-      bytes[at] = event.bytes;
-      took[at] = event.milliseconds;
-      waited[at] = engine?.waited ?? 0;
-      atEngine[at] = engine?.last ?? 0;
-      stored[at] = outcome.kind === 'miss' ? (outcome.stored ?? null) : null;
-      names[at] = of;
     },
-    /** Where they are, the newest first. */
-    *places(): Generator<number> {
-      const oldest = Math.max(0, count - MAX_REQUESTS);
-      for (let one = count - 1; one >= oldest; one -= 1) yield one % MAX_REQUESTS;
-    },
-    fits(at: number, filter: RequestFilter): boolean {
-      const { user, project, digest, outcome, reason, id, until = Infinity, slower = 0 } = filter;
-      const { project: ofProject = '', digest: ofDigest = '' } = names[at] ?? {};
-      return (
-        (user ?? users[at]) === users[at] &&
-        (project ?? ofProject) === ofProject &&
-        (digest ?? ofDigest) === ofDigest &&
-        (outcome ?? outcomes[at]) === outcomes[at] &&
-        (reason ?? reasons[at]) === reasons[at] &&
-        (id ?? ids[at]) === ids[at] &&
-        (times[at] ?? 0) <= until &&
-        (took[at] ?? 0) >= slower
+    /** Those that the filter lets through, the newest first: how many, and the first `most`, as GET /admin/requests tells them. */
+    requests({ until = Infinity, slower = 0, ...texts }: RequestFilter, most: number) {
+      const wanted = Object.entries(texts).filter(([, text]) => text !== undefined);
+      const newest = count % MAX_REQUESTS;
+      const found = [...rows.slice(0, newest).reverse(), ...rows.slice(newest).reverse()].filter(
+        (row) =>
+          row.time <= until &&
+          row.ms >= slower &&
+          wanted.every(([name, text]) => row[name as keyof typeof texts] === text),
       );
-    },
-    /** As GET /admin/requests tells it. */
-    row(at: number) {
-      const { project, catalogs, cubes, digest } = names[at] ?? NO_FIGURES;
-      const client = [addresses[at] ?? '', programs[at] ?? ''];
-      return {
-        id: ids[at] ?? '',
-        at: new Date(times[at] ?? 0).toISOString(),
-        user: users[at] ?? '',
-        client: client.filter((text) => text !== '').join(' '),
-        project,
-        catalogs,
-        cubes,
-        digest,
-        outcome: outcomes[at] ?? '',
-        reason: reasons[at] ?? '',
-        status: statuses[at] ?? 0,
-        bytes: bytes[at] ?? 0,
-        ms: tenths(took[at] ?? 0),
-        waited_ms: tenths(waited[at] ?? 0),
-        engine_ms: tenths(atEngine[at] ?? 0),
-        stored: stored[at] ?? null,
-      };
+      const requests = found.slice(0, most).map(({ time, address, program, ...row }) =>
+        Object.assign(row, {
+          at: new Date(time).toISOString(),
+          client: [address, program].filter((text) => text !== '').join(' '),
+          ms: tenths(row.ms),
+          waited_ms: tenths(row.waited_ms),
+          engine_ms: tenths(row.engine_ms),
+        }),
+      );
+      return { total: found.length, requests };
     },
   };
 }

@@ -44,8 +44,6 @@ export function createPrimary(options: {
   engineStates: () => Promise<unknown>;
   inForce: () => unknown;
   states: States;
-  /** That the configuration wants. */
-  workers: number;
 }) {
   const purges: string[] = [];
   const freshness = {
@@ -58,13 +56,7 @@ export function createPrimary(options: {
   };
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics(options.states);
-  const id = options.newToken();
-  const { states, workers } = options;
-  const joinStatistics = createPrimaryStatistics(() => ({
-    id,
-    processes: workers,
-    reloaded: states.reloaded?.() ?? true,
-  }));
+  const joinStatistics = createPrimaryStatistics(options.newToken());
   const links = new Set<Link>();
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);

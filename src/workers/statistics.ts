@@ -1,5 +1,5 @@
 import { GatewayError } from '../common/errors.ts';
-import type { GatewayFacts, OwnFigures, Processes } from '../statistics/shared-statistics.ts';
+import type { OwnFigures, Processes } from '../statistics/shared-statistics.ts';
 import type { Link } from './link.ts';
 
 /** The service at both ends: a worker tells its figures, the primary process those of all. */
@@ -10,10 +10,10 @@ const ALL_WITHIN = 2_000;
 type AtLink = Pick<Link, 'call' | 'serve'>;
 
 /**
- * @param gateway of these workers
+ * @param gateway names the gateway of these workers
  * @returns serves one more worker; what it returns is to be called when that is gone
  */
-export function createPrimaryStatistics(gateway: () => GatewayFacts): (link: AtLink) => () => void {
+export function createPrimaryStatistics(gateway: string): (link: AtLink) => () => void {
   const links = new Set<AtLink>();
 
   async function ask(method: string, args: readonly unknown[]) {
@@ -26,7 +26,7 @@ export function createPrimaryStatistics(gateway: () => GatewayFacts): (link: AtL
 
   return (link) => {
     links.add(link);
-    link.serve(STATISTICS, { ask, gateway });
+    link.serve(STATISTICS, { ask, gateway: () => gateway });
     return () => links.delete(link);
   };
 }
@@ -44,6 +44,6 @@ export function processesOfAll(link: AtLink, own: OwnFigures): Processes {
   };
   return {
     ask: (async (method, ...args) => call('ask', method, args)) as Processes['ask'],
-    gateway: async () => (await call('gateway')) as GatewayFacts,
+    gateway: async () => (await call('gateway')) as string,
   };
 }

@@ -43,7 +43,6 @@ function newPrimary() {
     engineStates: async () => undefined,
     inForce: () => undefined,
     states: { engines: () => [], reloaded: () => true },
-    workers: 1,
   });
 }
 

@@ -37,7 +37,6 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
     engineStates: async () => undefined,
     inForce: () => undefined,
     states: { engines: () => [], reloaded: () => true },
-    workers: 1,
   });
   return {
     clock,

@@ -28,7 +28,6 @@ const primary = createPrimary({
   engineStates: async () => undefined,
   inForce: () => undefined,
   states: { engines: () => [], reloaded: () => true },
-  workers: 1,
 });
 const tell = (told: CrewTold) => void process.send?.(told);
 /** Workers by the numbers that the orders give them. */

@@ -65,7 +65,11 @@ test('no secret of any key stands in what is told of the system', async () => {
   const parts = { clock: handClock(), random: seeded(1) };
   for (const yaml of CONFIGURATIONS.map((one) => stringify(one))) {
     const config = load({ yaml });
-    const inForce = async () => ({ configuration: describeConfig(config), waiting: ['workers'] });
+    const inForce = async () => ({
+      ...(await ABOUT.inForce()),
+      configuration: describeConfig(config),
+      waiting: ['workers'],
+    });
     const { system } = createConsole({
       ...parts,
       config,

@@ -69,7 +69,7 @@ export const ABOUT = {
   version: '1.2.3',
   node: NODE,
   certificateEnd: () => undefined,
-  inForce: async () => ({ configuration: '', waiting: [] }),
+  inForce: async () => ({ configuration: '', waiting: [], reloaded: true, workers: 1 }),
 };
 
 const NOTHING = {
@@ -97,7 +97,7 @@ export function statisticsOf(
 ) {
   const { on, ...statistics } = createStatistics({ names: NAMES, ...parts });
   const own = createOwnFigures(statistics, { ...NOTHING, ...of });
-  const processes = onlyProcess(own, () => ({ id, reloaded: true }));
+  const processes = onlyProcess(own, id);
   const common = { own, processes, store: undefined, onError: () => {} };
   const { configure } = statistics;
   return { on, own, configure, shared: createSharedStatistics({ ...common, id, ...rest }) };

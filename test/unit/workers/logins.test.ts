@@ -20,7 +20,6 @@ function crew(workers = 2) {
     engineStates: async () => undefined,
     inForce: () => undefined,
     states: { engines: () => [], reloaded: () => true },
-    workers: 1,
   });
   const links = Array.from({ length: workers }, () => {
     const pair = linkPair(LONG);

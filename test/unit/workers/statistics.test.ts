@@ -6,11 +6,7 @@ import { asked, handClock, seeded, statisticsOf } from '../statistics/answered.t
 
 /** Workers of one primary process. */
 function create(workers: number) {
-  const join = createPrimaryStatistics(() => ({
-    id: 'gateway',
-    processes: workers,
-    reloaded: true,
-  }));
+  const join = createPrimaryStatistics('gateway');
   return Array.from({ length: workers }, (_, i) => {
     const pair = linkPair();
     const leave = join(pair.primary);
