@@ -309,21 +309,17 @@ export function createQueryCache(
      * nothing. Never rejects.
      */
     async entryOf({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
-      for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
-        const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
-        if (captured === undefined) break;
-        const { key } = nameOf(asked, captured);
-        const kept = memory.peek(key);
-        const inMemory = kept !== undefined && kept.left > 0 ? kept.answer : undefined;
-        const answer = inMemory ?? (await entries?.peek(key).catch(() => undefined));
-        // A purge may have come meanwhile.
-        if (!epochs.areCurrent(captured)) continue;
-        const isUsable = answer !== undefined && timeLeft(answer, ttl) > 0;
-        const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
-        const entry = isUsable ? { answer, source, age: ageOf(answer) } : undefined;
-        return { key, epochs: describeEpochs(captured), entry };
-      }
-      return undefined;
+      const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
+      if (captured === undefined) return undefined;
+      const { key } = nameOf(asked, captured);
+      const kept = memory.peek(key);
+      const inMemory = kept !== undefined && kept.left > 0 ? kept.answer : undefined;
+      const answer = inMemory ?? (await entries?.peek(key).catch(() => undefined));
+      // A purge may have come meanwhile.
+      const counts = epochs.areCurrent(captured) && answer && timeLeft(answer, ttl) > 0;
+      const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
+      const entry = counts ? { answer, source, age: ageOf(answer) } : undefined;
+      return { key, epochs: describeEpochs(captured), entry };
     },
     /**
      * Asks the engine, past tiers and flights, and keeps nothing. What may be stored is given to `use`, and has its room in

@@ -2,7 +2,7 @@
 import { build, type BuildOptions, type Plugin, stop } from 'esbuild';
 import { createRequire } from 'node:module';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 
 const require = createRequire(import.meta.url);
 const SOURCES = join(import.meta.dirname, 'browser');
@@ -41,9 +41,13 @@ export async function buildConsole(): Promise<Readonly<Record<string, Uint8Array
     target: 'es2023',
     plugins: [uPlot('uPlot')],
     banner: { js: await readFile(require.resolve('uplot/dist/uPlot.iife.min.js'), 'utf8') },
-    entryPoints: { console: 'main.tsx' },
+    loader: { '.svg': 'copy' },
+    entryPoints: [
+      { in: 'main.tsx', out: 'console' },
+      { in: 'style.css', out: 'console' },
+      { in: 'icon.svg', out: 'icon' },
+    ],
   });
-  const style = build({ ...COMMON, entryPoints: { console: 'style.css' } });
   const forServer = build({
     ...COMMON,
     platform: 'node',
@@ -52,9 +56,7 @@ export async function buildConsole(): Promise<Readonly<Record<string, Uint8Array
     entryPoints: { 'first-paint': 'first-paint.tsx' },
   });
   // A process of esbuild would stay with this one.
-  const built = await Promise.all([forBrowser, style, forServer]).finally(stop);
+  const built = await Promise.all([forBrowser, forServer]).finally(stop);
   const files = built.flatMap(({ outputFiles = [] }) => outputFiles);
-  const named = files.map(({ path, contents }) => [path.replace(/.*[/\\]/, ''), contents] as const);
-  const icon = await readFile(join(SOURCES, 'icon.svg'));
-  return { ...Object.fromEntries(named), 'icon.svg': icon };
+  return Object.fromEntries(files.map(({ path, contents }) => [basename(path), contents]));
 }

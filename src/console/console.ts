@@ -81,7 +81,17 @@ export function createConsole(parts: {
     ]);
     const minutes = minutesOf(hour, now);
     const sum = sumOf(minutes);
-    const started = Math.min(...processes.map(({ started_at }) => Date.parse(started_at)));
+    /** How far back purges are known. */
+    const since = Math.min(
+      log.purges.at(-1)?.at ?? Infinity,
+      ...(log.purges.length < ALL_PURGES ? processes : []).map((one) => Date.parse(one.started_at)),
+    );
+    /** Not purged for longer than its ttl. */
+    const isOld = ({ project, last_purge: last }: (typeof projects)[number]) => {
+      const { cache, ttl } = config.projects.get(project) ?? { cache: 'on', ttl: config.cache.ttl };
+      const isNamed = project !== '' && project !== OTHERS;
+      return isNamed && cache === 'on' && now - (last?.at.getTime() ?? since) > ttl;
+    };
     const projects = rowsOf(hour, 'project').map((row) => {
       const { hits, misses, engine_ms, saved_ms } = rounded(row);
       const ofProject = entries.filter(([project]) => project === row.name);
@@ -104,7 +114,7 @@ export function createConsole(parts: {
       storage: ofStorage,
       owed: loadOf(processes).owed,
       purges: log.purges,
-      unpurged: log.complete ? unpurgedOf(projects, log.purges, now, started) : [],
+      unpurged: log.complete ? projects.filter(isOld).map(({ project }) => project) : [],
       hour: sum,
       reasons: reasonsOf(hour),
       stale: rowsOf(hour, 'stale').map(({ name }) => name),
@@ -137,23 +147,6 @@ export function createConsole(parts: {
         .slice(0, MOST.reasons),
       projects,
     };
-  }
-
-  /** Projects that were asked, and not purged for longer than their ttl, as far back as is known. @param purges the latest first */
-  function unpurgedOf(
-    asked: readonly { project: string; last_purge: { at: Date } | null }[],
-    purges: readonly PurgeRecord[],
-    now: number,
-    started: number,
-  ): readonly string[] {
-    const oldest = purges.at(-1)?.at ?? Infinity;
-    const since = purges.length < ALL_PURGES ? Math.min(oldest, started) : oldest;
-    const unpurged = asked.filter(({ project, last_purge: last }) => {
-      const { cache, ttl } = config.projects.get(project) ?? { cache: 'on', ttl: config.cache.ttl };
-      const isNamed = project !== '' && project !== OTHERS;
-      return isNamed && cache === 'on' && now - (last?.at.getTime() ?? since) > ttl;
-    });
-    return unpurged.map(({ project }) => project);
   }
 
   return {

@@ -1,8 +1,7 @@
 /** The pages of the console as they are sent: the first HTML with its figures, the script, the style sheet, the icon. */
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express';
 import { hash } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
@@ -123,9 +122,9 @@ export function createConsolePages(options: {
     } catch (error) {
       const { status, headers, message } = asAnsweredError(error, id, emit);
       const { firstPaint, assets } = await loaded();
-      const title = TITLES[status] ?? 'This did not work';
+      const text = `${message} (request ${id})`;
       const rights = permissions.rightsOf(principal);
-      const html = firstPaint.showProblem(title, `${message} (request ${id})`, rights, assets);
+      const html = firstPaint.showProblem('This is not shown', text, rights, assets);
       send(response, html, status, headers);
     }
   }
@@ -153,12 +152,6 @@ export const frontPage: RequestHandler = async (request, response) => {
   send(response, firstPaint.showLinks(LINKS, assets));
 };
 
-const TITLES: Readonly<Record<number, string>> = {
-  401: 'A login is needed',
-  403: 'Not for this user',
-  404: 'No such page',
-};
-
 function send(
   response: Response,
   html: string,
@@ -170,7 +163,10 @@ function send(
 
 /** What is shipped was built before; from the sources it is built now. */
 async function load() {
-  const files = await (existsSync(BUILT) ? readBuilt() : buildNow());
+  const read = (name: string) => [name, readFileSync(join(BUILT, name))] as const;
+  const files: Readonly<Record<string, Uint8Array>> = existsSync(BUILT)
+    ? Object.fromEntries(readdirSync(BUILT).map(read))
+    : await buildNow();
   const nameOf = (name: FileName) => {
     const digest = hash('sha256', files[name] as Uint8Array, 'hex').slice(0, 12);
     return `/console/${name.replace('.', `-${digest}.`)}`;
@@ -179,12 +175,6 @@ async function load() {
   const code = Buffer.from(files['first-paint.js'] as Uint8Array).toString('base64');
   const made = (await import(`data:text/javascript;base64,${code}`)) as { firstPaint: FirstPaint };
   return { files, assets: { script, style, icon }, ...made };
-}
-
-async function readBuilt(): Promise<Readonly<Record<string, Uint8Array>>> {
-  const names = [...Object.keys(TYPES), 'first-paint.js'];
-  const files = names.map(async (name) => [name, await readFile(join(BUILT, name))] as const);
-  return Object.fromEntries(await Promise.all(files));
 }
 
 async function buildNow() {

@@ -14,7 +14,7 @@ import { loadRecordings, type Recording, startReplayEngine } from './replay-engi
 
 export interface DemoOptions {
   /** A gateway that listens, before an engine that knows the recordings; its user may purge. */
-  readonly gateway: DemoGateway;
+  readonly gateway: { readonly url: string; readonly user: string; readonly password: string };
   readonly recordings: readonly Recording[];
   /** Resolves when the gateway has inspected another answer from now on, and keeps it or does not. */
   readonly nextInspected: () => Promise<void>;
@@ -28,12 +28,6 @@ export interface DemoOptions {
   readonly now: () => number;
   /** Takes whole lines, each with its line end. */
   readonly print: (text: string) => void;
-}
-
-interface DemoGateway {
-  readonly url: string;
-  readonly user: string;
-  readonly password: string;
 }
 
 const TITLES = ['Query', 'Answer', 'HTTP', 'First', 'Second', 'Cache-Status', 'After purge'];
@@ -50,7 +44,9 @@ export async function showDemo(options: DemoOptions): Promise<void> {
   try {
     await askEverything(options);
     if (ends) return;
-    print(`${curlLines(options)}\n\n${consoleLines(options)}\n\nCtrl-C ends it.\n`);
+    const { url, user, password } = options.gateway;
+    const login = `Open the console, and log in as ${user} with the password ${password}`;
+    print(`${curlLines(options)}\n\n${login}:\n\n${url}/console\n\nCtrl-C ends it.\n`);
     await options.meanwhile?.();
     if (!stopped.aborted) await once(stopped, 'abort');
   } catch (error) {
@@ -67,9 +63,8 @@ async function askEverything(options: DemoOptions): Promise<void> {
 
   async function ask(recording: Recording) {
     const start = now();
-    const { status, from } = await askOne(recording, gateway, signal);
-    const time = formatTime(now() - start);
-    return { status, time, from };
+    const told = await askOne(recording, gateway, signal);
+    return { ...told, time: formatTime(now() - start) };
   }
 
   print(
@@ -107,22 +102,20 @@ ${meanings.join('')}
 `);
 }
 
-const loginOf = ({ user, password }: Pick<DemoGateway, 'user' | 'password'>) =>
+const loginOf = ({ user, password }: DemoOptions['gateway']) =>
   `Basic ${btoa(`${user}:${password}`)}`;
 
 /** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
 async function askOne(
   { name, request, answer: recorded }: Recording,
-  gateway: DemoGateway,
+  gateway: DemoOptions['gateway'],
   signal: AbortSignal,
 ) {
   const { soapAction: soapaction, body } = request;
-  const headers = { 'content-type': 'text/xml; charset=UTF-8', soapaction };
-  const asked = { method: 'POST', body, signal };
-  const answer = await fetch(`${gateway.url}${XMLA_PATH}`, {
-    ...asked,
-    headers: { ...headers, authorization: loginOf(gateway) },
-  });
+  const authorization = loginOf(gateway);
+  const headers = { authorization, 'content-type': 'text/xml; charset=UTF-8', soapaction };
+  const asked = { method: 'POST', headers, body, signal };
+  const answer = await fetch(`${gateway.url}${XMLA_PATH}`, asked);
   const { status } = answer;
   const got = Buffer.from(await answer.arrayBuffer());
   if (status !== recorded.status || !got.equals(recorded.body)) {
@@ -179,19 +172,12 @@ Drop everything that is cached:
 curl -s ${login} ${shellWord(url + PURGE_PATH)}`;
 }
 
-function consoleLines({ gateway: { url, user, password } }: DemoOptions): string {
-  return `Open the console, and log in as ${user} with the password ${password}:\n\n${url}/console`;
-}
-
 type GatewayParts = Parameters<typeof createGateway>[1];
 
 const USER = 'demo';
-/** People who ask while the demo goes on, and what loads data and purges then. */
+/** People who ask while the demo goes on, and how long they pause at most (ms). */
 const OTHERS = ['ann', 'ben', 'cleo'];
-const LOADER = 'loader';
-/** Between two questions at most (ms); and how many of them a load comes. */
 const PAUSE = 1_500;
-const PURGE_EVERY = 400;
 /** bcrypt's cost; the password lives as long as the demo. */
 const COST = 8;
 /** What is under way when the demo ends has this long (ms). */
@@ -223,10 +209,6 @@ export async function runDemo(
       const chosen = recordings[Math.floor(parts.random() ** 2 * recordings.length)];
       const user = OTHERS[asked % OTHERS.length] ?? USER;
       if (chosen !== undefined) await askOne(chosen, { ...gateway, user }, given.stopped);
-      if (asked % PURGE_EVERY === 0) {
-        const headers = { authorization: loginOf({ ...gateway, user: LOADER }) };
-        await fetch(`${gateway.url}${PURGE_PATH}`, { headers, signal: given.stopped });
-      }
       await delay(parts.random() * PAUSE, undefined, { signal: given.stopped });
     }
   };
@@ -241,11 +223,11 @@ async function startGateway(engineUrl: string, port: number, parts: GatewayParts
   ending.defer(() => rm(folder, { recursive: true, force: true }));
   const password = parts.randomBytes(9).toString('base64url');
   const hashed = await hash(password, COST);
-  const lines = [USER, ...OTHERS, LOADER].map((user) => `${user}:${hashed}\n`).join('');
+  const lines = [USER, ...OTHERS].map((user) => `${user}:${hashed}\n`).join('');
   await writeFile(join(folder, 'users.htpasswd'), lines, { mode: 0o600 });
   const file = join(folder, 'gateway.yaml');
   const listen = { host: '127.0.0.1', port };
-  const auth = { users: './users.htpasswd', admins: [USER], purgers: [LOADER] };
+  const auth = { users: './users.htpasswd', admins: [USER] };
   const engine = { url: engineUrl, kind: 'mondrian' };
   // The recordings hold no personal data, so their statements may be shown.
   await writeFile(file, stringify({ listen, auth, engine, statistics: { text: 'on' } }));

@@ -12,12 +12,7 @@ import {
 } from '../common/reasons.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { REMEDIES } from '../common/remedies.ts';
-import {
-  type DigestSort,
-  type EntrySort,
-  type SharedStatistics,
-  SORTS,
-} from '../statistics/shared-statistics.ts';
+import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
 import type { RequestFilter } from '../statistics/statistics.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
@@ -306,10 +301,7 @@ function readPage(query: { limit?: string | undefined; offset?: string | undefin
   return { limit: readLimit(query), offset: Number(offset) };
 }
 
-function readSort<S extends DigestSort | EntrySort>(
-  { sort }: { sort?: string },
-  sorts: readonly S[],
-) {
+function readSort<S extends string>({ sort }: { sort?: string }, sorts: readonly S[]): S {
   const found = sort === undefined ? sorts[0] : sorts.find((one) => one === sort);
   if (found === undefined) throw refused(`sort must be one of ${sorts.join(', ')}`);
   return found;

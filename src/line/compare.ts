@@ -1,9 +1,7 @@
-import type { describeEpochs } from '../cache/key.ts';
 import type { Client, Query } from '../cache/query.ts';
 import { inflatedWithSession, type StoredAnswer, withSession } from '../cache/stored-answer.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Verdict } from '../common/events.ts';
-import type { HitSource } from '../common/reasons.ts';
 import type { TellAbout } from '../http/admin.ts';
 import { answerDigest } from '../xmla/answer/answer-digest.ts';
 import { INSPECTION_SLICE } from '../xmla/answer/inspect-answer.ts';
@@ -11,20 +9,9 @@ import type { Look } from './explain.ts';
 import type { LineOptions } from './options.ts';
 import { createOwnTurns, type OwnTurn } from './understand.ts';
 
-/** As POST /admin/compare tells it. */
-export interface Compared {
-  readonly verdict: Verdict;
-  /** In the words of src/common/reasons.ts. */
-  readonly why?: string | undefined;
-  readonly entry: (Record<'age_ms' | 'bytes', number> & { readonly source: HitSource }) | null;
-  /** One for each time it was asked. */
-  readonly engine: readonly Record<'ms' | 'bytes', number>[];
-  readonly key: string | null;
-  readonly epochs: ReturnType<typeof describeEpochs> | null;
-}
-
 /** Of what is not compared. */
 const NOTHING = { entry: null, engine: [], key: null, epochs: null } as const;
+const notCached = (why?: string) => ({ ...NOTHING, verdict: 'not-cached' as const, why });
 
 /**
  * Compares what a request would be answered from now with what the engine says now. It goes the steps of the handler, less
@@ -58,31 +45,31 @@ export function createComparison(
     enough.abort();
     if (asked.kind === 'used') return asked.value;
     if (asked.kind === 'refused') return asked.reason;
-    gone.throwIfAborted();
+    if (gone.aborted) return 'client-gone';
     if (late.aborted) return 'engine-timeout';
     if (asked.error instanceof GatewayError) return asked.error.reason;
     throw asked.error;
   }
 
-  async function compare(query: Query, gone: AbortSignal, timeout: number): Promise<Compared> {
+  /** `why` in the words of src/common/reasons.ts; of the engine one row for each time it was asked. */
+  async function compare(query: Query, gone: AbortSignal, timeout: number) {
     const found = await cache.entryOf(query);
-    if (found === undefined) return { ...NOTHING, verdict: 'not-cached', why: 'epochs-unknown' };
+    if (found === undefined) return notCached('epochs-unknown');
     const { key, epochs, entry } = found;
-    if (entry === undefined) return { ...NOTHING, key, epochs, verdict: 'no-entry' };
+    if (entry === undefined) return { ...NOTHING, key, epochs, verdict: 'no-entry' as const };
     const { answer, source, age } = entry;
-    const engine: Compared['engine'][number][] = [];
+    const engine: Record<'ms' | 'bytes', number>[] = [];
     const facts = { entry: { source, age_ms: Math.round(age), bytes: answer.body.length }, engine };
     const told = (verdict: Verdict, why?: string) => ({ verdict, why, ...facts, key, epochs });
     const letGo = holdBody(answer.body);
     try {
-      const ofEntry = await digestOf(answer, ownTurn, gone);
-      let before: string | undefined;
+      let before = await digestOf(answer, ownTurn);
       for (;;) {
         const said = await ask(query, gone, timeout);
         if (typeof said === 'string') return told('failed', said);
         engine.push(said.facts);
         const isFirst = engine.length === 1;
-        if (isFirst && said.digest === ofEntry) return told('same');
+        if (isFirst && said.digest === before) return told('same');
         const now = await cache.entryOf(query);
         if (now === undefined) return told('failed', 'epochs-unknown');
         const kept = now.key === key ? now.entry?.answer : undefined;
@@ -99,15 +86,12 @@ export function createComparison(
 
   return async (question) => {
     const { classification, query } = await look(question);
-    const { id, principal, project, signal: gone } = question;
+    const { id, principal, project, signal } = question;
     const { timeout } = engineOf(project).settings;
-    const compared: Compared =
+    const compared =
       query === undefined
-        ? { ...NOTHING, verdict: 'not-cached', why: classification.reason }
-        : await compare(query, gone, timeout).catch((error: unknown) => {
-            if (!gone.aborted) throw error;
-            return { ...NOTHING, verdict: 'failed', why: 'client-gone' };
-          });
+        ? notCached(classification.reason)
+        : await compare(query, signal, timeout);
     const { verdict } = compared;
     const asked = { project: project ?? '', digest: query?.parts.asked.digest ?? '' };
     emit({ type: 'compared', id, principal: principal.name, ...asked, verdict });
@@ -131,16 +115,12 @@ const withoutReader = (signal: AbortSignal): Client => ({
 });
 
 /** Of a long answer a part in each turn. Rejects with the reason of the signal. */
-async function digestOf(
-  answer: StoredAnswer,
-  ownTurn: OwnTurn,
-  signal: AbortSignal,
-): Promise<string | undefined> {
+async function digestOf(answer: StoredAnswer, ownTurn: OwnTurn, signal?: AbortSignal) {
   const digest = answerDigest(answer.contentType);
   for await (const piece of piecesOf(answer)) {
     for (let at = 0; at < piece.length; at += INSPECTION_SLICE) {
       await ownTurn();
-      signal.throwIfAborted();
+      signal?.throwIfAborted();
       digest.write(piece.subarray(at, at + INSPECTION_SLICE));
     }
   }

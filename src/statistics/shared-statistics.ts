@@ -107,18 +107,12 @@ const DIGEST_SORTS = {
   engine: averageOf,
   last: (row: DigestFigures) => row.last_asked,
 } as const;
-const ENTRY_SORTS = {
-  hits: (row: EntryFacts) => row.hits,
-  bytes: (row: EntryFacts) => row.bytes,
-  age: (row: EntryFacts) => row.age,
-  rest: (row: EntryFacts) => row.rest,
-} as const;
-export type DigestSort = keyof typeof DIGEST_SORTS;
-export type EntrySort = keyof typeof ENTRY_SORTS;
+type DigestSort = keyof typeof DIGEST_SORTS;
+type EntrySort = (typeof SORTS)['entries'][number];
 /** The first is the usual one. */
 export const SORTS = {
   digests: Object.keys(DIGEST_SORTS) as DigestSort[],
-  entries: Object.keys(ENTRY_SORTS) as EntrySort[],
+  entries: ['hits', 'bytes', 'age', 'rest'],
 } as const;
 
 /** Which of the sorted rows are told. */
@@ -159,7 +153,7 @@ export function createOwnFigures(
     /** The first `most` of the memory tier, with the names of what they answer as far as they are known. */
     entries(sort: EntrySort, most: number) {
       const { total, each } = entries();
-      const rows = largest(each, ENTRY_SORTS[sort], most);
+      const rows = largest(each, (row) => row[sort], most);
       const named = rows.map((row) => Object.assign(statistics.named(row.digest), row));
       return { total, rows: named };
     },
@@ -268,7 +262,7 @@ export function createSharedStatistics(options: {
     async entries({ sort, limit, offset }: Page<EntrySort>) {
       const { told, complete } = await processes.ask('entries', sort, offset + limit);
       const rows = told.flatMap((one) => one.rows);
-      const sorted = largest(rows, ENTRY_SORTS[sort], offset + limit).slice(offset);
+      const sorted = largest(rows, (row) => row[sort], offset + limit).slice(offset);
       return { total: totalOf(told), complete, entries: sorted };
     },
   };

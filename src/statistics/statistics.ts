@@ -270,12 +270,14 @@ function createRecent(own: (text: string) => string) {
     requests({ until = Infinity, slower = 0, ...texts }: RequestFilter, most: number) {
       const wanted = Object.entries(texts).filter(([, text]) => text !== undefined);
       const newest = count % MAX_REQUESTS;
-      const found = [...rows.slice(0, newest).reverse(), ...rows.slice(newest).reverse()].filter(
-        (row) =>
-          row.time <= until &&
-          row.ms >= slower &&
-          wanted.every(([name, text]) => row[name as keyof typeof texts] === text),
-      );
+      const found = [...rows.slice(newest), ...rows.slice(0, newest)]
+        .toReversed()
+        .filter(
+          (row) =>
+            row.time <= until &&
+            row.ms >= slower &&
+            wanted.every(([name, text]) => row[name as keyof typeof texts] === text),
+        );
       const requests = found.slice(0, most).map(({ time, address, program, ...row }) =>
         Object.assign(row, {
           at: new Date(time).toISOString(),

@@ -24,7 +24,6 @@ export function answerDigest(contentType: string | undefined) {
   let pending = '';
   let depth = 0;
   let bodySeen = false;
-  let uri = '';
   /** The depth of a moment, while it is open. */
   let left = Infinity;
 
@@ -40,9 +39,7 @@ export function answerDigest(contentType: string | undefined) {
       depth += 1;
       bodySeen ||= depth === HEADER_OR_BODY && tag.local === 'Body' && tag.uri === SOAP;
       if (!bodySeen || depth > left) return;
-      // Nearly all elements are of the namespace of the one before.
-      let text = tag.uri === uri ? OPEN + tag.local : OPEN + tag.local + NAME + tag.uri;
-      uri = tag.uri;
+      let text = OPEN + tag.local + NAME + tag.uri;
       for (const one of tag.attributes()) {
         text += NAME + one.local + NAME + one.uri + NAME + one.value;
       }
