@@ -102,9 +102,22 @@ export function createApp(config: Config, given: PageParts) {
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
   const about = { login, permissions, maxBody: config.limits.body };
-  const explain = createQuestionHandler(about, xmla.explain, 'project', 'user');
+  const explain = createQuestionHandler(
+    about,
+    xmla.explain,
+    'project',
+    'user',
+    'user_agent',
+    'content_type',
+  );
   app.all('/admin/explain', onlyMethods('POST'), explain);
-  const compare = createQuestionHandler(about, xmla.compare, 'project');
+  const compare = createQuestionHandler(
+    about,
+    xmla.compare,
+    'project',
+    'user_agent',
+    'content_type',
+  );
   app.all('/admin/compare', onlyMethods('POST'), compare);
   const facts = { ...given, ...cache, config, engines: states, storage: storageState };
   const admin = createAdmin({ ...facts, console: createConsole(facts) });

@@ -15,12 +15,11 @@ export function duration(milliseconds: number | null): string {
   if (milliseconds < 9.95) return `${milliseconds.toFixed(1)} ms`;
   if (milliseconds < 999.5) return `${milliseconds.toFixed(0)} ms`;
   const seconds = milliseconds / 1000;
-  if (seconds < 59.95) return `${seconds.toFixed(seconds < 9.995 ? 2 : 1)} s`;
-  const minutes = Math.round(seconds / 60);
-  if (seconds < 3_570) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-  const [whole, unit, rest] = minutes < 2_880 ? [60, 'h', ' min'] : [1_440, 'd', ' h'];
-  const left = minutes < 2_880 ? minutes % 60 : Math.floor((minutes % 1_440) / 60);
-  return `${Math.floor(minutes / whole)} ${unit}${left > 0 ? ` ${left}${rest}` : ''}`;
+  if (seconds < 9.995) return `${seconds.toFixed(2)} s`;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 3_570) return `${(seconds / 60).toFixed(1)} min`;
+  const hours = seconds / 3_600;
+  return hours < 48 ? `${hours.toFixed(1)} h` : `${(hours / 24).toFixed(1)} d`;
 }
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

@@ -24,6 +24,7 @@ const COMMON: BuildOptions = {
   write: false,
   format: 'esm',
   minify: true,
+  charset: 'utf8',
   tsconfigRaw: {
     compilerOptions: { jsx: 'react', jsxFactory: 'h', jsxFragmentFactory: 'Fragment' },
   },

@@ -14,6 +14,7 @@ import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
 import type { RequestFilter } from '../statistics/statistics.ts';
+import { HEADER_VALUE } from '../cache/stored-answer.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import {
@@ -56,7 +57,7 @@ export type TellAbout = (question: AdminQuestion) => Promise<object>;
 export function createQuestionHandler(
   options: { login: Login; permissions: Permissions; maxBody: number },
   tell: TellAbout,
-  ...names: readonly ('project' | 'user')[]
+  ...names: readonly QuestionWord[]
 ): RequestHandler {
   return async (request, response) => {
     const gone = new AbortController();
@@ -68,9 +69,9 @@ export function createQuestionHandler(
     }
     const forged = forgery(request.headers);
     if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
-    const { project, user } = readQuestionQuery(request, names);
+    const { project, user, ...client } = readQuestionQuery(request, names);
     const principal = user === undefined ? administrator : { name: user };
-    const headers = xmlaHeaders(request.headers);
+    const headers = { ...xmlaHeaders(request.headers), ...client };
     const { authorization } = request.headers;
     const body = await readBody(request, options.maxBody);
     const id = String(response.getHeader(REQUEST_ID));
@@ -83,8 +84,14 @@ export function createQuestionHandler(
 /** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
 const USER_NAME = /^[^:\p{Cc}]{1,255}$/u;
 
-function readQuestionQuery(request: IncomingMessage, names: readonly ('project' | 'user')[]) {
-  const { project, user } = readQuery(request, ...names);
+/** Browsers do not send the headers of another program: these two count in the place of theirs. */
+type QuestionWord = 'project' | 'user' | 'user_agent' | 'content_type';
+
+function readQuestionQuery(request: IncomingMessage, names: readonly QuestionWord[]) {
+  const { project, user, user_agent, content_type } = readQuery(request, ...names);
+  if ([user_agent, content_type].some((text = 'x') => !HEADER_VALUE.test(text))) {
+    throw refused('user_agent and content_type must be values of headers: letters of ISO-8859-1');
+  }
   if (user !== undefined && !USER_NAME.test(user)) {
     throw refused('user must be a user name: 1 to 255 characters, no colon, no control characters');
   }
@@ -96,7 +103,11 @@ function readQuestionQuery(request: IncomingMessage, names: readonly ('project' 
       throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
     }
   }
-  return { project, user };
+  const client = {
+    ...(user_agent && { 'user-agent': user_agent }),
+    ...(content_type && { 'content-type': content_type }),
+  };
+  return { project, user, ...client };
 }
 
 const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>

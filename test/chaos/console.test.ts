@@ -247,7 +247,7 @@ describe('acts', () => {
     const before = data;
     data = mddatasetAnswer({ cells: 100, members: ['Bread'] });
     await compare.click();
-    await page.getByText(/The cache holds an older answer/).waitFor();
+    await page.getByText(/The engine no longer says what the cache says/).waitFor();
     data = before;
     expect(gateway.events).toContainEqual(
       expect.objectContaining({ type: 'compared', principal: 'ADMIN', verdict: 'stale' }),

@@ -250,9 +250,9 @@ describe('explain', () => {
       [
         'cacheable: it is looked up in the cache',
         'request: Execute by alice; project: none; catalogs: Shop',
-        'shared: by user, kept for 12 h',
+        'shared: by user, kept for 12.0 h',
         expect.stringMatching(
-          /^memory: an entry of [\d.]+ m?s ago, for [\d.]+ h( \d+ min)? more; [\d.]+ (Ki)?B, for which/,
+          /^memory: an entry of [\d.]+ m?s ago, for [\d.]+ h more; [\d.]+ (Ki)?B, for which/,
         ),
         'Redis: off',
         'under way: no',

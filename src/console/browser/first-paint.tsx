@@ -65,6 +65,12 @@ function whole(title: string, content: VNode, { script, style, icon }: Assets): 
       <body>
         <p id="connection" role="status" class="finding problem" hidden />
         <div id="page">{content}</div>
+        <noscript>
+          <p class="notice">
+            Filters, acts and the chart need JavaScript. On the command line:{' '}
+            <code>mdx-gateway help</code>.
+          </p>
+        </noscript>
       </body>
     </html>
   );

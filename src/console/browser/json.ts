@@ -1,9 +1,7 @@
 /** What /admin tells (docs/openapi.yaml), by what makes it. */
 import type { PurgeRecord } from '../../cache/purge/purge-log.ts';
-import type { Compared } from '../../line/compare.ts';
 import type { SharedStatistics } from '../../statistics/shared-statistics.ts';
-import type { createConsole } from '../overview.ts';
-import type { createSystem } from '../system.ts';
+import type { createConsole } from '../console.ts';
 
 /** What is left of a value when it was JSON. */
 type Json<T> = T extends Date
@@ -16,13 +14,7 @@ type Told<F extends (...given: never[]) => Promise<unknown>> = Json<Awaited<Retu
 type Console = ReturnType<typeof createConsole>;
 export type Status = Told<Console['status']>;
 export type Overview = Told<Console['overview']>;
-export type System = Told<ReturnType<typeof createSystem>> & {
-  readonly redis: Readonly<Record<'state' | 'mode', string>> & {
-    readonly why?: string;
-    readonly conditions: readonly string[];
-  };
-  readonly storage: Readonly<Record<'driver' | 'state', string>>;
-};
+export type System = Told<Console['system']> & { readonly redis: { readonly mode: string } };
 export type Statistics = Told<SharedStatistics['statistics']>;
 export type Requests = Told<SharedStatistics['requests']>;
 export type Entries = Told<SharedStatistics['entries']>;
@@ -30,7 +22,14 @@ export type Purges = Json<{
   complete: boolean;
   purges: readonly (Omit<PurgeRecord, 'at'> & { at: string })[];
 }>;
-export type Comparison = Json<Compared>;
+export interface Comparison {
+  readonly verdict: string;
+  readonly why?: string;
+  readonly entry:
+    | (Readonly<Record<'age_ms' | 'bytes', number>> & { readonly source: string })
+    | null;
+  readonly engine: readonly Readonly<Record<'ms' | 'bytes', number>>[];
+}
 
 export interface Reasons {
   readonly reasons: readonly {

@@ -1,7 +1,7 @@
 /** The page Overview: what is wrong, and how well the cache does. */
 import { Chart } from './chart.tsx';
 import type { Overview } from './json.ts';
-import { address, type Page, type PageView } from './page.ts';
+import { link, type Page, type PageView } from './page.ts';
 import {
   col,
   type Column,
@@ -135,11 +135,7 @@ const MINUTES: readonly Column<Overview['minutes'][number]>[] = [
 
 const PROJECTS: readonly Column<Overview['projects'][number]>[] = [
   col('Project', ({ project }) =>
-    project === '' ? (
-      'none named'
-    ) : (
-      <a href={address('/console/queries', new URLSearchParams({ project }), {})}>{project}</a>
-    ),
+    project === '' ? 'none named' : <a href={link('/console/queries', { project })}>{project}</a>,
   ),
   figure('Requests', ({ asks }) => count(asks)),
   figure('Hit ratio', ({ hit_ratio }) => percent(hit_ratio)),

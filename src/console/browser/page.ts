@@ -27,6 +27,10 @@ export interface Page {
   view(view: PageView): ComponentChildren;
 }
 
+/** @param words of its query */
+export const link = (path: string, words: Record<string, string>): string =>
+  `${path}?${new URLSearchParams(words)}`;
+
 /** The address of a page with other words in its query. Undefined takes a word away; a new order begins at the start. */
 export function address(
   path: string,

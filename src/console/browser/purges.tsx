@@ -75,12 +75,6 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
     };
     return (
       <section aria-label="Purge" class="acts">
-        <noscript>
-          <p class="notice">
-            To purge from here needs JavaScript. On the command line:{' '}
-            <code>mdx-gateway purge [PROJECT]</code>.
-          </p>
-        </noscript>
         <form
           class="filter"
           onSubmit={(event) => {
@@ -143,8 +137,8 @@ function concerned(view: PageView, scope: string | undefined): string {
     'told' in status ? plural(status.told.memory.entries, 'entry', 'entries') : 'entries';
   const first = 'The first request of each report asks the engine again.';
   return scope === undefined
-    ? `All that this gateway and those that share its Redis have cached is dropped: ${entries} in the memory of this one. ${first}`
-    : `What belongs to this project is dropped, on all gateways that share a Redis, and what belongs to no project. ${first}`;
+    ? `All that is cached is dropped, on all gateways that share a Redis: here ${entries}. ${first}`
+    : `What belongs to this project or to none is dropped, on all gateways that share a Redis. ${first}`;
 }
 
 interface Told {

@@ -1,6 +1,6 @@
 /** The page Queries: the heaviest queries, the latest requests, the entries in memory, and each of them by itself. */
 import type { Entries, Requests, Statistics } from './json.ts';
-import { address, type Page, type PageView, target } from './page.ts';
+import { address, link, type Page, type PageView, target } from './page.ts';
 import {
   col,
   type Column,
@@ -64,7 +64,7 @@ export const queriesPage: Page = {
           {VIEWS.map(([name, title]) => (
             <a
               key={name}
-              href={address(PATH, new URLSearchParams(), { view: name })}
+              href={link(PATH, { view: name })}
               aria-current={name === shown ? 'true' : undefined}
             >
               {title}
@@ -83,7 +83,7 @@ export const queriesPage: Page = {
   },
 };
 
-const byDigest = (digest: string) => address(PATH, new URLSearchParams({ digest }), {});
+const byDigest = (digest: string) => link(PATH, { digest });
 const DigestLink = ({ digest }: { digest: string }) =>
   digest === '' ? <>not understood</> : <a href={byDigest(digest)}>{digest.slice(0, 10)}</a>;
 
@@ -100,7 +100,7 @@ function HeaviestQueries({ view }: { view: PageView }) {
         {({ digests, total, gateways, complete }) => (
           <>
             <Table
-              caption="Queries by what they cost the engine, or would without the cache"
+              caption="Queries by what they cost"
               rows={digests}
               columns={DIGESTS}
               none="No query was asked."
@@ -171,9 +171,7 @@ function OneQuery({ view }: { view: PageView }) {
                   </pre>
                   {view.rights.administer && row.text.length < CUT && (
                     <p>
-                      <a href={address('/console/why', new URLSearchParams({ digest }), {})}>
-                        Why is it answered as it is?
-                      </a>
+                      <a href={link('/console/why', { digest })}>Why is it answered as it is?</a>
                     </p>
                   )}
                 </>
@@ -222,7 +220,7 @@ function RequestTable({ view, caption }: { view: PageView; caption: string }) {
 
 const REQUESTS: readonly Column<Recent>[] = [
   col('At', ({ at, id }) => (
-    <a href={address(PATH, new URLSearchParams({ id, until: at }), {})}>
+    <a href={link(PATH, { id, until: at })}>
       <Time at={at} />
     </a>
   )),
@@ -244,10 +242,7 @@ function OneRequest({ view }: { view: PageView }) {
     <Shown of={view.source<Requests>('requests')}>
       {({ requests: [row] }) =>
         row === undefined ? (
-          <p class="notice">
-            This request is not remembered any more: the latest 10,000 are. The log has it, by its
-            id.
-          </p>
+          <p class="notice">It is not remembered any more. The log has it.</p>
         ) : (
           <>
             <h2>
@@ -268,8 +263,8 @@ function whereTimeWent({ ms, waited_ms: waited, engine_ms: engine }: Recent): st
   const rest = Math.max(0, ms - waited - engine);
   const parts = [
     [engine, 'at the engine'],
-    [waited, 'waiting for the engine to be free or for the answer to another request'],
-    [rest, 'in the gateway and on the way to the client'],
+    [waited, 'waiting for the engine, or for another request that asked it'],
+    [rest, 'in the gateway and on the way'],
   ] as const;
   const told = parts
     .filter(([part]) => part >= 0.05)

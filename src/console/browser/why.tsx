@@ -2,7 +2,7 @@
 import { Component, createRef } from 'preact';
 import type { Stale } from '../../common/events.ts';
 import { explainInWords, type Explanation } from '../explain-words.ts';
-import { count, duration, size } from '../../common/words.ts';
+import { duration, size } from '../../common/words.ts';
 import { call, problemOf } from './call.ts';
 import type { Comparison, Purges, Statistics, Status } from './json.ts';
 import { type Page, type PageView, target } from './page.ts';
@@ -65,14 +65,8 @@ class Why extends Component<{ view: PageView }, WhyState> {
     return (
       <>
         <p class="lead">
-          Paste the XMLA request of a client, and see what would become of it now. Nothing is sent
-          to the engine, and nothing changes.
+          Paste the XMLA request of a client, and see what would become of it now. Nothing changes.
         </p>
-        <noscript>
-          <p class="notice">
-            This page needs JavaScript. On the command line: <code>mdx-gateway explain FILE</code>.
-          </p>
-        </noscript>
         <form ref={this.form} class="ask" onSubmit={(event) => void this.explain(event)}>
           <label>
             XMLA request
@@ -80,8 +74,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
           </label>
           {envelope !== '' && (
             <p class="hint">
-              Made of the statement alone: properties and headers of its client are not known, and
-              count.
+              Made of the statement alone: properties and headers of its client count, too.
             </p>
           )}
           <div class="filter">
@@ -107,8 +100,8 @@ class Why extends Component<{ view: PageView }, WhyState> {
             </button>
           </div>
           <p class="hint">
-            To compare, the engine is asked with your own login ({status?.user}), past the cache;
-            nothing is stored. It is compared with what you would be answered from the cache.
+            Compared is what the engine tells you ({status?.user}) now with what the cache would;
+            nothing is stored.
           </p>
         </form>
         <div aria-live="polite">
@@ -168,18 +161,12 @@ const VERDICTS: Readonly<Record<string, readonly [severity: string, text: string
   same: ['good', 'The cache says what the engine says.'],
   stale: [
     'problem',
-    'The cache holds an older answer than the engine gives. The data changed without a purge: purge the project, and have its load call clearCache.',
+    'The engine no longer says what the cache says: purge the project, and have its load call clearCache. Or it answers you differently from the user whose query filled the entry.',
   ],
-  unstable: [
-    'warning',
-    'The engine gives another answer each time, so that nothing can be said of the one in the cache.',
-  ],
-  purged: ['note', 'It was purged while the engine was asked. Ask again.'],
-  'no-entry': [
-    'note',
-    'Nothing is in the cache for you to compare with. Ask the query once, then compare.',
-  ],
-  'not-cached': ['note', 'It is not looked up in the cache, so there is nothing to compare.'],
+  unstable: ['warning', 'The engine says something else each time.'],
+  purged: ['note', 'It was purged meanwhile. Ask again.'],
+  'no-entry': ['note', 'The cache has nothing for you. Ask the query once, then compare.'],
+  'not-cached': ['note', 'It is not looked up in the cache.'],
   failed: ['warning', 'The engine gave no answer that could be compared.'],
 };
 
@@ -187,17 +174,17 @@ function Compared({ view, comparison }: { view: PageView; comparison: Comparison
   if (typeof comparison === 'string') return <p class="finding problem">{comparison}</p>;
   const { verdict, why, entry, engine } = comparison;
   const [severity, text] = VERDICTS[verdict] ?? ['note', verdict];
-  const asked = engine.map(({ ms, bytes }) => `${duration(ms)}, ${size(bytes)}`).join('; ');
+  const facts = [
+    entry && `Cache: ${size(entry.bytes)}, ${duration(entry.age_ms)} old (${entry.source}).`,
+    ...engine.map(({ ms, bytes }) => `Engine: ${size(bytes)} in ${duration(ms)}.`),
+  ];
+  const meanings = ['bypass', 'miss', 'gateway'].map(
+    (outcome) => why && meaningOf(view, outcome, why),
+  );
   return (
     <section class={`finding ${severity}`}>
       <h2>{text}</h2>
-      <p>
-        {why && ['bypass', 'miss', 'gateway'].map((outcome) => meaningOf(view, outcome, why))}
-        {entry &&
-          ` In the cache: ${size(entry.bytes)}, made ${duration(entry.age_ms)} ago (${entry.source}).`}
-        {engine.length > 0 &&
-          ` The engine was asked ${engine.length === 1 ? 'once' : `${count(engine.length)} times`}: ${asked}.`}
-      </p>
+      <p>{[why, ...meanings, ...facts].filter(Boolean).join(' ')}</p>
     </section>
   );
 }

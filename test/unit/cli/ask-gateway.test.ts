@@ -193,7 +193,7 @@ describe('an explanation in words', () => {
     expect(await inWords({ project: 'P', classification, cache: { ...cache, nearest } })).toEqual([
       'cacheable: it is looked up in the cache',
       'request: Execute by alice; project: P; catalogs: A, B',
-      'shared: by roles, kept for 1 min 30 s',
+      'shared: by roles, kept for 1.5 min',
       'memory: no entry',
       'Redis: an entry of 1.50 s ago, for 0.0 ms more; 7 B, for which the engine took 250 ms',
       'under way: the engine is being asked for it',
