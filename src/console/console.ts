@@ -7,12 +7,12 @@ import { foldObjectName } from '../common/fold-case.ts';
 import type { Config } from '../config/config.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import {
-  type Counts,
   minutesOf,
   OTHERS,
   percentiles,
   reasonsOf,
   rowsOf,
+  type Sums,
   sumOf,
 } from '../statistics/hour.ts';
 import type { NodeFacts, SharedStatistics, Usage } from '../statistics/shared-statistics.ts';
@@ -97,7 +97,7 @@ export function createConsole(parts: {
       const ofProject = entries.filter(([project]) => project === row.name);
       return {
         project: row.name,
-        asks: row.count,
+        asks: row.asks,
         hits,
         misses,
         hit_ratio: ratio(hits, misses),
@@ -118,10 +118,7 @@ export function createConsole(parts: {
       hour: sum,
       reasons: reasonsOf(hour),
       stale: rowsOf(hour, 'stale').map(({ name }) => name),
-      evictions: {
-        all: total(processes, ({ evictions }) => evictions.all),
-        unused: total(processes, ({ evictions }) => evictions.unused),
-      },
+      evictions: processes.map(({ evictions }) => evictions),
       certificateLeft: (about.certificateEnd() ?? Infinity) - now,
       processes: { told: processes.length, wanted: own.workers },
     });
@@ -219,7 +216,7 @@ function loadOf(all: readonly Usage[]) {
 const ratio = (part: number, rest: number) =>
   part + rest === 0 ? null : Math.round((1_000 * part) / (part + rest)) / 1_000;
 
-const rounded = ({ hits, misses, bypasses, by_gateway, engine_ms, saved_ms }: Counts) => ({
+const rounded = ({ hits, misses, bypasses, by_gateway, engine_ms, saved_ms }: Sums) => ({
   hits,
   misses,
   bypasses,

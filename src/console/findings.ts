@@ -3,7 +3,7 @@ import type { ReplicaState } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 import { BYPASS_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
 import { REMEDIES } from '../common/remedies.ts';
-import type { Counts, ReasonCount } from '../statistics/hour.ts';
+import type { ReasonCount, Sums } from '../statistics/hour.ts';
 
 /** As GET /health/ready tells it. */
 export interface RedisFacts {
@@ -24,11 +24,11 @@ export interface State {
   readonly purges: readonly PurgeRecord[];
   /** Projects that were asked in the last hour, and not purged for longer than their ttl. */
   readonly unpurged: readonly string[];
-  readonly hour: Counts;
+  readonly hour: Sums;
   readonly reasons: readonly ReasonCount[];
   /** Answers of which a comparison with the engine said that they are stale. */
   readonly stale: readonly string[];
-  readonly evictions: Readonly<Record<'all' | 'unused', number>>;
+  readonly evictions: readonly Readonly<Record<'all' | 'unused', number>>[];
   /** Until the certificate of the gateway ends; Infinity without one. */
   readonly certificateLeft: number;
   readonly reloaded: boolean;
@@ -72,7 +72,8 @@ export function findingsOf(state: State) {
     known || at <= now - DAY || scope === 'everything' ? [] : scope.project,
   );
   const refused = frequent('miss', misses, REFUSAL_REASONS);
-  const { all, unused } = state.evictions;
+  const all = state.evictions.reduce((sum, one) => sum + one.all, 0);
+  const unused = state.evictions.reduce((sum, one) => sum + one.unused, 0);
   const isCrowded = all >= 100 && unused > all / 2;
   const queries = hits + misses;
   const isLow = queries >= 200 && hits < queries / 5;

@@ -155,7 +155,7 @@ export function createAdmin(options: {
       tell({ project, digest, ...query }, principal) {
         const page = { ...readPage(query), sort: readSort(query, SORTS.digests) };
         const withText = permissions.mayAdminister(principal);
-        return statistics.statistics(page, withText, { project, digest });
+        return statistics.statistics({ ...page, project, digest }, withText);
       },
     },
     '/admin/requests': {
@@ -271,29 +271,31 @@ const PAGE = ['limit', 'offset'] as const;
 /** As many requests as are remembered; what is sorted is sorted so far. */
 const LAST_OFFSET = 10_000;
 
-function readFilter({ until, slower, ...texts }: Partial<Record<string, string>>): RequestFilter {
-  const { outcome, reason } = texts;
-  if (outcome !== undefined && !OUTCOMES.some((one) => one === outcome)) {
+function readFilter({
+  until,
+  slower = '0',
+  ...texts
+}: Partial<Record<string, string>>): RequestFilter {
+  const { outcome = 'hit', reason = '' } = texts;
+  if (!OUTCOMES.some((one) => one === outcome)) {
     throw refused(`outcome must be one of ${OUTCOMES.join(', ')}`);
   }
-  if (reason !== undefined && ![...REASONS, { word: '' }].some(({ word }) => word === reason)) {
+  if (reason !== '' && !REASONS.some(({ word }) => word === reason)) {
     throw refused('reason must be a word of Cache-Status (docs/OBSERVABILITY.md), or empty');
   }
-  if (slower !== undefined && !/^\d{1,9}$/.test(slower)) {
+  if (!/^\d{1,9}$/.test(slower)) {
     throw refused('slower must be a whole number of milliseconds, at most 999999999');
   }
-  const least = slower === undefined ? undefined : Number(slower);
-  return { ...texts, until: until === undefined ? undefined : readTime(until), slower: least };
+  const last = until === undefined ? undefined : readTime(until);
+  return { ...texts, until: last, slower: Number(slower) };
 }
 
 /** @returns ms of the wall clock */
 function readTime(until: string): number {
-  const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/.test(until)
-    ? Date.parse(until)
-    : NaN;
-  // The 31st of a month that has 30 days would be the first of the next.
-  if (!Number.isNaN(time) && new Date(time).toISOString().startsWith(until.slice(0, 10)))
-    return time;
+  const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/.test(until);
+  const time = new Date(until);
+  // The 31st of a month that has 30 days would be the first of the next; of no time it is null.
+  if (isTime && time.toJSON()?.startsWith(until.slice(0, 10))) return time.getTime();
   throw refused('until must be a time of ISO 8601 in UTC, such as 2026-01-02T08:55:00.000Z');
 }
 

@@ -9,27 +9,52 @@ const MOST = 200;
 export const OTHERS = 'other';
 
 type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
-/** XMLA answers by outcome; what the engine needed for those that it answered to the end, and for hits when it was asked (ms). */
-export type Counts = ReturnType<typeof noCounts>;
-export const noCounts = () => ({
+/** Sums of XMLA answers, by outcome; times in ms. */
+export type Sums = ReturnType<typeof noSums>;
+export const noSums = () => ({
   /** Of all outcomes, or of what else happened. */
-  count: 0,
+  asks: 0,
   hits: 0,
   misses: 0,
   bypasses: 0,
   by_gateway: 0,
+  /** Asks that the engine answered to the end, and what these took there. */
+  engine_asks: 0,
   engine_ms: 0,
+  /** What the engine would have needed for the hits. */
   saved_ms: 0,
+  bytes: 0,
 });
 const FIELDS = { hit: 'hits', miss: 'misses', bypass: 'bypasses', gateway: 'by_gateway' } as const;
-const COUNTS = Object.keys(noCounts()) as (keyof Counts)[];
+export const SUMS = Object.keys(noSums()) as (keyof Sums)[];
+
+/** What the engine needed (ms); undefined where it was not asked. What failed or was given up does not say that. */
+export const wholeAtEngine = ({ outcome, complete, engine }: Answered) =>
+  complete && outcome.kind !== 'gateway' ? engine?.last : undefined;
+
+/** Adds one answer. */
+export function addAnswer(to: Sums, event: Answered, weight = 1): void {
+  const engine = wholeAtEngine(event);
+  to.asks += weight;
+  to[FIELDS[event.outcome.kind]] += weight;
+  // A clock that was set back takes nothing away.
+  to.saved_ms += weight * Math.max(0, event.saved);
+  to.bytes += weight * event.bytes;
+  if (engine === undefined) return;
+  to.engine_asks += weight;
+  to.engine_ms += weight * engine;
+}
+
+export function addSums(to: Sums, sums: Sums): void {
+  for (const name of SUMS) to[name] += sums[name];
+}
 
 /**
  * By what is counted. The name of a minute is its beginning; of a reason, its outcome and its word, or the type of another event;
  * of a hit or a miss, the bucket of its duration.
  */
 type Kind = 'minute' | 'project' | 'reason' | 'hit' | 'miss' | 'stale';
-const NO_ROW = { kind: '', name: '', last: 0, ...noCounts() };
+const NO_ROW = { kind: '', name: '', last: 0, ...noSums() };
 /** `last`: when it was counted last (wall clock, ms). */
 type Row = Omit<typeof NO_ROW, 'kind'> & { kind: Kind };
 type Table = Map<Kind, Map<string, Row>>;
@@ -47,16 +72,12 @@ function rowOf(table: Table, kind: Kind, name: string): Row {
   return row;
 }
 
-function addCounts(to: Counts, counts: Counts): void {
-  for (const field of COUNTS) to[field] += counts[field];
-}
-
 /** By addition, in any order: minutes of the wall clock are the same at all gateways. */
 export function mergeHours(reports: readonly HourReport[]): HourReport {
   const table: Table = new Map();
   for (const row of reports.flat()) {
     const sum = rowOf(table, row.kind, row.name);
-    addCounts(sum, row);
+    addSums(sum, row);
     sum.last = Math.max(sum.last, row.last);
   }
   return rowsIn(table);
@@ -101,28 +122,22 @@ export function createHour(
     return known?.at === at ? known : (minutes[place] = { at, name: String(at), table: new Map() });
   }
 
-  function count(last: number, kind: Kind, name: string): Row {
+  function rowAt(last: number, kind: Kind, name: string): Row {
     const row = rowOf(minuteOf(last).table, kind, name);
-    row.count += 1;
     row.last = last;
     return row;
   }
 
-  function countAnswer(event: Answered, last: number): void {
+  function countAnswer(event: Answered, at: number): void {
     const { kind, detail = '' } = event.outcome;
-    const { name } = minuteOf(last);
-    const rows = [count(last, 'minute', name), count(last, 'reason', `${kind} ${detail}`)];
+    addAnswer(rowAt(at, 'minute', minuteOf(at).name), event);
+    addAnswer(rowAt(at, 'reason', `${kind} ${detail}`), event);
     // Without a login a request may name anything.
-    if (event.principal !== '') {
-      rows.push(count(last, 'project', labelOf(event.project || (event.catalogs[0] ?? ''))));
-    }
-    for (const row of rows) {
-      row[FIELDS[kind]] += 1;
-      row.engine_ms += wholeAtEngine(event) ?? 0;
-      // A clock that was set back takes nothing away.
-      row.saved_ms += Math.max(0, event.saved);
-    }
-    if (kind === 'hit' || kind === 'miss') count(last, kind, String(bucketOf(event.milliseconds)));
+    const named = event.principal !== '';
+    const project = event.project || (event.catalogs[0] ?? '');
+    if (named) addAnswer(rowAt(at, 'project', labelOf(project)), event);
+    const isTimed = kind === 'hit' || kind === 'miss';
+    if (isTimed) rowAt(at, kind, String(bucketOf(event.milliseconds))).asks += 1;
   }
 
   return {
@@ -134,10 +149,11 @@ export function createHour(
         case 'internal-error':
         case 'login-refused':
         case 'entry-rejected':
-          return void count(clock.wall(), 'reason', event.type);
+          return void (rowAt(clock.wall(), 'reason', event.type).asks += 1);
         case 'compared':
           if (event.verdict !== 'stale') return;
-          count(clock.wall(), 'stale', `${event.digest} (${event.project || 'no project'})`);
+          rowAt(clock.wall(), 'stale', `${event.digest} (${event.project || 'no project'})`).asks +=
+            1;
       }
     },
     /** Of the sixty minutes up to this moment. */
@@ -149,10 +165,6 @@ export function createHour(
   };
 }
 
-/** What the engine needed (ms); undefined where it was not asked. What failed or was given up does not say that. */
-export const wholeAtEngine = ({ outcome, complete, engine }: Answered) =>
-  complete && outcome.kind !== 'gateway' ? engine?.last : undefined;
-
 /** The beginning of the first of sixty minutes. */
 const firstMinute = (wall: number) => wall - (wall % MINUTE) - (MINUTES - 1) * MINUTE;
 
@@ -160,29 +172,29 @@ const firstMinute = (wall: number) => wall - (wall % MINUTE) - (MINUTES - 1) * M
 export const rowsOf = (hour: HourReport, wanted: Kind): readonly Row[] =>
   hour
     .filter(({ kind }) => kind === wanted)
-    .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1));
+    .sort((a, b) => b.asks - a.asks || (a.name < b.name ? -1 : 1));
 
 /** The sixty minutes up to this moment, the oldest first. */
-export function minutesOf(hour: HourReport, wall: number): readonly (Counts & { at: number })[] {
+export function minutesOf(hour: HourReport, wall: number): readonly (Sums & { at: number })[] {
   const known = new Map(rowsOf(hour, 'minute').map((row) => [row.name, row]));
   return Array.from({ length: MINUTES }, (_, i) => {
     const at = firstMinute(wall) + i * MINUTE;
-    return { ...noCounts(), ...known.get(String(at)), at };
+    return { ...noSums(), ...known.get(String(at)), at };
   });
 }
 
-export function sumOf(all: readonly Counts[]): Counts {
-  const sum = noCounts();
-  for (const counts of all) addCounts(sum, counts);
+export function sumOf(all: readonly Sums[]): Sums {
+  const sum = noSums();
+  for (const sums of all) addSums(sum, sums);
   return sum;
 }
 
 export type ReasonCount = ReturnType<typeof reasonsOf>[number];
 /** How often answers ended so; the outcome of what has no reason is the type of an event. */
 export const reasonsOf = (hour: HourReport) =>
-  rowsOf(hour, 'reason').map(({ name, count }) => {
+  rowsOf(hour, 'reason').map(({ name, asks }) => {
     const [outcome = '', reason = ''] = name.split(' ');
-    return { outcome, reason, count };
+    return { outcome, reason, count: asks };
   });
 
 /** Durations lie in buckets, each of which reaches a tenth further than the one below it (ms). */
@@ -196,11 +208,11 @@ export const bucketOf = (duration: number): number =>
 /** Half of the hits or misses did not take longer than p50, right to a twentieth (ms). Null of none. */
 export function percentiles(hour: HourReport, kind: 'hit' | 'miss') {
   const buckets = rowsOf(hour, kind).toSorted((a, b) => Number(a.name) - Number(b.name));
-  const total = sumOf(buckets).count;
+  const total = sumOf(buckets).asks;
   if (total === 0) return null;
   const reaching = (part: number) => {
     let sum = 0;
-    const bucket = buckets.find(({ count }) => (sum += count) >= part * total);
+    const bucket = buckets.find(({ asks }) => (sum += asks) >= part * total);
     return Math.round(100 * LEAST * Math.exp(GROWTH * (Number(bucket?.name) - 0.5))) / 100;
   };
   return { p50: reaching(0.5), p95: reaching(0.95) };

@@ -1,16 +1,13 @@
 import type { Gauges } from '../observability/metrics.ts';
-import { fits, type HourReport, isHour, mergeHours } from './hour.ts';
+import { fits, type HourReport, isHour, mergeHours, noSums, type Sums, sumOf } from './hour.ts';
 import {
-  addSums,
   type DigestFigures,
   MAX_DIGESTS,
   MAX_USERS,
   NO_FIGURES,
-  noSums,
   type RecentRequest,
   type RequestFilter,
   type Statistics,
-  type Sums,
   tenths,
 } from './statistics.ts';
 
@@ -115,15 +112,10 @@ export const SORTS = {
   entries: ['hits', 'bytes', 'age', 'rest'],
 } as const;
 
-/** Which of the sorted rows are told. */
-export interface Page<Sort> {
-  readonly sort: Sort;
-  readonly limit: number;
-  readonly offset: number;
-}
-
+/** Which rows are told. */
+type Page = Readonly<Record<'limit' | 'offset', number>>;
 /** Of digests: each that is given must be equal. */
-export type DigestFilter = Readonly<Partial<Record<'project' | 'digest', string | undefined>>>;
+type DigestFilter = Readonly<Partial<Record<'project' | 'digest', string | undefined>>>;
 
 /**
  * @param parts.entries those of the memory tier: how many, and each
@@ -224,9 +216,8 @@ export function createSharedStatistics(options: {
      * @throws as `Processes.ask`
      */
     async statistics(
-      { sort, limit, offset }: Page<DigestSort>,
+      { sort, limit, offset, project, digest }: Page & DigestFilter & { readonly sort: DigestSort },
       withText = false,
-      { project, digest }: DigestFilter = {},
     ) {
       const { reports, told } = await reportsOfAll(MAX_DIGESTS);
       const found = mergeDigests(reports).filter(
@@ -251,7 +242,7 @@ export function createSharedStatistics(options: {
       return { ...told, hour, entries: entries.told.flat() };
     },
     /** @throws as `Processes.ask` */
-    async requests(filter: RequestFilter, { limit, offset }: Omit<Page<never>, 'sort'>) {
+    async requests(filter: RequestFilter, { limit, offset }: Page) {
       const { told, complete } = await processes.ask('requests', filter, offset + limit);
       // Of one process they are in order, whatever its wall clock did.
       const all = told.flatMap(({ requests }) => requests);
@@ -259,7 +250,7 @@ export function createSharedStatistics(options: {
       return { total: totalOf(told), complete, requests: sorted.slice(offset, offset + limit) };
     },
     /** @throws as `Processes.ask` */
-    async entries({ sort, limit, offset }: Page<EntrySort>) {
+    async entries({ sort, limit, offset }: Page & { readonly sort: EntrySort }) {
       const { told, complete } = await processes.ask('entries', sort, offset + limit);
       const rows = told.flatMap((one) => one.rows);
       const sorted = largest(rows, (row) => row[sort], offset + limit).slice(offset);
@@ -305,9 +296,7 @@ function mergeDigests(reports: readonly Pick<Report, 'digests'>[]) {
 }
 
 function both(one: DigestFigures, other: DigestFigures): DigestFigures {
-  const sum = { ...(other.last_asked > one.last_asked ? other : one), ...noSums() };
-  addSums(sum, one);
-  addSums(sum, other);
+  const sum = { ...(other.last_asked > one.last_asked ? other : one), ...sumOf([one, other]) };
   sum.engine_max_ms = Math.max(one.engine_max_ms, other.engine_max_ms);
   sum.users = [...new Set([...one.users, ...other.users])].slice(0, MAX_USERS);
   sum.since = Math.min(one.since, other.since);
@@ -317,8 +306,7 @@ function both(one: DigestFigures, other: DigestFigures): DigestFigures {
 
 /** What fades is told to a tenth. */
 function totalsOf(reports: readonly Pick<Report, 'totals'>[]) {
-  const sum = noSums();
-  for (const { totals } of reports) addSums(sum, totals);
+  const sum = sumOf(reports.map(({ totals }) => totals));
   return {
     asks: tenths(sum.asks),
     hits: tenths(sum.hits),
@@ -352,8 +340,7 @@ const digestRow = (row: DigestFigures, withText: boolean) => ({
 /** Undefined when it is none: others may write to Redis. */
 function readReport(text: string): Report | undefined {
   try {
-    // Older versions tell nothing of the hour.
-    const report = { hour: [], ...(JSON.parse(text) as Omit<Report, 'hour'>) };
+    const report = JSON.parse(text) as Report;
     const { gateway, totals, digests, hour } = report;
     const areSound = fits(totals, noSums()) && digests.every((row) => fits(row, NO_FIGURES));
     return typeof gateway === 'string' && areSound && isHour(hour) ? report : undefined;

@@ -1,6 +1,6 @@
 import type { Clock } from '../common/clock.ts';
 import type { Emit, GatewayEvent } from '../common/events.ts';
-import { createHour, wholeAtEngine } from './hour.ts';
+import { addAnswer, addSums, createHour, noSums, type Sums, SUMS, wholeAtEngine } from './hour.ts';
 
 /** Digests that have figures of their own, and requests that are remembered. */
 export const MAX_DIGESTS = 2_000;
@@ -17,25 +17,11 @@ const LONGEST_STATEMENT = 2_000;
 
 type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
 
-/** Sums that fade by {@link HALF_LIFE}. Times in ms. */
-export type Sums = ReturnType<typeof noSums>;
-export const noSums = () => ({
-  asks: 0,
-  hits: 0,
-  /** Asks that the engine answered to the end, and what these took there. */
-  engine_asks: 0,
-  engine_ms: 0,
-  /** What the engine would have needed for the hits. */
-  saved_ms: 0,
-  bytes: 0,
-});
-const SUMS = Object.keys(noSums()) as (keyof Sums)[];
-
 /** What the requests of one digest have in common; several names are one text. */
 type Names = typeof NO_NAMES;
 const NO_NAMES = { digest: '', subject: '', project: '', catalogs: '', cubes: '' };
 
-/** What is known of one digest. Moments are ms of the wall clock. */
+/** What is known of one digest. Its sums fade by {@link HALF_LIFE}. Moments are ms of the wall clock. */
 export type DigestFigures = typeof NO_FIGURES;
 export const NO_FIGURES = {
   ...NO_NAMES,
@@ -129,11 +115,11 @@ export function createStatistics(parts: {
     const at = clock.wall();
     const weight = weightNow();
     if (event.digest === '') {
-      count(others, event, weight);
+      addAnswer(others, event, weight);
       return recent.note(event, namesOf(event), at);
     }
     const row = digests.get(event.digest) ?? newRow(event, at);
-    count(row, event, weight);
+    addAnswer(row, event, weight);
     const { principal, outcome } = event;
     row.engine_max_ms = Math.max(row.engine_max_ms, wholeAtEngine(event) ?? 0);
     row.last_asked = at;
@@ -192,28 +178,10 @@ export function createStatistics(parts: {
 /** What the engine was asked to do for it, or would have been; of those that cost nothing, how often it was asked. */
 const worthOf = ({ engine_ms, saved_ms, asks }: Sums): number => engine_ms + saved_ms + asks;
 
-function count(sums: Sums, event: Answered, weight: number): void {
-  const { outcome, saved, bytes } = event;
-  const engine = wholeAtEngine(event);
-  sums.asks += weight;
-  if (outcome.kind === 'hit') sums.hits += weight;
-  // A clock that was set back takes nothing away.
-  if (saved > 0) sums.saved_ms += weight * saved;
-  sums.bytes += weight * bytes;
-  if (engine === undefined) return;
-  sums.engine_asks += weight;
-  sums.engine_ms += weight * engine;
-}
-
 function faded(sums: Sums, weight: number): Sums {
   const now = noSums();
   for (const name of SUMS) now[name] = sums[name] / weight;
   return now;
-}
-
-/** Adds sums to others. */
-export function addSums(to: Sums, sums: Sums): void {
-  for (const name of SUMS) to[name] += sums[name];
 }
 
 /** A part of a text keeps all of it in memory (V8); this does not. */

@@ -64,12 +64,12 @@ export function answerDigest(contentType: string | undefined) {
   return {
     /** Takes the next bytes of the body, without a content coding. They may be reused afterwards. */
     write(chunk: Uint8Array): void {
-      if (isReadable) isReadable = reader.write(chunk) === undefined;
+      isReadable &&= reader.write(chunk) === undefined;
     },
     /** Behind the last byte. Undefined for what is no XML. */
     end(): string | undefined {
-      if (!isReadable || reader.end() !== undefined) return undefined;
-      return hash.update(pending).digest('base64url');
+      isReadable &&= reader.end() === undefined;
+      return isReadable ? hash.update(pending).digest('base64url') : undefined;
     },
   };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
 import { findingsOf, type State } from '../../../src/console/findings.ts';
-import { noCounts, type ReasonCount } from '../../../src/statistics/hour.ts';
+import { noSums, type ReasonCount } from '../../../src/statistics/hour.ts';
 
 const DAY = 24 * 3_600_000;
 const NOW = Date.UTC(2026, 0, 2, 8, 55);
@@ -17,10 +17,10 @@ const WELL: State = {
   owed: [],
   purges: [],
   unpurged: [],
-  hour: noCounts(),
+  hour: noSums(),
   reasons: [],
   stale: [],
-  evictions: { all: 0, unused: 0 },
+  evictions: [],
   certificateLeft: Infinity,
   reloaded: true,
   processes: { told: 2, wanted: 2 },
@@ -29,7 +29,7 @@ const WELL: State = {
 const find = (changes: Partial<State>) => findingsOf({ ...WELL, ...changes });
 const kindsOf = (changes: Partial<State>) => find(changes).map(({ kind }) => kind);
 const hour = (hits: number, misses: number, bypasses = 0) =>
-  ({ hour: { ...noCounts(), hits, misses, bypasses } }) as const;
+  ({ hour: { ...noSums(), hits, misses, bypasses } }) as const;
 const reason = (outcome: ReasonCount['outcome'], count: number, word = ''): Partial<State> => ({
   reasons: [{ outcome, reason: word, count }],
 });
@@ -182,10 +182,10 @@ const RULES: readonly (readonly [
   [
     'evicted-unused',
     'warning',
-    { evictions: { all: 100, unused: 51 } },
+    { evictions: [{ all: 100, unused: 51 }] },
     '51 % of the 100 entries that made room for others had no second hit.',
-    { evictions: { all: 100, unused: 50 } },
-    { evictions: { all: 99, unused: 99 } },
+    { evictions: [{ all: 100, unused: 50 }] },
+    { evictions: [{ all: 99, unused: 99 }] },
   ],
   [
     'low-hit-ratio',
@@ -253,7 +253,7 @@ test('what is found for several is told of each, and the worst comes first', () 
 
 test.each([
   [{ ...hour(39, 161), ...reason('miss', 161, 'too-large') }, 'refusal-reason'],
-  [{ ...hour(39, 161), evictions: { all: 100, unused: 51 } }, 'evicted-unused'],
+  [{ ...hour(39, 161), evictions: [{ all: 100, unused: 51 }] }, 'evicted-unused'],
 ])('a low hit ratio is not told beside what explains it', (state, kind) => {
   expect(kindsOf(state)).toEqual([kind]);
 });

@@ -8,7 +8,7 @@ import {
   isHour,
   mergeHours,
   minutesOf,
-  noCounts,
+  noSums,
   percentiles,
   reasonsOf,
   rowsOf,
@@ -41,8 +41,8 @@ describe('the last hour', () => {
     on(asked(70, { complete: false }));
     // A clock that was set back takes nothing away.
     on(answered({ saved: -5 }));
-    expect(counts()).toEqual({
-      count: 7,
+    expect(counts()).toMatchObject({
+      asks: 7,
       hits: 2,
       misses: 3,
       bypasses: 1,
@@ -179,7 +179,7 @@ describe('the last hour', () => {
   });
 });
 
-const row = { ...noCounts(), kind: 'project', name: 'Shop', last: 0 } as const;
+const row = { ...noSums(), kind: 'project', name: 'Shop', last: 0 } as const;
 
 test('a duration is told right to a twentieth, from a tenth of a millisecond to an hour; none is null', () => {
   expect(percentiles([], 'hit')).toBe(null);
@@ -187,7 +187,7 @@ test('a duration is told right to a twentieth, from a tenth of a millisecond to 
     fc.property(fc.double({ min: 0.2, max: 3_600_000, noNaN: true }), (duration) => {
       const bucket = String(bucketOf(duration));
       const { p50 = 0 } =
-        percentiles([{ ...row, kind: 'hit', name: bucket, count: 1 }], 'hit') ?? {};
+        percentiles([{ ...row, kind: 'hit', name: bucket, asks: 1 }], 'hit') ?? {};
       return Math.abs(p50 - duration) <= duration / 20 + 0.005;
     }),
   );
@@ -201,13 +201,15 @@ describe('reports', () => {
       kind: fc.constantFrom('minute', 'project', 'reason'),
       name: fc.constantFrom('', 'Shop', 'Sales', 'other'),
       last: amount,
-      count: amount,
+      asks: amount,
       hits: amount,
       misses: amount,
       bypasses: amount,
       by_gateway: amount,
       engine_ms: amount,
+      engine_asks: amount,
       saved_ms: amount,
+      bytes: amount,
     }),
     { maxLength: 12 },
   );
@@ -228,7 +230,7 @@ describe('reports', () => {
 
   test('are no reports when they are longer than one can be, or hold anything else', () => {
     expect([[], [row]].map((one) => isHour(one))).toEqual([true, true]);
-    const { count, ...without } = row;
+    const { asks, ...without } = row;
     for (const wrong of [
       Array.from({ length: 1_201 }, () => row),
       [{ ...row, hits: -1 }],
@@ -239,6 +241,6 @@ describe('reports', () => {
     ]) {
       expect([wrong, isHour(wrong as HourReport)]).toEqual([wrong, false]);
     }
-    expect(count).toBe(0);
+    expect(asks).toBe(0);
   });
 });

@@ -192,12 +192,8 @@ describe('the last hour', () => {
     const told = await one.shared.hour();
     expect(told).toMatchObject({ gateways: 2, complete: true, totals: { asks: 2, hits: 1 } });
     expect(projectsOf(told)).toMatchObject([{ name: 'Shop', hits: 1, misses: 1 }]);
-    // One of an earlier version tells nothing of the hour; one that is wrong there is none.
     const { hour: _hour, ...earlier } = JSON.parse(reports.get('b') ?? '') as { hour: unknown };
-    reports.set('b', JSON.stringify(earlier));
-    const after = await one.shared.hour();
-    expect([after.gateways, after.totals.asks, projectsOf(after)[0]?.misses]).toEqual([2, 2, 0]);
-    for (const wrong of [null, 1, {}, [{}]]) {
+    for (const wrong of [undefined, null, 1, {}, [{}]]) {
       reports.set('b', JSON.stringify({ ...earlier, hour: wrong }));
       expect([wrong, (await one.shared.hour()).gateways]).toEqual([wrong, 1]);
     }
@@ -280,7 +276,7 @@ test('full tables are filtered, sorted and paged within the time of a click', as
   const pages = {
     digests: () => shared.statistics({ sort: 'cost', limit: 100, offset: 100 }),
     filtered: () =>
-      shared.statistics({ sort: 'cost', limit: 100, offset: 0 }, true, { project: 'p 3' }),
+      shared.statistics({ sort: 'cost', limit: 100, offset: 0, project: 'p 3' }, true),
     requests: () => shared.requests({}, { limit: 1_000, offset: 9_000 }),
     slow: () => shared.requests({ slower: 500, project: 'p 3' }, { limit: 100, offset: 0 }),
   };

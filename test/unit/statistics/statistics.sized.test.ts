@@ -44,7 +44,7 @@ describe('the figures of a digest', () => {
     expect(figuresOf('d')).toMatchObject(row);
     const { asks, hits, engine_asks, engine_ms, saved_ms, bytes } = row;
     const totals = { asks, hits, engine_asks, engine_ms, saved_ms, bytes };
-    expect(figures().totals).toEqual(totals);
+    expect(figures().totals).toMatchObject(totals);
   });
 
   test('fade by half in three days, all sums alike, and the maximum does not', () => {
