@@ -121,7 +121,9 @@ export function createApp(config: Config, given: PageParts) {
   app.all('/admin/compare', onlyMethods('POST'), compare);
   const facts = { ...given, ...cache, config, engines: states, storage: storageState };
   const admin = createAdmin({ ...facts, console: createConsole(facts) });
-  app.all(admin.paths, reads, createAdminHandler({ login, admin }));
+  for (const path of admin.paths) {
+    app.all(path, reads, createAdminHandler({ login, admin, path }));
+  }
   app.use('/console', reads, createConsolePages({ ...given, admin }));
   app.all('/', reads, frontPage);
   app.use((request) => {

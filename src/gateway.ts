@@ -92,6 +92,7 @@ export async function createGateway(
     entries: cache.listEntries,
     readings: { ...gauges, node, owed: () => cache.owed() },
     started: clock.wall(),
+    clock,
   });
   const id = createIds(given)();
   const statistics = createSharedStatistics({

@@ -62,6 +62,7 @@ export function findingsOf(state: State) {
       const isFrequent = outcome === wanted && total >= 50 && count > total / 5;
       if (!isFrequent || !Object.hasOwn(meanings, reason)) return [];
       const remedy = REMEDIES[reason as keyof typeof REMEDIES];
+      if (remedy.startsWith('As it should be')) return [];
       return [{ reason, share: percent(count, total), meaning: meanings[reason] ?? '', remedy }];
     });
 
@@ -81,7 +82,7 @@ export function findingsOf(state: State) {
   const found = [
     say('problem', 'stale-answer', state.stale.length > 0)`
       In the last hour the cache held answers that the engine no longer gave: ${listOf(state.stale)}.
-      The data changed, and no purge followed.
+      The data changed, and no purge followed; or the engine answers users differently who share answers.
       Run mdx-gateway purge PROJECT, and have the load job call clearCache at its end.`,
 
     say('problem', 'purge-pending', state.owed.length > 0)`

@@ -129,16 +129,16 @@ export function createConsolePages(options: {
     }
   }
 
-  const router = express.Router({ caseSensitive: true });
-  for (const name of Object.keys(TYPES) as FileName[]) {
-    router.get(`/${name.replace('.', '-:hash.')}`, async (request, response, next) => {
-      const { files, assets } = await loaded();
-      if (!Object.values(assets).includes(request.baseUrl + request.path)) return next();
-      response.set({ ...PAGE_HEADERS, 'cache-control': FOR_EVER });
-      response.type(TYPES[name]).send(Buffer.from(files[name] as Uint8Array));
-    });
+  async function answer(request: Request, response: Response): Promise<void> {
+    const { paths, files } = await loaded();
+    const name = paths.get(request.baseUrl + request.path);
+    if (name === undefined) return show(request, response);
+    response.set({ ...PAGE_HEADERS, 'cache-control': FOR_EVER });
+    response.type(TYPES[name]).send(Buffer.from(files[name] as Uint8Array));
   }
-  router.use((request, response) => show(request, response));
+
+  const router = express.Router({ caseSensitive: true });
+  router.use((request, response) => answer(request, response));
   return router;
 }
 
@@ -171,10 +171,12 @@ async function load() {
     const digest = hash('sha256', files[name] as Uint8Array, 'hex').slice(0, 12);
     return `/console/${name.replace('.', `-${digest}.`)}`;
   };
-  const [script, style, icon] = [nameOf('console.js'), nameOf('console.css'), nameOf('icon.svg')];
+  const names = Object.keys(TYPES) as FileName[];
+  const [script = '', style = '', icon = ''] = names.map(nameOf);
   const code = Buffer.from(files['first-paint.js'] as Uint8Array).toString('base64');
   const made = (await import(`data:text/javascript;base64,${code}`)) as { firstPaint: FirstPaint };
-  return { files, assets: { script, style, icon }, ...made };
+  const paths = new Map(names.map((name) => [nameOf(name), name]));
+  return { files, paths, assets: { script, style, icon }, ...made };
 }
 
 async function buildNow() {

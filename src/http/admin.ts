@@ -230,16 +230,19 @@ export function createAdmin(options: {
 const DIAGNOSIS = '/admin/diagnosis';
 
 /**
- * Answers a `GET` below /admin.
+ * Answers a `GET` of one path below /admin.
  * @throws what the login and {@link Admin.tell} throw; GatewayError `identity-refused`
  */
 export const createAdminHandler =
-  ({ login, admin }: { login: Login; admin: Admin }): RequestHandler =>
+  ({ login, admin, path }: { login: Login; admin: Admin; path: string }): RequestHandler =>
   async (request, response) => {
     const principal = await login(request);
     refuseDelegation(request.headers, '');
-    const told = await admin.tell(request.originalUrl, principal);
-    if (request.path === DIAGNOSIS) {
+    const forged = path === DIAGNOSIS && forgery(request.headers);
+    if (forged) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
+    // However the path is spelt in the request.
+    const told = await admin.tell(path + request.url.replace(/^[^?]*/, ''), principal);
+    if (path === DIAGNOSIS) {
       response.setHeader('content-disposition', 'attachment; filename="diagnosis.json"');
     }
     sendPretty(response, told);

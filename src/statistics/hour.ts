@@ -122,22 +122,23 @@ export function createHour(
     return known?.at === at ? known : (minutes[place] = { at, name: String(at), table: new Map() });
   }
 
-  function rowAt(last: number, kind: Kind, name: string): Row {
-    const row = rowOf(minuteOf(last).table, kind, name);
+  function rowAt(last: number, kind: Kind, name: string, { table } = minuteOf(last)): Row {
+    const row = rowOf(table, kind, name);
     row.last = last;
     return row;
   }
 
   function countAnswer(event: Answered, at: number): void {
     const { kind, detail = '' } = event.outcome;
-    addAnswer(rowAt(at, 'minute', minuteOf(at).name), event);
-    addAnswer(rowAt(at, 'reason', `${kind} ${detail}`), event);
+    const minute = minuteOf(at);
+    addAnswer(rowAt(at, 'minute', minute.name, minute), event);
+    addAnswer(rowAt(at, 'reason', `${kind} ${detail}`, minute), event);
     // Without a login a request may name anything.
     const named = event.principal !== '';
     const project = event.project || (event.catalogs[0] ?? '');
-    if (named) addAnswer(rowAt(at, 'project', labelOf(project)), event);
+    if (named) addAnswer(rowAt(at, 'project', labelOf(project), minute), event);
     const isTimed = kind === 'hit' || kind === 'miss';
-    if (isTimed) rowAt(at, kind, String(bucketOf(event.milliseconds))).asks += 1;
+    if (isTimed) rowAt(at, kind, String(bucketOf(event.milliseconds)), minute).asks += 1;
   }
 
   return {

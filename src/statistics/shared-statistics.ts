@@ -1,7 +1,9 @@
+import type { Clock } from '../common/clock.ts';
 import type { Gauges } from '../observability/metrics.ts';
 import { fits, type HourReport, isHour, mergeHours, noSums, type Sums, sumOf } from './hour.ts';
 import {
   type DigestFigures,
+  isOfProject,
   MAX_DIGESTS,
   MAX_USERS,
   NO_FIGURES,
@@ -112,6 +114,9 @@ export const SORTS = {
   entries: ['hits', 'bytes', 'age', 'rest'],
 } as const;
 
+/** What was counted holds for so many times what counting took. */
+const COUNTED_FOR = 50;
+
 /** Which rows are told. */
 type Page = Readonly<Record<'limit' | 'offset', number>>;
 /** Of digests: each that is given must be equal. */
@@ -127,9 +132,12 @@ export function createOwnFigures(
     readonly entries: () => { readonly total: number; readonly each: Iterable<EntryFacts> };
     readonly readings: Readings;
     readonly started: number;
+    readonly clock: Pick<Clock, 'now'>;
   },
 ) {
-  const { entries, readings } = parts;
+  const { entries, readings, clock } = parts;
+  let counted: ReturnType<Statistics['countByProject']> = [];
+  let countedUntil = -Infinity;
   const started = new Date(parts.started).toISOString();
   return {
     /** @param most so many digests, the heaviest */
@@ -139,8 +147,16 @@ export function createOwnFigures(
       return { totals, digests: heaviest, hour: statistics.hour() };
     },
     usage: () => usageOf(readings, started),
-    /** How many of each project. */
-    countEntries: () => statistics.countByProject(entries().each),
+    /** How many of each project. Of hundreds of thousands it takes a while: as it was some of such whiles ago. */
+    countEntries() {
+      const now = clock.now();
+      if (now >= countedUntil) {
+        counted = statistics.countByProject(entries().each);
+        const end = clock.now();
+        countedUntil = end + COUNTED_FOR * (end - now);
+      }
+      return counted;
+    },
     requests: statistics.requests,
     /** The first `most` of the memory tier, with the names of what they answer as far as they are known. */
     entries(sort: EntrySort, most: number) {
@@ -190,7 +206,8 @@ export function createSharedStatistics(options: {
       reports,
       told: {
         gateways: new Set(reports.map((one) => one.gateway)).size,
-        complete: complete && (store === undefined || others !== undefined),
+        // Of another version a report may not be understood.
+        complete: complete && (store === undefined || read.length === others?.length),
         totals: totalsOf(reports),
       },
     };
@@ -221,7 +238,7 @@ export function createSharedStatistics(options: {
     ) {
       const { reports, told } = await reportsOfAll(MAX_DIGESTS);
       const found = mergeDigests(reports).filter(
-        (row) => (project ?? row.project) === row.project && (digest ?? row.digest) === row.digest,
+        (row) => isOfProject(row, project) && (digest ?? row.digest) === row.digest,
       );
       const rows = largest(found, DIGEST_SORTS[sort], offset + limit).slice(offset);
       return { ...told, total: found.length, digests: rows.map((row) => digestRow(row, withText)) };
@@ -342,7 +359,9 @@ function readReport(text: string): Report | undefined {
   try {
     const report = JSON.parse(text) as Report;
     const { gateway, totals, digests, hour } = report;
-    const areSound = fits(totals, noSums()) && digests.every((row) => fits(row, NO_FIGURES));
+    const areFew = digests.length <= SHARED_DIGESTS;
+    const areSound =
+      areFew && fits(totals, noSums()) && digests.every((row) => fits(row, NO_FIGURES));
     return typeof gateway === 'string' && areSound && isHour(hour) ? report : undefined;
   } catch {
     return undefined;

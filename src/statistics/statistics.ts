@@ -1,5 +1,6 @@
 import type { Clock } from '../common/clock.ts';
 import type { Emit, GatewayEvent } from '../common/events.ts';
+import { foldObjectName } from '../common/fold-case.ts';
 import { addAnswer, addSums, createHour, noSums, type Sums, SUMS, wholeAtEngine } from './hour.ts';
 
 /** Digests that have figures of their own, and requests that are remembered. */
@@ -184,6 +185,14 @@ function faded(sums: Sums, weight: number): Sums {
   return now;
 }
 
+/** By the path, or where that names none by the first catalog, compared as a purge does. Several catalogs are one text. */
+export const isOfProject = (
+  { project, catalogs }: Pick<Names, 'project' | 'catalogs'>,
+  wanted: string | undefined,
+): boolean =>
+  wanted === undefined ||
+  foldObjectName(project || (catalogs.split(', ', 1)[0] ?? '')) === foldObjectName(wanted);
+
 /** A part of a text keeps all of it in memory (V8); this does not. */
 const copyOf = (text: string) => Buffer.from(text, 'utf8').toString('utf8');
 
@@ -235,13 +244,14 @@ function createRecent(own: (text: string) => string) {
       count += 1;
     },
     /** Those that the filter lets through, the newest first: how many, and the first `most`, as GET /admin/requests tells them. */
-    requests({ until = Infinity, slower = 0, ...texts }: RequestFilter, most: number) {
+    requests({ until = Infinity, slower = 0, project, ...texts }: RequestFilter, most: number) {
       const wanted = Object.entries(texts).filter(([, text]) => text !== undefined);
       const newest = count % MAX_REQUESTS;
       const found = [...rows.slice(newest), ...rows.slice(0, newest)]
         .toReversed()
         .filter(
           (row) =>
+            isOfProject(row, project) &&
             row.time <= until &&
             row.ms >= slower &&
             wanted.every(([name, text]) => row[name as keyof typeof texts] === text),

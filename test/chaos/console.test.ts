@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import axe from 'axe-core';
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { type OpenPage, startBrowser, type TestBrowser } from '../support/browser.ts';
 import { execute } from '../support/envelopes.ts';
@@ -202,6 +202,22 @@ describe('acts', () => {
     expect(await ask('SELECT {[Acts]} ON 0 FROM [Sales]')).toMatch(/fwd=miss/);
   });
 
+  test('a receipt stays that of what was purged, and a path that means everything is no project', async () => {
+    const page = await open('/console/purges');
+    const purge = page.getByRole('button', { name: 'Purge this project …' });
+    await page.getByLabel('Project').fill('Shop');
+    await purge.click();
+    await page.getByRole('dialog').getByRole('textbox').fill('Shop');
+    await page.keyboard.press('Enter');
+    await page.getByText(/Shop is purged/).waitFor();
+    await page.getByRole('button', { name: 'Purge everything …' }).click();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText(/Shop is purged/).waitFor();
+    await page.getByLabel('Project').fill('.');
+    await purge.click();
+    expect(await page.getByRole('dialog').isVisible()).toBe(false);
+  });
+
   test('everything is purged by its name alone, and what is cancelled is not', async () => {
     const page = await open('/console/purges');
     const purges = () => gateway.events.filter(({ type }) => type === 'purged').length;
@@ -295,7 +311,7 @@ describe('rights', () => {
       httpCredentials: { username: 'ADMIN', password: 'wrong', send: 'always' },
     });
     opened.push({ page, console });
-    expect(await page.getByRole('heading').textContent()).toBe('A login is needed');
+    expect(await page.getByRole('heading').textContent()).toBe('This is not shown');
     expect(await page.content()).not.toContain('Hit ratio');
   });
 });
@@ -331,6 +347,29 @@ describe('while it is open', () => {
     gateway = await start(port);
     await page.locator('#connection').waitFor({ state: 'hidden', timeout: 15_000 });
     await page.getByText('1 of 1 up').waitFor();
+  });
+
+  test.each([
+    ['does not answer', (): Promise<void> => new Promise(() => {})],
+    ['is answered for by HTML', async (route: Route) => route.fulfill({ body: '<p>Sorry' })],
+    ['fails with an empty body', async (route: Route) => route.fulfill({ status: 502, body: '' })],
+    ['tells what the page cannot show', async (route: Route) => route.fulfill({ json: {} })],
+  ])('a gateway that %s is told, and what it tells then is shown', async (_how, answer) => {
+    allowed = /502/;
+    const page = await open('/console');
+    await page.route('**/admin/overview', answer);
+    await page.locator('#connection').waitFor({ timeout: 25_000 });
+    await page.unroute('**/admin/overview');
+    await page.locator('#connection').waitFor({ state: 'hidden', timeout: 25_000 });
+  });
+
+  test('a right that is taken away while a page is open takes the page away', async () => {
+    const page = await open('/console/queries', 'eve');
+    const { auth, ...rest } = settings(Number(new URL(gateway.url).port));
+    await gateway.reload({ ...rest, auth: { ...auth, viewers: [], purgers: ['eve', 'pat'] } });
+    allowed = /403/;
+    await page.getByText('eve may not see this page').waitFor({ timeout: 15_000 });
+    await gateway.reload({ ...rest, auth });
   });
 
   test('a page that is hidden asks nothing', async () => {

@@ -40,6 +40,8 @@ async function refresh(): Promise<void> {
   }
 }
 
+const again = () => void refresh();
+
 /** @returns what is wrong; undefined when all is shown as it is now */
 async function show(root: HTMLElement): Promise<string | undefined> {
   const status = await tell<Status>(STATUS.status);
@@ -58,7 +60,6 @@ async function show(root: HTMLElement): Promise<string | undefined> {
     string,
     Told<unknown>
   >;
-  const again = () => void refresh();
   render(<App page={page} rights={rights} told={sources} query={query} refresh={again} />, root);
   return undefined;
 }

@@ -98,9 +98,7 @@ export function Table<Row>({
           ))}
           {rows.length === 0 && (
             <tr>
-              <td class="none" colSpan={columns.length}>
-                {none}
-              </td>
+              <td colSpan={columns.length}>{none}</td>
             </tr>
           )}
         </tbody>

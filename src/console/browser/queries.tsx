@@ -163,7 +163,7 @@ function OneQuery({ view }: { view: PageView }) {
                 rows={DIGESTS.slice(1).map(({ title, cell }) => [title, cell(row)] as const)}
               />
               {row.text === undefined ? (
-                <p class="hint">Its text is not kept, or not for you to see (statistics.text).</p>
+                <p class="hint">Its text is not kept (statistics.text), or not for you to see.</p>
               ) : (
                 <>
                   <pre class="statement" tabIndex={0}>
@@ -263,7 +263,7 @@ function whereTimeWent({ ms, waited_ms: waited, engine_ms: engine }: Recent): st
   const rest = Math.max(0, ms - waited - engine);
   const parts = [
     [engine, 'at the engine'],
-    [waited, 'waiting for the engine, or for another request that asked it'],
+    [waited, 'waiting for the engine or another request'],
     [rest, 'in the gateway and on the way'],
   ] as const;
   const told = parts

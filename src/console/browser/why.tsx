@@ -88,7 +88,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
             </label>
             <label>
               User-Agent of the client
-              <input name="user_agent" placeholder="MSOLAP 16" />
+              <input name="user_agent" />
             </label>
             <label>
               Content-Type

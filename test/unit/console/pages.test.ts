@@ -115,6 +115,8 @@ describe('who sees a page', () => {
     ['/console/queries', 'pat', 403],
     ['/console/none', 'ann', 404],
     ['/console/console-000000000000.js', 'ann', 404],
+    ['/console/console-%ff.js', 'ann', 404],
+    ['/console/%2e%2e/metrics', 'ann', 404],
     ['/console', '', 401],
   ])('%s is told %s by %d, as a page', async (path, user, expected) => {
     const { status, headers, text: html } = await open(path, user);

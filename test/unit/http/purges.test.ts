@@ -54,7 +54,9 @@ beforeAll(async () => {
       },
     },
   });
-  app.all(admin.paths, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin }));
+  for (const path of admin.paths) {
+    app.all(path, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin, path }));
+  }
   app.use(
     errorMapper(
       () => 'id',

@@ -40,7 +40,9 @@ beforeAll(() => {
     clock: handClock(),
     emit() {},
   });
-  app.all(admin.paths, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin }));
+  for (const path of admin.paths) {
+    app.all(path, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin, path }));
+  }
   app.use(
     errorMapper(
       () => 'id',
@@ -58,6 +60,14 @@ async function ask(path: string, user = 'ADMIN') {
 }
 
 const PATHS = ['/admin/statistics', '/admin/requests', '/admin/entries'] as const;
+
+test.each(['/admin/statistics/', '/ADMIN/Statistics?limit=1'])(
+  'however the path is spelt, rights count: %s',
+  async (path) => {
+    const ofUser = (user: string) => supertest(app).get(path).auth(user, 'x');
+    expect([(await ofUser('ADMIN')).status, (await ofUser('bob')).status]).toEqual([200, 403]);
+  },
+);
 
 describe.each(PATHS)('%s', (path) => {
   test.each([
@@ -197,4 +207,14 @@ test('digests and entries are paged and sorted', async () => {
       },
     ],
   });
+});
+
+test('a project is that of the path, or the first catalog, in any of its spellings', async () => {
+  on(
+    answered({ id: 'by catalog', project: '', catalogs: ['Depot', 'Shop'], digest: 'by catalog' }),
+  );
+  const { body } = await ask('/admin/requests?project=depot');
+  expect(body).toMatchObject({ total: 1, requests: [{ id: 'by catalog' }] });
+  const { body: statistics } = await ask('/admin/statistics?project=DEPOT');
+  expect(statistics).toMatchObject({ total: 1, digests: [{ digest: 'by catalog' }] });
 });

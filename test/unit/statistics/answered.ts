@@ -96,7 +96,7 @@ export function statisticsOf(
   { id = 'a', ...rest }: Partial<Parameters<typeof createSharedStatistics>[0]> = {},
 ) {
   const { on, ...statistics } = createStatistics({ names: NAMES, ...parts });
-  const own = createOwnFigures(statistics, { ...NOTHING, ...of });
+  const own = createOwnFigures(statistics, { ...NOTHING, clock: parts.clock, ...of });
   const processes = onlyProcess(own, id);
   const common = { own, processes, store: undefined, onError: () => {} };
   const { configure } = statistics;
