@@ -63,7 +63,9 @@ test('why Alice was slow is told by one line of the log and one row of /admin/re
   expect([line?.['principal'], row?.['user']]).toEqual(['alice', 'alice']);
   for (const told of [line, row]) {
     expect(Number(told?.['waited_ms'])).toBeGreaterThanOrEqual(250);
-    expect(Number(told?.['engine_ms'])).toBeLessThan(Number(told?.['waited_ms']));
+    // However long a busy machine takes: both are parts of the whole, each rounded.
+    const parts = Number(told?.['waited_ms']) + Number(told?.['engine_ms']);
+    expect(parts).toBeLessThanOrEqual(Number(told?.['ms']) + 2);
   }
 });
 

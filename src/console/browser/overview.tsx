@@ -81,8 +81,8 @@ function Figures({ overview: { hour, totals, gateways, complete } }: { overview:
       duration(hour.saved_ms),
       `${duration(totals.saved_ms)} over days, fading`,
     ],
-    ['Hits, p50 / p95', both(hour.hit_ms), 'of the latest requests'],
-    ['Misses, p50 / p95', both(hour.miss_ms), 'of the latest requests'],
+    ['Hits, p50 / p95', both(hour.hit_ms), 'in that hour'],
+    ['Misses, p50 / p95', both(hour.miss_ms), 'in that hour'],
     ['Past the cache', count(hour.bypasses), `and ${count(hour.by_gateway)} by the gateway itself`],
   ] as const;
   return (
