@@ -72,7 +72,8 @@ test('nothing is filled in that asks for less than all roles, or for another req
       ),
     );
   expect(filled(reading.page)).toMatchObject({ RoleName: '', pageNum: '0' });
-  expect(filled(explaining.page)).toEqual({ project: '', user: '', SOAPAction: '' });
+  const words = { project: '', user: '', user_agent: '', content_type: '' };
+  expect(filled(explaining.page)).toEqual({ ...words, SOAPAction: '' });
   expect(explaining.page).toContain('MDSCHEMA_CUBES');
   expect(explaining.page).not.toContain('example cannot be generated');
 });
