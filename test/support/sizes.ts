@@ -9,6 +9,8 @@ interface Sizes {
   readonly hostileStride: number;
   /** Mutated answers whose inspection is compared with libxml2. */
   readonly fuzzedAnswers: number;
+  /** Requests that the statistics count. */
+  readonly countedRequests: number;
   /** How far apart the places are at which a sample answer is cut off. */
   readonly cutStep: number;
   /** Runs of one property test. */
@@ -128,6 +130,7 @@ const SMALL: Sizes = {
   fuzzedEnvelopes: 300,
   recognisedMutations: 3_000,
   fuzzedAnswers: 1_000,
+  countedRequests: 400_000,
   cutStep: 101,
   propertyRuns: 40,
   letterStride: 7,
@@ -196,6 +199,7 @@ const CHAOS: Sizes = {
   fuzzedEnvelopes: 3_000,
   recognisedMutations: 50_000,
   fuzzedAnswers: 3_000,
+  countedRequests: 1_000_000,
   cutStep: 17,
   propertyRuns: 200,
   letterStride: 1,
@@ -264,6 +268,7 @@ const FULL: Sizes = {
   fuzzedEnvelopes: 10_000,
   recognisedMutations: 1_000_000,
   fuzzedAnswers: 100_000,
+  countedRequests: 1_000_000,
   cutStep: 1,
   propertyRuns: 5_000,
   letterStride: 1,

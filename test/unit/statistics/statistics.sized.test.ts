@@ -6,7 +6,7 @@ import {
   MAX_REQUESTS,
 } from '../../../src/statistics/statistics.ts';
 import { answered, asked, handClock, NAMES, seeded } from './answered.ts';
-import { sampled } from '../../support/sizes.ts';
+import { sampled, sizes } from '../../support/sizes.ts';
 
 const DAY = 24 * 3_600_000;
 
@@ -125,7 +125,7 @@ describe('the figures of a digest', () => {
 });
 
 describe('of a million requests for 50,000 digests (Zipf 1.0)', () => {
-  const REQUESTS = 1_000_000;
+  const REQUESTS = sizes.countedRequests;
   const DIGESTS = 50_000;
 
   /** Of each digest by its rank: what it costs the engine (ms). */
