@@ -102,22 +102,9 @@ export function createApp(config: Config, given: PageParts) {
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
   const about = { login, permissions, maxBody: config.limits.body };
-  const explain = createQuestionHandler(
-    about,
-    xmla.explain,
-    'project',
-    'user',
-    'user_agent',
-    'content_type',
-  );
+  const explain = createQuestionHandler(about, xmla.explain, { user: true });
   app.all('/admin/explain', onlyMethods('POST'), explain);
-  const compare = createQuestionHandler(
-    about,
-    xmla.compare,
-    'project',
-    'user_agent',
-    'content_type',
-  );
+  const compare = createQuestionHandler(about, xmla.compare, { user: false });
   app.all('/admin/compare', onlyMethods('POST'), compare);
   const facts = { ...given, ...cache, config, engines: states, storage: storageState };
   const admin = createAdmin({ ...facts, console: createConsole(facts) });

@@ -1,7 +1,7 @@
 /** The command explain. */
 import { readFileSync } from 'node:fs';
 import { explainInWords, type Explanation } from '../console/explain-words.ts';
-import { BYPASS_REASONS, GATEWAY_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
+import { meaningOf } from '../common/reasons.ts';
 import { isXmlaHeader } from '../http/request-head.ts';
 import { type Given, UsageError } from './arguments.ts';
 import type { ClientParts, GatewayClient, Told } from './gateway-client.ts';
@@ -31,15 +31,4 @@ function readHeader(line: string): [name: string, value: string] {
     'Content-Type, SOAPAction, Accept, User-Agent, X-AS-SessionID, X-AS-GetSessionToken';
   const letters = 'the value in letters of ISO-8859-1, without control characters';
   throw new UsageError(`explain: --header must be "Name: value" of one of ${names}; ${letters}`);
-}
-
-const TABLES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
-  bypass: BYPASS_REASONS,
-  miss: REFUSAL_REASONS,
-  gateway: GATEWAY_REASONS,
-};
-
-function meaningOf(outcome: string, word: string): string {
-  const { [outcome]: table = {} } = TABLES;
-  return Object.hasOwn(table, word) ? String([table[word]].flat().at(-1)) : '';
 }

@@ -1,6 +1,7 @@
 /** The command status. */
 import type { PurgeRecord } from '../cache/purge/purge-log.ts';
 import type { ReplicaState } from '../common/events.ts';
+import { percent } from '../common/words.ts';
 import type { GatewayClient, Told } from './gateway-client.ts';
 
 type Redis = Readonly<Record<'state' | 'mode' | 'why', string>> & {
@@ -72,7 +73,7 @@ function readFigures(page: string) {
 
 function figuresInWords({ version, memory, answers }: ReturnType<typeof readFigures>): string[] {
   const { hit, miss, bypass, gateway } = answers;
-  const rate = hit + miss === 0 ? '' : ` (${((100 * hit) / (hit + miss)).toFixed(1)} % of queries)`;
+  const rate = hit + miss === 0 ? '' : ` (${percent(hit / (hit + miss))} of queries)`;
   const [bytes, limit] = [memory.bytes, memory.limit_bytes].map((n) => (n / 2 ** 20).toFixed(1));
   return [
     `version: ${version}`,

@@ -109,6 +109,21 @@ export const HIT_SOURCES = {
   coalesced: 'From the answer that another request was fetching.',
 } as const;
 
+/** All words, by the outcome that they are of. */
+export const REASONS = {
+  bypass: BYPASS_REASONS,
+  miss: REFUSAL_REASONS,
+  hit: HIT_SOURCES,
+  gateway: GATEWAY_REASONS,
+} as const;
+
+/** What a word of an outcome means; '' for one that is none. */
+export function meaningOf(outcome: string, word: string): string {
+  const tables: Readonly<Record<string, Readonly<Record<string, unknown>>>> = REASONS;
+  const { [outcome]: table = {} } = tables;
+  return Object.hasOwn(table, word) ? String([table[word]].flat().at(-1)) : '';
+}
+
 export type BypassReason = keyof typeof BYPASS_REASONS;
 export type RefusalReason = keyof typeof REFUSAL_REASONS;
 export type GatewayReason = keyof typeof GATEWAY_REASONS;

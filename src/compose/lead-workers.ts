@@ -39,12 +39,8 @@ export function leadWorkers(
     newToken: createIds(parts),
     orphanLease: LEASE_LIMITS.longest,
     engineStates: askEngines,
-    inForce: () => ({
-      configuration: describeConfig(running),
-      waiting,
-      reloaded,
-      workers: initial.workers,
-    }),
+    inForce: () => ({ waiting, reloaded, workers: initial.workers }),
+    configuration: () => describeConfig(running),
     states: { engines: () => engines?.known() ?? [], reloaded: () => reloaded },
   });
   let url = '';

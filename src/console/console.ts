@@ -33,9 +33,9 @@ export interface About {
   readonly node: NodeFacts;
   /** Of its own certificate (Unix time, ms). */
   readonly certificateEnd: () => number | undefined;
+  /** The configuration in force as YAML, with every key and without secrets. It takes milliseconds to write. */
+  readonly configuration: () => Promise<string>;
   readonly inForce: () => Promise<{
-    /** As YAML, with every key and without secrets. */
-    readonly configuration: string;
     /** Keys that wait for a restart. */
     readonly waiting: readonly string[];
     /** Whether the last reload did what it should. */
@@ -167,8 +167,12 @@ export function createConsole(parts: {
     },
     overview: shareFor(SHARED, clock, readOverview),
     async system() {
-      const [own, ofStorage] = await Promise.all([here(), storage()]);
-      const { gateway, processes, complete, engines, redis, configuration } = own;
+      const [own, ofStorage, configuration] = await Promise.all([
+        here(),
+        storage(),
+        about.configuration(),
+      ]);
+      const { gateway, processes, complete, engines, redis } = own;
       return {
         at: new Date(clock.wall()),
         version: about.version,

@@ -1,7 +1,7 @@
 import type { PurgeRecord } from '../cache/purge/purge-log.ts';
 import type { ReplicaState } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
-import { BYPASS_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
+import { meaningOf } from '../common/reasons.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import type { ReasonCount, Sums } from '../statistics/hour.ts';
 
@@ -57,13 +57,15 @@ export function findingsOf(state: State) {
   const counted = (outcome: string, reason = '') =>
     reasons.find((one) => one.outcome === outcome && one.reason === reason)?.count ?? 0;
   /** Each reason that more than a fifth of so many have, if these are fifty at least. */
-  const frequent = (wanted: string, total: number, meanings: Readonly<Record<string, string>>) =>
+  const frequent = (wanted: 'bypass' | 'miss', total: number) =>
     reasons.flatMap(({ outcome, reason, count }) => {
       const isFrequent = outcome === wanted && total >= 50 && count > total / 5;
-      if (!isFrequent || !Object.hasOwn(meanings, reason)) return [];
+      if (!isFrequent || !Object.hasOwn(REMEDIES, reason)) return [];
       const remedy = REMEDIES[reason as keyof typeof REMEDIES];
       if (remedy.startsWith('As it should be')) return [];
-      return [{ reason, share: percent(count, total), meaning: meanings[reason] ?? '', remedy }];
+      return [
+        { reason, share: percent(count, total), meaning: meaningOf(outcome, reason), remedy },
+      ];
     });
 
   const failed = reasons.filter(
@@ -72,7 +74,7 @@ export function findingsOf(state: State) {
   const unknown = purges.flatMap(({ at, known, scope }) =>
     known || at <= now - DAY || scope === 'everything' ? [] : scope.project,
   );
-  const refused = frequent('miss', misses, REFUSAL_REASONS);
+  const refused = frequent('miss', misses);
   const all = state.evictions.reduce((sum, one) => sum + one.all, 0);
   const unused = state.evictions.reduce((sum, one) => sum + one.unused, 0);
   const isCrowded = all >= 100 && unused > all / 2;
@@ -159,7 +161,7 @@ export function findingsOf(state: State) {
       A load job misspells the name and drops nothing; or it was not asked for yet.
       Correct the name in the job: it is that of the request path, or of the catalog.`,
 
-    frequent('bypass', hits + misses + bypasses, BYPASS_REASONS).map(
+    frequent('bypass', hits + misses + bypasses).map(
       (one) => say('warning', 'bypass-reason', true)`
       ${one.share} % of the requests of the last hour passed the cache: ${one.reason}.
       ${one.meaning}

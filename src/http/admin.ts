@@ -4,17 +4,12 @@ import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
-import {
-  BYPASS_REASONS,
-  GATEWAY_REASONS,
-  HIT_SOURCES,
-  REFUSAL_REASONS,
-} from '../common/reasons.ts';
+import { REASONS } from '../common/reasons.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
+import { HEADER_VALUE } from '../cache/stored-answer.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
 import type { RequestFilter } from '../statistics/statistics.ts';
-import { HEADER_VALUE } from '../cache/stored-answer.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import {
@@ -51,13 +46,13 @@ export type TellAbout = (question: AdminQuestion) => Promise<object>;
 /**
  * `POST /admin/explain` and `POST /admin/compare`, for administrators: they tell when a user has asked something and which
  * sessions are known.
- * @param names what the query may hold
+ * @param may.user whether the query may name another user whose request it would be
  * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
 export function createQuestionHandler(
   options: { login: Login; permissions: Permissions; maxBody: number },
   tell: TellAbout,
-  ...names: readonly QuestionWord[]
+  may: { readonly user: boolean },
 ): RequestHandler {
   return async (request, response) => {
     const gone = new AbortController();
@@ -69,7 +64,7 @@ export function createQuestionHandler(
     }
     const forged = forgery(request.headers);
     if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
-    const { project, user, ...client } = readQuestionQuery(request, names);
+    const { project, user, ...client } = readQuestionQuery(request, may.user);
     const principal = user === undefined ? administrator : { name: user };
     const headers = { ...xmlaHeaders(request.headers), ...client };
     const { authorization } = request.headers;
@@ -84,11 +79,11 @@ export function createQuestionHandler(
 /** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
 const USER_NAME = /^[^:\p{Cc}]{1,255}$/u;
 
-/** Browsers do not send the headers of another program: these two count in the place of theirs. */
-type QuestionWord = 'project' | 'user' | 'user_agent' | 'content_type';
-
-function readQuestionQuery(request: IncomingMessage, names: readonly QuestionWord[]) {
-  const { project, user, user_agent, content_type } = readQuery(request, ...names);
+function readQuestionQuery(request: IncomingMessage, mayNameUser: boolean) {
+  // Browsers do not send the headers of another program: two words count in the place of theirs.
+  const words = ['project', 'user_agent', 'content_type'] as const;
+  const query = readQuery(request, ...words, ...(mayNameUser ? (['user'] as const) : []));
+  const { project, user, user_agent, content_type } = query;
   if ([user_agent, content_type].some((text = 'x') => !HEADER_VALUE.test(text))) {
     throw refused('user_agent and content_type must be values of headers: letters of ISO-8859-1');
   }
@@ -145,7 +140,7 @@ export function createAdmin(options: {
   const { permissions, purgeLog, statistics, console, clock, emit } = options;
   const pages: Readonly<Record<string, AdminPage>> = {
     '/admin/status': { toPurgers: true, tell: (_query, principal) => console.status(principal) },
-    '/admin/reasons': { toPurgers: true, tell: async () => ({ reasons: REASONS }) },
+    '/admin/reasons': { toPurgers: true, tell: async () => ({ reasons: WORDS }) },
     '/admin/purges': { toPurgers: true, names: ['limit'], tell: tellPurges },
     '/admin/overview': { tell: console.overview },
     '/admin/system': { tell: console.system },
@@ -255,12 +250,7 @@ function toldError(error: unknown): object {
 }
 
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
-const REASONS = Object.entries({
-  bypass: BYPASS_REASONS,
-  miss: REFUSAL_REASONS,
-  hit: HIT_SOURCES,
-  gateway: GATEWAY_REASONS,
-}).flatMap(([outcome, words]) =>
+const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>
   Object.entries(words).map(([word, said]: [string, string | readonly [number, string]]) => {
     const [status, meaning] = typeof said === 'string' ? [undefined, said] : said;
     const { [word]: remedy } = REMEDIES as Readonly<Partial<Record<string, string>>>;
@@ -283,7 +273,7 @@ function readFilter({
   if (!OUTCOMES.some((one) => one === outcome)) {
     throw refused(`outcome must be one of ${OUTCOMES.join(', ')}`);
   }
-  if (reason !== '' && !REASONS.some(({ word }) => word === reason)) {
+  if (reason !== '' && !WORDS.some(({ word }) => word === reason)) {
     throw refused('reason must be a word of Cache-Status (docs/OBSERVABILITY.md), or empty');
   }
   if (!/^\d{1,9}$/.test(slower)) {

@@ -43,6 +43,7 @@ export function createPrimary(options: {
   orphanLease: number;
   engineStates: () => Promise<unknown>;
   inForce: () => unknown;
+  configuration: () => string;
   states: States;
 }) {
   const purges: string[] = [];
@@ -67,7 +68,8 @@ export function createPrimary(options: {
       links.add(link);
       link.serve(FRESHNESS, freshness);
       link.serve(LOGINS, throttle);
-      link.serve(SYSTEM, { states: options.engineStates, inForce: options.inForce });
+      const { engineStates: states, inForce, configuration } = options;
+      link.serve(SYSTEM, { states, inForce, configuration });
       link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
       const leaveMetrics = joinMetrics(link);
       const leaveStatistics = joinStatistics(link);
@@ -161,7 +163,7 @@ export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLea
  */
 export function atPrimary<T>(
   link: Pick<Link, 'call'>,
-  what: 'states' | 'inForce',
+  what: 'states' | 'inForce' | 'configuration',
   own: () => Promise<T>,
 ) {
   return (): Promise<T> =>

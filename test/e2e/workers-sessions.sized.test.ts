@@ -42,6 +42,7 @@ function newPrimary() {
     orphanLease: 0,
     engineStates: async () => undefined,
     inForce: () => undefined,
+    configuration: () => '',
     states: { engines: () => [], reloaded: () => true },
   });
 }

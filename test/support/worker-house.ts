@@ -36,6 +36,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
     orphanLease,
     engineStates: async () => undefined,
     inForce: () => undefined,
+    configuration: () => '',
     states: { engines: () => [], reloaded: () => true },
   });
   return {

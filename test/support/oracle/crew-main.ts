@@ -27,6 +27,7 @@ const primary = createPrimary({
   orphanLease: Number(longestLease),
   engineStates: async () => undefined,
   inForce: () => undefined,
+  configuration: () => '',
   states: { engines: () => [], reloaded: () => true },
 });
 const tell = (told: CrewTold) => void process.send?.(told);

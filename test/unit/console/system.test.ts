@@ -65,15 +65,12 @@ test('no secret of any key stands in what is told of the system', async () => {
   const parts = { clock: handClock(), random: seeded(1) };
   for (const yaml of CONFIGURATIONS.map((one) => stringify(one))) {
     const config = load({ yaml });
-    const inForce = async () => ({
-      ...(await ABOUT.inForce()),
-      configuration: describeConfig(config),
-      waiting: ['workers'],
-    });
+    const inForce = async () => ({ ...(await ABOUT.inForce()), waiting: ['workers'] });
+    const configuration = async () => describeConfig(config);
     const { system } = createConsole({
       ...parts,
       config,
-      about: { ...ABOUT, inForce },
+      about: { ...ABOUT, inForce, configuration },
       permissions: createPermissions({ admins: [], purgers: [] }, 'nobody'),
       purgeLog: { latest: async () => ({ complete: true, purges: [] }) },
       statistics: statisticsOf(parts).shared,

@@ -38,7 +38,7 @@ beforeAll(async () => {
     asked.push(question);
     return answer();
   };
-  const explain = createQuestionHandler(options, tell, 'project', 'user');
+  const explain = createQuestionHandler(options, tell, { user: true });
   app.all('/admin/explain', onlyMethods('POST'), explain);
   app.use(
     errorMapper(

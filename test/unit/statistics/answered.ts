@@ -69,7 +69,8 @@ export const ABOUT = {
   version: '1.2.3',
   node: NODE,
   certificateEnd: () => undefined,
-  inForce: async () => ({ configuration: '', waiting: [], reloaded: true, workers: 1 }),
+  inForce: async () => ({ waiting: [], reloaded: true, workers: 1 }),
+  configuration: async () => '',
 };
 
 const NOTHING = {

@@ -19,6 +19,7 @@ function crew(workers = 2) {
     orphanLease: 0,
     engineStates: async () => undefined,
     inForce: () => undefined,
+    configuration: () => '',
     states: { engines: () => [], reloaded: () => true },
   });
   const links = Array.from({ length: workers }, () => {
