@@ -102,3 +102,7 @@ await mkdir(pages);
 for (const [name, content] of Object.entries(await buildConsole())) {
   await writeFile(join(pages, name), content);
 }
+// Of other packages in the bundle, what is installed beside the program has the licences.
+for (const name of ['preact', 'preact-render-to-string', 'uplot']) {
+  await cp(join(ROOT, 'node_modules', name, 'LICENSE'), join(pages, `${name}.LICENSE.txt`));
+}

@@ -23,6 +23,9 @@ const PAGES = [
   '/docs/',
   '/docs/swagger-ui-bundle.js',
   '/admin/purges',
+  '/',
+  '/console',
+  '/console/system',
 ];
 
 let built: string;
@@ -69,6 +72,11 @@ test.each([
   for (const path of PAGES) {
     const page = await send(base, { path, headers: { authorization: basic('ADMIN') } });
     expect([path, page.status]).toEqual([path, 200]);
+  }
+  const headers = { authorization: basic('ADMIN') };
+  const { text: html } = await send(base, { path: '/console', headers });
+  for (const [, path = ''] of html.matchAll(/(?:src|href)="(\/console\/[^"]+\.\w+)"/g)) {
+    expect([path, (await send(base, { path })).status]).toEqual([path, 200]);
   }
   const api = apiOf(base);
   const id = await api.created({ name: 'analysts' });
