@@ -6,6 +6,7 @@ import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import { type Config, LEASE_LIMITS } from '../config/config.ts';
+import { createMemoryFleet, fleetOf } from '../freshness/fleet.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
@@ -34,7 +35,10 @@ function limitsOf({ cache, engine, projects }: Config) {
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
 type Backend = Partial<InRedis> &
-  Pick<InRedis, 'lease'> & { readonly freshness: FreshnessStore; readonly purgeTakes: number };
+  Pick<InRedis, 'lease' | 'fleet'> & {
+    readonly freshness: FreshnessStore;
+    readonly purgeTakes: number;
+  };
 type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
@@ -104,6 +108,7 @@ export async function createCache(
     listEntries: memory.list,
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
+    fleet: backend.fleet,
     flightUsage: flights.usage,
     /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
     epochAge: purgeTakes > 0 ? epochs.age : () => 0,
@@ -147,7 +152,11 @@ async function backendOf(settings: Config['cache'], ground: CacheGround): Promis
   const { primary: link, clock, newToken, lease } = ground;
   if (link === undefined) {
     const freshness = createMemoryStore({ newToken, keySecret: keySecret ?? newToken(), clock });
-    return { freshness, lease: () => REREAD, purgeTakes: 0 };
+    const alone = createMemoryFleet(clock);
+    const fleet = fleetOf(async (method, ...args) =>
+      (alone[method] as (...given: readonly unknown[]) => unknown)('', ...args),
+    );
+    return { freshness, fleet, lease: () => REREAD, purgeTakes: 0 };
   }
   // The primary process keeps what Redis would keep, without entries.
   const longestLease = LEASE_LIMITS.longest;

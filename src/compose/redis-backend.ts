@@ -59,7 +59,7 @@ export async function inRedis(
     keySecret,
     onError,
   });
-  const { values, places, purgeLines, reports, sweepStore } = createRedisCache(common);
+  const { values, places, purgeLines, reports, fleet, sweepStore } = createRedisCache(common);
   const sweep = createSweep({ ...common, store: sweepStore });
   await connections.settled(START_WAIT);
   return {
@@ -69,6 +69,7 @@ export async function inRedis(
     purgeTakes: LEASE_LIMITS.shortest,
     purgeLines,
     reports,
+    fleet,
     entries: createSharedEntries(values, sealer, common),
     sharedFlights: createSharedFlights({ ...common, places }),
     sweep,

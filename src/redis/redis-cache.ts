@@ -3,6 +3,7 @@ import type { SweepStore } from '../cache/purge/sweep.ts';
 import type { ValueTier } from '../cache/shared-entries.ts';
 import type { FlightPlace, FlightPlaces, Standing } from '../cache/shared-flights.ts';
 import { inTime } from '../common/clock.ts';
+import type { FleetStore } from '../freshness/fleet.ts';
 import type { Sealer } from '../common/sealing.ts';
 import type { ReportStore } from '../statistics/shared-statistics.ts';
 import { nodesOf, redisScript, type RedisConnections } from './redis-connections.ts';
@@ -44,17 +45,32 @@ redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 return { 'lead', slow }
 `);
 
-/** KEYS 1 a place or a lock · ARGV 1 token of its holder · 2 life (ms) */
+/** KEYS 1 a place · ARGV 1 token of its holder · 2 life (ms) */
 const hold = redisScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 `);
 
-/** KEYS 1 a place or a lock · ARGV 1 token · 2 for how long it says that there is nothing (ms), 0 for not at all */
+/** KEYS 1 a place or a task · ARGV 1 token · 2 for how long it says that there is nothing (ms), 0 for not at all */
 const leave = redisScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] == '0' then return redis.call('DEL', KEYS[1]) end
 redis.call('SET', KEYS[1], '${NOTHING}', 'PX', ARGV[2])
+return 1
+`);
+
+/** Takes or keeps a task. KEYS 1 its holder · ARGV 1 token of the gateway · 2 life (ms) */
+const holdTask = redisScript(`
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+`);
+
+/** KEYS 1 a note · 2 the holder of a task, if that counts · ARGV 1 text · 2 life (ms) · 3 token of the gateway */
+const writeNote = redisScript(`
+if KEYS[2] and redis.call('GET', KEYS[2]) ~= ARGV[3] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `);
 
@@ -84,14 +100,19 @@ return redis.call('PEXPIRE', KEYS[2], ARGV[3] * 1000)
 /** A gateway that told nothing for so long is gone (s). */
 const REPORT_LIFE = 120;
 
-/** What lines and reports are sealed for. */
+/** Of a note that is not written again (ms): 30 days. */
+const NOTE_LIFE = 30 * 24 * 3_600_000;
+
+/** What lines, reports and notes are sealed for. */
 const CONTEXT = 'purges';
 const REPORTS = 'statistics';
+const NOTES = 'notes';
 /** Values that are read at one time. */
 const BATCH = 200;
 /** Keys that Redis looks at in one step where only names are asked for. */
 const NAMES = 1_000;
-/** What a lock outlives its last sign of life (ms). */
+/** A task of gateways, and for how long it outlives the last sign of life of its holder (ms). */
+const SWEEP = 'sweep';
 const LOCK_LIFE = 30_000;
 
 /** What gateways share in Redis beside tokens and sessions. */
@@ -110,8 +131,9 @@ export function createRedisCache(options: {
   const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
   const logKey = freshnessKey(namespace, 'purges');
   const reportKeys = ['statistics', 'statistics:told'].map((rest) => freshnessKey(namespace, rest));
-  const lockKey = `{${namespace}}:sweep`;
-  let token = '';
+  const taskKey = (task: string) => freshnessKey(namespace, `task:${task}`);
+  const noteKey = (name: string) => freshnessKey(namespace, `note:${name}`);
+  const gateway = newToken();
 
   /** Names that match, each batch from one server; some may come twice. */
   async function* scan(match: string, count: number): AsyncGenerator<string[]> {
@@ -185,16 +207,28 @@ export function createRedisCache(options: {
     },
   };
 
+  /** What fails here says nothing of Redis that requests must know. */
+  const fleet: FleetStore = {
+    hold: async (task, life) => (await holdTask(writer, [taskKey(task)], [gateway, life])) === 1,
+    async leave(task) {
+      await leave(writer, [taskKey(task)], [gateway, 0]);
+    },
+    async note(name) {
+      const sealed = await writer.getBuffer(noteKey(name));
+      return (sealed && sealer.open(sealed, NOTES))?.toString();
+    },
+    async write(name, text, task) {
+      const keys = [noteKey(name), ...(task === undefined ? [] : [taskKey(task)])];
+      const sealed = sealer.seal(Buffer.from(text), NOTES);
+      return (await writeNote(writer, keys, [sealed, NOTE_LIFE, gateway])) === 1;
+    },
+  };
+
   /** On the connection of the writer, in small steps. A sweep that fails says nothing of Redis that requests must know. */
   const sweepStore: SweepStore = {
-    async lock() {
-      token = newToken();
-      return (await writer.set(lockKey, token, 'PX', LOCK_LIFE, 'NX')) !== null;
-    },
-    holdLock: async () => (await hold(writer, [lockKey], [token, LOCK_LIFE])) === 1,
-    async unlock() {
-      await leave(writer, [lockKey], [token, 0]);
-    },
+    lock: () => fleet.hold(SWEEP, LOCK_LIFE),
+    holdLock: () => fleet.hold(SWEEP, LOCK_LIFE),
+    unlock: () => fleet.leave(SWEEP),
     async *tokens() {
       for await (const names of scan(freshnessKey(namespace, 'epoch:*'), NAMES)) {
         yield (await writer.mget(names)).filter((one) => one !== null);
@@ -212,5 +246,5 @@ export function createRedisCache(options: {
     },
   };
 
-  return { values, places, purgeLines, reports, sweepStore };
+  return { values, places, purgeLines, reports, fleet, sweepStore };
 }

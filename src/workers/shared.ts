@@ -6,6 +6,7 @@ import {
   type Announcement,
   type FreshnessStore,
 } from '../freshness/freshness-store.ts';
+import { createMemoryFleet, fleetOf } from '../freshness/fleet.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
 import type { States } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
@@ -21,6 +22,8 @@ export const WRITE_DEADLINE = 500;
  * Tokens, sessions and purges. It is versioned: a worker from newer sources than its primary process finds nothing.
  */
 const FRESHNESS = 'freshness 3';
+/** Tasks that one worker does for all, and its notes. */
+const FLEET = 'fleet';
 /** What it knows for all workers: whether the engines answer, and the configuration in force. */
 const SYSTEM = 'system';
 /** Longer than a replica may take to answer (ms). */
@@ -55,6 +58,7 @@ export function createPrimary(options: {
       purges.splice(0, purges.length - most);
     },
   };
+  const fleet = createMemoryFleet(options.clock);
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics(options.states);
   const joinStatistics = createPrimaryStatistics(options.newToken());
@@ -67,6 +71,7 @@ export function createPrimary(options: {
     attach(link: Link): () => void {
       links.add(link);
       link.serve(FRESHNESS, freshness);
+      link.serve(FLEET, fleet);
       link.serve(LOGINS, throttle);
       const { engineStates: states, inForce, configuration } = options;
       link.serve(SYSTEM, { states, inForce, configuration });
@@ -83,7 +88,7 @@ export function createPrimary(options: {
 }
 
 /**
- * Tokens, sessions and the log of purges, as a worker sees what the primary process keeps.
+ * Tokens, sessions, the log of purges and tasks, as a worker sees what the primary process keeps.
  * @param options.gateway names this worker; random
  * @param options.lease milliseconds for which this worker uses what it reads now
  * @param options.longestLease the longest lease that the configuration may name (ms)
@@ -140,7 +145,10 @@ export function createWorkerStores(options: {
     },
     all: () => link.call(FRESHNESS, 'purges', [], READ_DEADLINE) as Promise<readonly string[]>,
   };
-  return { freshness, purgeLines };
+  const fleet = fleetOf((method, ...args) =>
+    link.call(FLEET, method, [gateway, ...args], WRITE_DEADLINE),
+  );
+  return { freshness, purgeLines, fleet };
 }
 
 /**

@@ -137,7 +137,7 @@ describe('a sweep of a Redis', () => {
     expect(Math.max(...here.drops)).toBeLessThanOrEqual(200);
     expect(here.drops.length).toBeGreaterThan(1);
     // The lock is gone, and the epochs are as they were.
-    expect(await client.exists('{test}:sweep')).toBe(0);
+    expect(await client.exists('{test}:2:task:sweep')).toBe(0);
     await here.add(HR, 1);
     expect(await here.swept()).toMatchObject({ unlinked: 0 });
   });
@@ -182,10 +182,10 @@ describe('a sweep of a Redis', () => {
     const there = sweeperOf(other, client);
     expect(await here.store.lock()).toBe(true);
     expect(await here.store.holdLock()).toBe(true);
-    const left = await client.pttl('{test}:sweep');
+    const left = await client.pttl('{test}:2:task:sweep');
     expect(left).toBeGreaterThan(0);
     expect(left).toBeLessThanOrEqual(30_000);
-    await client.del('{test}:sweep');
+    await client.del('{test}:2:task:sweep');
     expect(await there.store.lock()).toBe(true);
     expect(await here.store.holdLock()).toBe(false);
     await here.store.unlock();
@@ -202,7 +202,7 @@ describe('a sweep of a Redis', () => {
     await held.arrived;
     await here.sweep.close();
     expect(await client.exists(...keys.map((key) => `test:entry:${key}`))).toBe(1_000);
-    expect(await client.exists('{test}:sweep')).toBe(0);
+    expect(await client.exists('{test}:2:task:sweep')).toBe(0);
     held.release();
   });
 

@@ -1,0 +1,54 @@
+import type { Clock } from '../common/clock.ts';
+
+/**
+ * Port: what gateways that share a Redis, or workers of one process, agree on beside tokens: which of them does a task for
+ * all, and the notes that it leaves for the next one. Both may be lost at any time: then a task is done twice, or anew. Every
+ * method rejects when the store does not answer in time.
+ */
+export interface FleetStore {
+  /** Takes the task for so long (ms), or keeps it. False while another gateway has it. */
+  hold(task: string, life: number): Promise<boolean>;
+  leave(task: string): Promise<void>;
+  /** Undefined where there is none. */
+  note(name: string): Promise<string | undefined>;
+  /** @param task false, and nothing is written, where this gateway does not have it any more */
+  write(name: string, text: string, task?: string): Promise<boolean>;
+}
+
+/** In the memory of one process, for holders that name themselves. Names and tasks are few: the configuration bounds them. */
+export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
+  const tasks = new Map<string, { readonly holder: string; readonly until: number }>();
+  const notes = new Map<string, string>();
+  const holderOf = (task: string) => {
+    const { holder, until } = tasks.get(task) ?? { holder: undefined, until: 0 };
+    return until > clock.now() ? holder : undefined;
+  };
+  return {
+    hold(holder: string, task: string, life: number): boolean {
+      if ((holderOf(task) ?? holder) !== holder) return false;
+      tasks.set(task, { holder, until: clock.now() + life });
+      return true;
+    },
+    leave(holder: string, task: string): void {
+      if (holderOf(task) === holder) tasks.delete(task);
+    },
+    note: (_holder: string, name: string) => notes.get(name),
+    write(holder: string, name: string, text: string, task?: string): boolean {
+      if (task && holderOf(task) !== holder) return false;
+      notes.set(name, text);
+      return true;
+    },
+  };
+}
+
+/** For a gateway that is alone, or what speaks to the process that keeps them. */
+export function fleetOf(
+  ask: (method: keyof FleetStore, ...args: readonly unknown[]) => Promise<unknown>,
+): FleetStore {
+  return {
+    hold: async (...task) => (await ask('hold', ...task)) === true,
+    leave: async (task) => void (await ask('leave', task)),
+    note: async (name) => (await ask('note', name)) as string | undefined,
+    write: async (...written) => (await ask('write', ...written)) === true,
+  };
+}
