@@ -11,7 +11,9 @@ import {
   type LoadShape,
 } from '../contest.ts';
 import { freePort } from '../../test/support/free-port.ts';
+import { ANALYST, basic } from '../credentials.ts';
 import { figureOf } from '../figures.ts';
+import { ask, type Answer } from '../http.ts';
 import { launch, startGateway, writeConfig } from '../gateway.ts';
 import { startEngine, type House, type Subject } from '../house.ts';
 import { inLanes } from '../lanes.ts';
@@ -24,6 +26,7 @@ import { firstAnswer } from './process-costs.ts';
 import { allInRedis } from './redis-hits.ts';
 import type { Scenario } from './scenario.ts';
 
+const THIS_VERSION = 'this version';
 const SIZE = 2048;
 const SESSIONS = 16;
 /** More than a memory tier of 1 MiB holds. */
@@ -60,7 +63,7 @@ function compared(comparison: Comparison): Scenario {
       const subjects: Subject[] = [];
       const loads = new Map<Subject, (round: number) => LoadShape>();
       for (const [named, main] of [
-        ['this version', house.settings.gateway],
+        [THIS_VERSION, house.settings.gateway],
         ['other version', other],
         ['other version again', other],
       ] as const) {
@@ -112,6 +115,39 @@ function hit(name: string, title: string, size: number): Scenario {
       return sameBody(body)(gateway);
     },
   });
+}
+
+/** How often an open console asks, and what its first page asks for (ms). */
+const POLLS_EVERY = 5_000;
+const POLLED = ['/admin/status', '/admin/overview'];
+
+/** Rounds must last longer than the time between two polls: `--seconds 6`. */
+const polledHit = compared({
+  name: 'against-hit-polled',
+  title: 'memory hit, 2 KB, while a console polls',
+  target: 0.95,
+  reaches: 'none',
+  // A console asks now and then whether the engine answers.
+  tolerated: 0.001,
+  settings: async () => ({ auth: { users: './users.htpasswd', admins: [ANALYST] } }),
+  async prepare(house, gateway) {
+    const body = template({ size: SIZE });
+    await expectHit(gateway, body, wholeAnswer(datasetOf(SIZE)));
+    if (gateway.name === THIS_VERSION) {
+      const headers = basic(ANALYST);
+      const polls = POLLED.map((path) => ({ method: 'GET', path, headers }));
+      for (const poll of polls) expectStatus(poll.path, await ask(gateway.port, poll));
+      const polling = setInterval(() => {
+        for (const poll of polls) void ask(gateway.port, poll).catch(() => {});
+      }, POLLS_EVERY);
+      house.defer(async () => clearInterval(polling));
+    }
+    return sameBody(body)(gateway);
+  },
+});
+
+function expectStatus(path: string, { status }: Answer): void {
+  if (status !== 200) throw new Error(`${path} was answered with status ${status}`);
 }
 
 const freshIds = compared({
@@ -234,6 +270,7 @@ const coldStart: Scenario = {
 
 export const againstOther: readonly Scenario[] = [
   hit('against-hit', 'memory hit, 2 KB', SIZE),
+  polledHit,
   hit('against-hit-50k', 'memory hit, 50 KB', 51_200),
   freshIds,
   redisHit,
