@@ -23,8 +23,8 @@ for (const block of source.split(/^(?:export )?(?:const|type|function) /m).slice
 
 /** The last names of a path: a section is declared under the name of its key, and what several have under one of its own. */
 function meaningOf(path: string): string {
-  const [name = '', outer = 'schema'] = path.split('.').toReversed();
-  const owner = outer === 'NAME' ? 'project' : outer;
+  const [name = '', outer = 'schema', names = ''] = path.split('.').toReversed();
+  const owner = outer === 'NAME' ? names.replace(/s$/, '') : outer;
   const meaning = comments.get(`${owner}.${name}`) ?? comments.get(`tlsFiles.${name}`);
   if (meaning === undefined)
     throw new Error(`No comment in src/config/config.ts says what ${path} means`);

@@ -15,6 +15,7 @@ import { createConsolePages, frontPage } from './console/pages.ts';
 import { createAdmin, createAdminHandler, createQuestionHandler } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
+import { createHooks, type HookOptions } from './http/hooks.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
 import type { XmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
@@ -25,13 +26,17 @@ import type { Storage } from './storage/sql-storage.ts';
 const STORAGE_HOLDS = 1_000;
 
 /** What the pages are built on. */
-export interface PageParts extends ApiFront {
+export interface PageParts extends ApiFront, Pick<HookOptions, 'purge' | 'askLeave' | 'addressOf'> {
   readonly xmla: XmlaHandler;
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
-  readonly cache: { purgeLog: Pick<PurgeLog, 'latest'>; redis: () => RedisFacts };
+  readonly cache: {
+    purgeLog: Pick<PurgeLog, 'latest'>;
+    redis: () => RedisFacts;
+    taken: HookOptions['taken'];
+  };
   readonly metrics: Metrics;
   readonly statistics: SharedStatistics;
   readonly about: About;
@@ -101,6 +106,7 @@ export function createApp(config: Config, given: PageParts) {
   app.use('/openapi.json', reads, loginFor('docs'), openApiPage());
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
+  app.use('/hooks', createHooks({ ...given, hooks: config.hooks, taken: cache.taken }));
   const about = { login, permissions, maxBody: config.limits.body };
   const explain = createQuestionHandler(about, xmla.explain, { user: true });
   app.all('/admin/explain', onlyMethods('POST'), explain);

@@ -50,7 +50,7 @@ export type ApiLimits = Readonly<{ body: number; dataset: number }>;
 export interface ApiFront {
   readonly login: Login;
   /** Told of each request, until all that it set going has come to its end. */
-  readonly during: (request: Promise<void>) => Promise<void>;
+  readonly during: <T>(request: Promise<T>) => Promise<T>;
   readonly permissions: Permissions;
   readonly clock: Clock;
   readonly newId: () => string;

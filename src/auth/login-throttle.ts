@@ -60,7 +60,7 @@ export function clientNetwork(address: string): string {
 }
 
 /** Token buckets by key: full when unknown, filled by one token every `refill` milliseconds. */
-function createBuckets(
+export function createBuckets(
   { burst, refill }: { readonly burst: number; readonly refill: number },
   { clock, max = 10_000 }: Parameters<typeof createLoginThrottle>[0],
 ) {

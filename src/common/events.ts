@@ -34,11 +34,14 @@ export type Invalidate = (
 ) => Promise<boolean>;
 
 export type PurgeCause = (typeof PURGE_CAUSES)[number];
-/** By clearCache, by its repetition after a while, by a change of datasets, by a statement to the engine. */
-export const PURGE_CAUSES = ['clear-cache', 'repeat', 'change', 'statement'] as const;
+/** By clearCache, by its repetition after a while, by a change of datasets, by a statement to the engine, by a hook. */
+export const PURGE_CAUSES = ['clear-cache', 'repeat', 'change', 'statement', 'hook'] as const;
 export type PurgeResult = (typeof PURGE_RESULTS)[number];
 /** `engine-failed`: an engine did not clear its own cache; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
+
+/** `accepted`: a purge is under way or pending; `failed`: an engine did not clear its own cache, or the gateway failed. */
+export type HookResult = 'cleared' | 'accepted' | 'ignored' | 'refused' | 'failed';
 
 /** At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads. */
 export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
@@ -122,6 +125,8 @@ export type GatewayEvent =
       /** Until no replica could use the old epochs. */
       readonly waited: number;
       readonly engine_calls: number;
+      /** By a hook: the id of the request. */
+      readonly call?: string;
       /** Of one that Redis did not confirm; without secrets. */
       readonly why?: string;
       readonly milliseconds: number;
@@ -144,6 +149,17 @@ export type GatewayEvent =
       readonly milliseconds: number;
     }
   | { readonly type: 'purge-refused'; readonly principal: string; readonly why: string }
+  | {
+      /** One for each call of a hook that is configured. */
+      readonly type: 'hook-called';
+      readonly id: string;
+      readonly hook: string;
+      readonly result: HookResult;
+      /** Those that are purged. */
+      readonly projects: readonly string[];
+      /** Of one that was refused or failed. */
+      readonly why?: string;
+    }
   | {
       /** By POST /admin/explain; `user` is whose request it was taken for. */
       readonly type: 'explained';

@@ -58,7 +58,7 @@ export const REFUSAL_REASONS = {
 export const GATEWAY_REASONS = {
   preflight: [204, 'A browser asked whether a page of a listed origin may send requests.'],
   unauthenticated: [401, 'No valid Basic credentials.'],
-  throttled: [429, 'Too many failed logins.'],
+  throttled: [429, 'Too many failed logins, or calls of a hook.'],
   'bad-request': [400, 'The request cannot be understood or must not be forwarded.'],
   'not-found': [404, 'Nothing is served under this path.'],
   forbidden: [403, 'The user may not do this, or the request comes from another site.'],
@@ -75,7 +75,7 @@ export const GATEWAY_REASONS = {
     'Redis cannot be reached, so other gateways cannot be told that the session changes.',
   ],
   'method-not-allowed': [405, 'The HTTP method has no meaning here.'],
-  'too-big': [413, 'The body is larger than limits.body, or a dataset than limits.dataset.'],
+  'too-big': [413, 'The body is larger than limits.body, limits.dataset, or 64 KiB for a hook.'],
   'content-coding': [415, 'The content coding of the body is neither gzip nor deflate.'],
   overloaded: [
     503,

@@ -6,10 +6,11 @@ import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import { type Config, LEASE_LIMITS } from '../config/config.ts';
-import { createMemoryFleet, fleetOf } from '../freshness/fleet.ts';
+import { createMemoryFleet, createOnce, fleetOf } from '../freshness/fleet.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
+import { MESSAGE_LIFE } from '../http/hooks.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { createWorkerStores } from '../workers/shared.ts';
 import { createIds, type Parts } from './parts.ts';
@@ -109,6 +110,8 @@ export async function createCache(
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     fleet: backend.fleet,
+    /** Signed messages of hooks. */
+    taken: createOnce(backend.fleet, parts.clock, MESSAGE_LIFE),
     flightUsage: flights.usage,
     /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
     epochAge: purgeTakes > 0 ? epochs.age : () => 0,

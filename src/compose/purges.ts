@@ -29,14 +29,14 @@ export function createPurging(purges: Purges, pause: () => number, emit: Emit) {
   let closed = false;
 
   /**
-   * Each purge by clearCache is made once more after a while, for loads that show their data bit by bit: what was read
+   * Each purge by clearCache or a hook is made once more after a while, for loads that show their data bit by bit: what was read
    * in the middle of one is dropped then. Only one whose epochs were renewed; one that is owed is to be called again
    * anyway.
    */
   const purge: Purge = async (stale, order) => {
     const outcome = await purges.purge(stale, order);
     const { principal, cause } = order;
-    if (closed || cause !== 'clear-cache' || !('receipt' in outcome)) return outcome;
+    if (closed || !/^(?:clear-cache|hook)$/.test(cause) || !('receipt' in outcome)) return outcome;
     const { id } = outcome.receipt;
     const after = pause();
     if (after <= 0 || repeats.set.has(id)) return outcome;

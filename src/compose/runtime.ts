@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { createApp, PageParts } from '../app.ts';
 import { type Authenticator, createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
-import { createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
+import { type AskLeave, createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
 import { projectPolicy } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
@@ -47,7 +47,9 @@ export async function createRuntime(
   const newId = createIds(parts);
   const work = createWorkCounter();
   const { during } = work;
-  const authenticator = await createAuthenticator(config, parts);
+  const ownLeave = leaveOf(createLoginThrottle(parts));
+  const askLeave = parts.primary ? loginsAtPrimary(parts.primary, ownLeave) : ownLeave;
+  const authenticator = await createAuthenticator(config, parts, askLeave);
   const engines = createEngines(config, parts);
   const engineStates = createEngineStates(config, parts, house.known);
   const askEngines = () => engineStates.states();
@@ -56,7 +58,7 @@ export async function createRuntime(
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
   const login: Login = (request) =>
     authenticator.authenticate(request.headers.authorization, addressOf(request));
-  const common = { ...house, ...parts, login, permissions, newId };
+  const common = { ...house, ...parts, login, permissions, askLeave, addressOf, newId };
   const { isLookAlike } = authenticator;
   const { lease } = config.cache;
   const onError = (error: unknown) =>
@@ -68,7 +70,6 @@ export async function createRuntime(
   const xmla = createXmlaHandler({
     ...common,
     authenticator,
-    addressOf,
     clearCache: createClearCacheHandler(common),
     cors: createCors(config.listen.cors),
     engineOf: engines.engineOf,
@@ -126,9 +127,12 @@ export async function createRuntime(
 }
 
 /** What checks logins, as `auth.provider` says. */
-async function createAuthenticator({ auth, engine }: Config, parts: Parts): Promise<Authenticator> {
-  const { primary, emit, randomBytes: random } = parts;
-  const askLeave = primary && loginsAtPrimary(primary, leaveOf(createLoginThrottle(parts)));
+async function createAuthenticator(
+  { auth, engine }: Config,
+  parts: Parts,
+  askLeave: AskLeave,
+): Promise<Authenticator> {
+  const { emit, randomBytes: random } = parts;
   const common = { ...parts, random, askLeave, verifiedFor: auth.verified_for };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
   const trial = createLoginTrial(engine, parts.clock, emit);

@@ -134,8 +134,8 @@ const redis = section({
 const { shortest, longest } = LEASE_LIMITS;
 const lease = kinds.duration(kinds.durations.format(shortest), kinds.durations.format(longest));
 const purge = section({
-  /** After how long a purge by clearCache is made once more, for loads that show their data bit by
-   * bit; engines with login: forward are not called then. 0 switches that off. */
+  /** After how long a purge by clearCache or a hook is made once more, for loads that show their data
+   * bit by bit; engines with login: forward are not called then. 0 switches that off. */
   repeat_after: key(kinds.duration('1s', '1d', 'off'), '0'),
 });
 
@@ -188,6 +188,19 @@ const project = section({
   /** The engine of this project, with the same keys as the section engine. What is left out is
    * taken from there; null takes nothing from there. */
   engine: inherited(someOf(engine)),
+});
+
+const hook = section({
+  /** Who calls, and how its messages are written: Kylin 5 about a finished job, or dbt Cloud about a
+   * run. Others call clearCache. */
+  format: key(kinds.choice('kylin5', 'dbt'), REQUIRED),
+  /** With kylin5: the user with whose login it calls. It needs no right beside that. */
+  user: key(kinds.orNull(kinds.userName), null),
+  /** With dbt: the secret by which it signs. Take it from the environment: ${DBT_SECRET}. */
+  secret: key(kinds.orNull(kinds.secretText(16)), null),
+  /** What it may purge. With kylin5 the projects that messages may name, by their names there where
+   * these differ; with dbt those that each message purges. */
+  projects: key(kinds.projectNames, REQUIRED),
 });
 
 const storage = section({
@@ -284,6 +297,8 @@ export const schema = section({
    * count as one (letter case, spaces around it, width, kana, composition); where several projects
    * are such spellings, the strictest settings of all count, and each has its own engine. */
   projects: byName(kinds.projectName, project),
+  /** Who tells by POST /hooks/NAME that data was loaded, which purges projects (docs/HOOKS.md). */
+  hooks: byName(kinds.hookName, hook),
   /** Where roles and datasets are kept. */
   storage: { ...storage, reload: 'restart' },
   /** What protects the gateway and the engine. */
@@ -298,6 +313,7 @@ export const schema = section({
 export type CheckedFile = ValueOf<typeof schema>;
 export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get']>>;
 type CheckedEngine = CheckedFile['engine'];
+export type HookConfig = NonNullable<ReturnType<CheckedFile['hooks']['get']>>;
 export type ListenConfig = CheckedFile['listen'];
 export type OpenPage = ListenConfig['open'][number];
 export type RedisConfig = CheckedFile['cache']['redis'];

@@ -2,6 +2,7 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { compile } from 'proxy-addr';
+import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 import { type KeyPath, SECRET_MASK, type Problem } from './problems.ts';
 import { EnvironmentText } from './yaml-text.ts';
 
@@ -222,6 +223,30 @@ export const projectName = textKind(
   'project name',
   'a project name: not empty, not . or .., without control characters',
   (name) => !['', '.', '..'].includes(name) && !CONTROL.test(name) && name.isWellFormed(),
+);
+
+/** Names of projects as they are called elsewhere → as they are here. A list stands for names that are the same. */
+export const projectNames: Kind<ReadonlyMap<string, string>> = {
+  type: 'list of project names, or mapping',
+  allowed: `a list of different project names, or a mapping of other names to them: at least one, each of at most ${LONGEST_NAME} bytes`,
+  hides: () => false,
+  read(input, reading) {
+    const listed = Array.isArray(input) ? input.map((one) => [one, one] as const) : undefined;
+    const written = listed ?? (textOf(input) === undefined ? Object.entries(input ?? {}) : []);
+    const names = new Map<string, string>();
+    for (const [from, to] of written) {
+      const [other, name] = [from, to].map((one) => projectName.read(one, reading));
+      if (other && name && !isLongName(name)) names.set(other, name);
+    }
+    return names.size > 0 && names.size === written.length ? names : undefined;
+  },
+  write: (names) => ([...names].every(([from, to]) => from === to) ? [...names.keys()] : names),
+};
+
+export const hookName = textKind(
+  'hook name',
+  '1 to 64 letters, digits, underscores and hyphens',
+  (name) => /^[\w-]{1,64}$/.test(name),
 );
 
 export const cubeName = textKind(

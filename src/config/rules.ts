@@ -6,6 +6,7 @@ import type { Reading } from './kinds.ts';
 import { SECRET_MASK, type KeyPath } from './problems.ts';
 
 type CheckedEngine = CheckedFile['engine'];
+type CheckedHook = NonNullable<ReturnType<CheckedFile['hooks']['get']>>;
 /** Keys that are wrong, from the section in question on, each with the rest of a sentence that begins with it. */
 type Broken = Iterable<readonly [key: string, message: string]>;
 type TlsFiles = Partial<Pick<CheckedEngine, 'ca' | 'certificate' | 'key'>>;
@@ -25,6 +26,7 @@ export function checkRules(file: CheckedFile, config: Config, reading: Reading):
   check(['engine'], engineRules(engine, engine, reading));
   check(['cache', 'redis'], redisRules(cache.redis, reading));
   check(['storage'], storageRules(storage, reading));
+  for (const [name, hook] of file.hooks) check(['hooks', name], hookRules(hook));
   for (const [name, own] of file.projects) {
     const inherited = config.projects.get(name) ?? { ...config, ...cache };
     const { share, engine: whole } = inherited;
@@ -88,6 +90,17 @@ function* loginRules({ login, service }: { login: string; service: object | unde
   const missing = 'is missing; login: service needs service: { name, password }';
   const surplus = `must only stand together with login: service (login is ${login})`;
   if ((login === 'service') !== !!service) yield ['service', service ? surplus : missing];
+}
+
+function* hookRules(hook: CheckedHook): Broken {
+  const { format, projects } = hook;
+  const keys = ['user', 'secret'] as const;
+  const [needed, other] = format === 'kylin5' ? keys : keys.toReversed();
+  if (needed && !hook[needed]) yield [needed, `is missing; format: ${format} needs it`];
+  if (other && hook[other]) yield [other, `must not stand with format: ${format}`];
+  if (format === 'dbt' && [...projects].some(([from, to]) => from !== to)) {
+    yield ['projects', 'must be a list with format: dbt, each message of which purges all of them'];
+  }
 }
 
 function* redisRules(redis: RedisConfig, reading: Reading): Broken {

@@ -15,7 +15,7 @@ export interface FleetStore {
   write(name: string, text: string, task?: string): Promise<boolean>;
 }
 
-/** In the memory of one process, for holders that name themselves. Names and tasks are few: the configuration bounds them. */
+/** In the memory of one process, for holders that name themselves. Tasks are dropped when their time is over; the configuration bounds names. */
 export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
   const tasks = new Map<string, { readonly holder: string; readonly until: number }>();
   const notes = new Map<string, string>();
@@ -26,6 +26,7 @@ export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
   return {
     hold(holder: string, task: string, life: number): boolean {
       if ((holderOf(task) ?? holder) !== holder) return false;
+      for (const name of tasks.keys()) if (holderOf(name) === undefined) tasks.delete(name);
       tasks.set(task, { holder, until: clock.now() + life });
       return true;
     },
@@ -50,5 +51,31 @@ export function fleetOf(
     leave: async (task) => void (await ask('leave', task)),
     note: async (name) => (await ask('note', name)) as string | undefined,
     write: async (...written) => (await ask('write', ...written)) === true,
+  };
+}
+
+/**
+ * What all of them together do once in so long (ms), such as what a message asks for. While the store does not answer, each
+ * gateway does it once. Its users bound how many names there are.
+ */
+export function createOnce(fleet: FleetStore, clock: Pick<Clock, 'now'>, life: number) {
+  /** Done here, the oldest first. */
+  const done = new Map<string, number>();
+  return {
+    /** Whether this is the first time. Never rejects. */
+    async begin(name: string): Promise<boolean> {
+      const now = clock.now();
+      for (const [old, at] of done) if (now - at >= life) done.delete(old);
+      if (done.has(name)) return false;
+      done.set(name, now);
+      const isFirst = await fleet.hold(name, life).catch(() => true);
+      if (!isFirst) done.delete(name);
+      return isFirst;
+    },
+    /** It was not done after all. Never rejects. */
+    async undo(name: string): Promise<void> {
+      done.delete(name);
+      await fleet.leave(name).catch(() => undefined);
+    },
   };
 }

@@ -97,7 +97,7 @@ const RETRY_AFTER = 5;
  * No text holds the words that a script looks for after a purge, and that of a purge which Redis did not confirm says
  * nowhere "cleared".
  */
-function purgeFailure(
+export function purgeFailure(
   stale: Stale,
   outcome: Extract<PurgeOutcome, { readonly ok: false }>,
 ): GatewayError {

@@ -78,7 +78,8 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
     case 'purged':
       if (event.result !== 'cleared') return log.error(lineOf(event), type);
       // Most likely a misspelt name. What a change or a statement names may be new.
-      if (event.cause === 'clear-cache' && !event.known) return log.warn(lineOf(event), type);
+      if (/^(?:clear-cache|hook)$/.test(event.cause) && !event.known)
+        return log.warn(lineOf(event), type);
       return log.info(lineOf(event), type);
     case 'redis-state':
     case 'engine-state':
@@ -106,6 +107,8 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
     case 'purge-refused':
     case 'entry-rejected':
       return log.warn(lineOf(event), type);
+    case 'hook-called':
+      return log[/^(?:refused|failed)$/.test(event.result) ? 'warn' : 'info'](lineOf(event), type);
     case 'engine-failed':
       return log.child({}, ERRORS_OF_ENGINES).warn(lineOf(event), type);
     case 'warning':

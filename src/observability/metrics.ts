@@ -61,10 +61,11 @@ const HELP = {
   shared_flights_total:
     'Slow queries for which gateways wait for one another, by end: led, joined, gave-up.',
   purges_total:
-    'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement).',
+    'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement, hook).',
   purge_seconds: 'From a purge to its end; of one that was owed also to when it was done.',
   connections_closed_total:
     'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy).',
+  hook_calls_total: 'Calls of hooks by result: cleared, accepted, ignored, refused, failed.',
   logins_refused_total: 'Refused logins by reason.',
   redis_failures_total: 'Failed Redis operations.',
   entries_rejected_total: 'Values in Redis that did not check out.',
@@ -149,6 +150,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const purges = counter('purges_total', 'result', 'scope', 'cause');
   const purgeSeconds = histogram('purge_seconds', [0.01, 0.1, 0.5, 1, 2, 5, 10]);
   const closings = counter('connections_closed_total', 'why');
+  const hookCalls = counter('hook_calls_total', 'hook', 'result');
   const refusedLogins = counter('logins_refused_total', 'reason');
   const redisFailures = counter('redis_failures_total', 'operation');
   const rejected = counter('entries_rejected_total', 'why');
@@ -257,6 +259,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       purges.inc({ result, scope: typeof scope === 'string' ? scope : 'project', cause });
     },
     'connection-closed': ({ why }) => closings.inc({ why }),
+    'hook-called': ({ hook, result }) => hookCalls.inc({ hook, result }),
     'login-refused': ({ reason }) => refusedLogins.inc({ reason }),
     'redis-failed': ({ operation }) => redisFailures.inc({ operation }),
     'entry-rejected': ({ why }) => rejected.inc({ why }),

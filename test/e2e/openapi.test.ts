@@ -16,7 +16,8 @@ let gateway: TestGateway;
 
 beforeAll(async () => {
   engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({ engine: { url: engine.url } });
+  const hooks = { kylin: { format: 'kylin5', user: 'ADMIN', projects: ['Shop'] } };
+  gateway = await startTestGateway({ engine: { url: engine.url }, hooks });
 });
 afterAll(async () => {
   await gateway.close();

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { makeAuthority, type Certificate } from '../support/certificates.ts';
+import { callDbtHook, dbtRun, SECRET } from '../support/hooks.ts';
 import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
 import { sendXml } from '../support/stub-engine.ts';
 import { basic } from '../support/test-gateway.ts';
@@ -233,4 +234,30 @@ test('a start that fails because the port is taken says so in one line and ends 
     `mdx-gateway: listen: cannot listen on 127.0.0.1:${port}: another program listens there; choose another listen.port\n`,
   ]);
   taken.close();
+});
+
+describe('workers with hooks', () => {
+  let house: SharedHouse;
+  beforeAll(async () => {
+    house = await serveForAll({
+      workers: 2,
+      engine: { url: engine.url },
+      cache: { lease: '100ms' },
+      hooks: { dbt: { format: 'dbt', secret: SECRET, projects: ['FoodMart'] } },
+    });
+  });
+  afterAll(() => house.close());
+
+  test('all take messages of hooks, each message once', async () => {
+    const body = dbtRun();
+    const calls = Array.from({ length: 6 }, () => callDbtHook(house.url, 'dbt', body));
+    const statuses = (await Promise.all(calls)).map(({ status }) => status);
+    expect(statuses.toSorted()).toEqual([200, ...Array<number>(5).fill(403)]);
+    await until(() => linesOf(house.running, 'purged').length > 0);
+    expect(linesOf(house.running, 'purged')).toMatchObject([{ principal: 'hook:dbt' }]);
+    // What was counted at several of them.
+    const headers = { authorization: basic('ADMIN') };
+    const { text } = await send(house.url, { path: '/metrics', headers });
+    expect(text).toContain('mdx_gateway_hook_calls_total{hook="dbt",result="refused"} 5\n');
+  });
 });

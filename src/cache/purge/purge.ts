@@ -37,7 +37,12 @@ export interface PurgeOrder {
   readonly cause: PurgeCause;
   /** The header of the caller, for `engine.login: forward`. */
   readonly authorization?: string | undefined;
+  /** Of a hook: the id of the request. */
+  readonly call?: string;
 }
+
+/** Those that follow a load of data, of which engines must be told. */
+const CLEARING = new Set<PurgeCause>(['clear-cache', 'repeat', 'hook']);
 
 export type CachePurges = ReturnType<typeof createPurges>;
 export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
@@ -141,12 +146,12 @@ export function createPurges(options: {
   }
 
   /** When the outcome is ok, later requests at any gateway get no answer asked for before it. */
-  async function purge(stale: Stale, { principal, cause, ...order }: PurgeOrder) {
+  async function purge(stale: Stale, { authorization: login, ...order }: PurgeOrder) {
     const at = clock.wall();
     const started = clock.now();
     const scopes = purgedScopes(stale);
-    const clears = cause === 'clear-cache' || cause === 'repeat';
-    const authorization = clears && engineClearing.asksAsCaller() ? order.authorization : undefined;
+    const clears = CLEARING.has(order.cause);
+    const authorization = clears && engineClearing.asksAsCaller() ? login : undefined;
     const key = JSON.stringify([stale, clears, authorization ?? null]);
     const { id, engines, passed } = await share(key, async (acted) => {
       const run = newId();
@@ -157,7 +162,7 @@ export function createPurges(options: {
     const engine_calls = engines.filter(({ called = true }) => called).length;
     const isCleared = engines.every(({ ok }) => ok);
     const result = isCleared ? 'cleared' : 'engine-failed';
-    const record = { id, at, principal, cause, scope: stale, result, engine_calls } as const;
+    const record = { ...order, id, at, scope: stale, result, engine_calls } as const;
     const isKnownHere = stale === 'everything' || options.isKnown(stale.project);
     const known = isKnownHere || passed?.known === true;
     // Not awaited: the caller does not wait for the log.

@@ -178,6 +178,7 @@ const CAUSES: Readonly<Record<string, string>> = {
   repeat: 'repeated clearCache',
   change: 'change of a dataset',
   statement: 'statement to the engine',
+  hook: 'hook',
 };
 
 const PURGES: readonly Column<Purges['purges'][number]>[] = [

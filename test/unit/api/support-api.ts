@@ -70,7 +70,7 @@ export function createTestApi(
   };
   const front = {
     login: given.login ?? loginByName,
-    during: (request: Promise<void>) => request,
+    during: <T>(request: Promise<T>) => request,
     permissions: createPermissions({ admins: ['ADMIN'], purgers: ['purger'] }, 'nobody'),
     clock: { now: () => (time += 5), wall: () => 0 },
     newId: () => `id-${(ids += 1)}`,

@@ -35,6 +35,18 @@ projects:
   expect(warning).toMatch(/^cache\.purge\.repeat_after: .*\(engine, projects\.Same\.engine\)/);
 });
 
+test('hooks whose messages bring no login for an engine that wants one are warned of', () => {
+  const hooks = `
+hooks:
+  own: { format: dbt, secret: 0123456789abcdef, projects: [Own] }
+  dbt: { format: dbt, secret: 0123456789abcdef, projects: [Own, Same] }
+  kylin: { format: kylin5, user: ADMIN, projects: [Same] }`;
+  const projects = 'projects: { Own: { engine: { clear: none } } }';
+  expect(
+    warningsOf(`engine: { ${KYLIN}, clear: kylin, login: forward }\n${projects}${hooks}`),
+  ).toEqual([expect.stringMatching(/^hooks\.dbt: .* login: service would$/)]);
+});
+
 test('of many such engines some are named', () => {
   const projects = Array.from({ length: 9 }, (_, count) => `  P${count}: {}`).join('\n');
   const [warning] = warningsOf(
@@ -99,6 +111,15 @@ describe('users with rights', () => {
   test('who are not in the users file, as they are spelt, are told in one line', () => {
     expect(warned('admins: [ADMIN, root], purgers: [warehouse, loader]')).toEqual([
       'auth.users: not in this file, so that they cannot log in: root (auth.admins), warehouse (auth.purgers), loader (auth.purgers); letter case counts',
+    ]);
+  });
+
+  test('are looked for among those of hooks, too', () => {
+    const hook = (user: string) => `{ format: kylin5, user: ${user}, projects: [A] }`;
+    const hooks = `hooks: { known: ${hook('Warehouse')}, lost: ${hook('kylin')} }`;
+    const yaml = `auth: { users: ./users }\n${hooks}`;
+    expect(warnedWith({ users: USERS }, yaml)).toEqual([
+      expect.stringContaining(' kylin (hooks.lost.user); '),
     ]);
   });
 

@@ -66,6 +66,7 @@ const DEFAULTS = {
     },
   },
   projects: new Map(),
+  hooks: new Map(),
   storage: { driver: 'sqlite', path: '/etc/gateway/data/gateway.sqlite' },
   limits: {
     body: 10 * MIB,
@@ -156,6 +157,9 @@ cache:
     key: /keys/a.key
     namespace: mdx.test
     encryption_key: 0123456789-abcdefghijklmnopqrstuvwxyz
+hooks:
+  kylin: { format: kylin5, user: kylin-hook, projects: { shop: Shop, hr: HR } }
+  dbt_1: { format: dbt, secret: 0123456789abcdef, projects: [Shop, HR] }
 storage:
   driver: http
   url: https://roles.example/base
@@ -174,6 +178,17 @@ statistics: { text: on }
       '/keys/a.key': OTHER_KEY,
     },
   });
+  const noProof = { user: undefined, secret: undefined };
+  const [renamed, same] = [
+    ['shop', 'Shop', 'hr', 'HR'],
+    ['Shop', 'Shop', 'HR', 'HR'],
+  ].map(
+    ([a, b, c, d]) =>
+      new Map([
+        [a, b],
+        [c, d],
+      ]),
+  );
   expect(config).toEqual({
     listen: {
       host: '::',
@@ -231,6 +246,10 @@ statistics: { text: on }
       },
     },
     projects: new Map(),
+    hooks: new Map([
+      ['kylin', { ...noProof, format: 'kylin5', user: 'kylin-hook', projects: renamed }],
+      ['dbt_1', { ...noProof, format: 'dbt', secret: '0123456789abcdef', projects: same }],
+    ]),
     storage: {
       driver: 'http',
       url: 'https://roles.example/base',

@@ -26,6 +26,7 @@ const SECRET_PLACES = [
   (value: unknown) => ({ engine: { service: value } }),
   (value: unknown) => ({ engine: { login: 'service', service: { name: 'a', pasword: value } } }),
   (value: unknown) => ({ cache: { key_secret: value } }),
+  (value: unknown) => ({ hooks: { dbt: { format: 'dbt', secret: value, projects: [] } } }),
   (value: unknown) => ({ cache: { redis: { url: value } } }),
   (value: unknown) => ({ cache: { redis: { url: `redis://:${String(value)}@host/x` } } }),
   (value: unknown) => ({ cache: { redis: value } }),
@@ -123,6 +124,7 @@ cache:
     password: hunter2
     encryption_key: hunter2hunter2hunter2hunter2hunter2
 projects: { A: { engine: { service: { name: other, password: hunter2 } } } }
+hooks: { dbt: { format: dbt, secret: hunter2hunter2hunter2, projects: [A] } }
 `,
     }),
   );
@@ -149,6 +151,8 @@ test.each([
   ['cache: { redis: { url: "rediss://a", ca: ca.pem, certificate: a.pem, key: a.key } }'],
   ['cache: { purge: { repeat_after: 90s } }\nlimits: { in_flight: 20MiB }'],
   ['engine: { clear: kylin, url: "http://a/mdx/xmla/{project}", kind: kylin }'],
+  ['hooks: { a: { format: kylin5, user: u, projects: { x: X, y: X } } }'],
+  ['hooks: { a: { format: kylin5, user: u, projects: [X, Y] } }'],
 ])('%s is described by a file that reads back as the same', (yaml) => {
   const files = {
     [`${FOLDER}/ca.pem`]: CERTIFICATE,

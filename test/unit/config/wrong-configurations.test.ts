@@ -27,6 +27,11 @@ const KYLIN =
 const SECRET =
   'of 32 to 1024 characters without control characters (in quotes if it is a number); or null';
 const PROJECT = 'must be a project name: not empty, not . or .., without control characters';
+const HOOK_NAME = 'must be 1 to 64 letters, digits, underscores and hyphens';
+const HOOK_PROJECTS =
+  'must be a list of different project names, or a mapping of other names to them: at least one, each of at most 255 bytes';
+const KYLIN_HOOK = 'format: kylin5, user: u, projects: [A]';
+const DBT_HOOK = 'format: dbt, secret: 0123456789abcdef, projects: [A]';
 const SIZE = 'must be a size such as 256MiB, 64KiB or a number of bytes,';
 const PERMISSIONS =
   'needs cache.engine_permissions_ignored: true, because users then see answers that the engine might have refused them';
@@ -226,6 +231,72 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
     'log: { level: loud }',
     'log.level: must be one of trace, debug, info, warn, error, silent (got "loud")',
   ],
+  [
+    'hooks: { "a b": { format: dbt, secret: 0123456789abcdef, projects: [A] } }',
+    `hooks["a b"]: ${HOOK_NAME} (got "a b")`,
+  ],
+  [
+    `hooks: { ${'x'.repeat(65)}: { ${KYLIN_HOOK} } }`,
+    `hooks["${'x'.repeat(60)}…"]: ${HOOK_NAME} (got "${'x'.repeat(60)}…")`,
+  ],
+  [
+    'hooks: { h: { user: u, projects: [A] } }',
+    'hooks.h.format: is missing; must be one of kylin5, dbt',
+  ],
+  [
+    'hooks: { h: { format: kylin, user: u, projects: [A] } }',
+    'hooks.h.format: must be one of kylin5, dbt (got "kylin")',
+  ],
+  [
+    'hooks: { h: { format: kylin5, projects: [A] } }',
+    'hooks.h.user: is missing; format: kylin5 needs it',
+  ],
+  [
+    'hooks: { h: { format: dbt, projects: [A] } }',
+    'hooks.h.secret: is missing; format: dbt needs it',
+  ],
+  [
+    `hooks: { h: { ${KYLIN_HOOK}, secret: 0123456789abcdef } }`,
+    'hooks.h.secret: must not stand with format: kylin5',
+  ],
+  [`hooks: { h: { ${DBT_HOOK}, user: u } }`, 'hooks.h.user: must not stand with format: dbt'],
+  [
+    'hooks: { h: { format: dbt, secret: short, projects: [A] } }',
+    'hooks.h.secret: must be a text of 16 to 1024 characters without control characters (in quotes if it is a number); or null (got (a secret))',
+  ],
+  [
+    'hooks: { h: { format: kylin5, user: "a:b", projects: [A] } }',
+    `hooks.h.user: ${USER}; or null (got "a:b")`,
+  ],
+  ['hooks: { h: { format: kylin5, user: u } }', `hooks.h.projects: is missing; ${HOOK_PROJECTS}`],
+  [
+    'hooks: { h: { format: kylin5, user: u, projects: A } }',
+    `hooks.h.projects: ${HOOK_PROJECTS} (got "A")`,
+  ],
+  [
+    'hooks: { h: { format: kylin5, user: u, projects: [] } }',
+    `hooks.h.projects: ${HOOK_PROJECTS} (got a list)`,
+  ],
+  [
+    'hooks: { h: { format: kylin5, user: u, projects: {} } }',
+    `hooks.h.projects: ${HOOK_PROJECTS} (got a mapping)`,
+  ],
+  [
+    'hooks: { h: { format: kylin5, user: u, projects: [A, A] } }',
+    `hooks.h.projects: ${HOOK_PROJECTS} (got a list)`,
+  ],
+  [
+    'hooks: { h: { format: kylin5, user: u, projects: { a: .. } } }',
+    `hooks.h.projects: ${HOOK_PROJECTS} (got a mapping)`,
+  ],
+  [
+    `hooks: { h: { format: kylin5, user: u, projects: [${'x'.repeat(256)}] } }`,
+    `hooks.h.projects: ${HOOK_PROJECTS} (got a list)`,
+  ],
+  [
+    'hooks: { h: { format: dbt, secret: 0123456789abcdef, projects: { a: B } } }',
+    'hooks.h.projects: must be a list with format: dbt, each message of which purges all of them',
+  ],
   ['projects: [A]', 'projects: must be a mapping by project name (got a list)'],
   ['projects: { "..": {} }', `projects[".."]: ${PROJECT} (got "..")`],
   ['projects: { "": {} }', `projects[""]: ${PROJECT} (got "")`],
@@ -363,7 +434,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ['cache: { __proto__: {} }', `cache.__proto__: unknown key; allowed: ${CACHE_KEYS}`],
   [
     'cahce: {}',
-    'cahce: unknown key; did you mean cache? allowed: listen, workers, auth, engine, cache, projects, storage, limits, log, statistics',
+    'cahce: unknown key; did you mean cache? allowed: listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics',
   ],
   [
     'projects: { A: { chache: off } }',
@@ -371,7 +442,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'store: { driver: sqlite }',
-    'store: unknown key; did you mean storage? allowed: listen, workers, auth, engine, cache, projects, storage, limits, log, statistics',
+    'store: unknown key; did you mean storage? allowed: listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics',
   ],
 ];
 
@@ -379,11 +450,11 @@ const NO_MAPPING: readonly (readonly [yaml: string, line: string])[] = [
   ['cache: 12h', `cache: must be a mapping with keys of ${CACHE_KEYS} (got a text)`],
   [
     '- a',
-    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, storage, limits, log, statistics (got a list)',
+    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics (got a list)',
   ],
   [
     '42',
-    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, storage, limits, log, statistics (got a number)',
+    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics (got a number)',
   ],
 ];
 

@@ -59,6 +59,10 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
     { type: 'login-refused', reason: 'rejected', user: undefined, address: '10.0.0.7' },
     ['logins_refused_total'],
   ],
+  [
+    { type: 'hook-called', id: 'id', hook: 'kylin', result: 'ignored', projects: [] },
+    ['hook_calls_total'],
+  ],
   [{ type: 'redis-failed', operation: 'get', error: undefined }, ['redis_failures_total']],
   [{ type: 'entry-rejected', why: 'seal' }, ['entries_rejected_total']],
   [{ type: 'swept', scanned: 9, unlinked: 2 }, ['entries_swept_total']],
