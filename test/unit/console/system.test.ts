@@ -34,7 +34,10 @@ const CONFIGURATIONS = [
     },
     storage: { driver: 'postgres', url: 'postgres://gateway:QQZZstorage@db:5432/gateway' },
   },
-  { storage: { driver: 'http', ...own('https://roles.example/base') } },
+  {
+    storage: { driver: 'http', ...own('https://roles.example/base') },
+    hooks: { Shop: { format: 'dbt', secret: `QQZZ ${'x'.repeat(16)}`, projects: ['Shop'] } },
+  },
 ];
 
 /** The paths of all keys whose values, or parts of them, are masked. */
@@ -55,7 +58,7 @@ const valueAt = (value: unknown, path: string) =>
 
 test('no secret of any key stands in what is told of the system', async () => {
   const whole: Setting<unknown> = schema;
-  const paths = secretKeys(whole).map((path) => path.replace('.projects.', '.projects.Shop.'));
+  const paths = secretKeys(whole).map((path) => path.replace(/^\.(projects|hooks)\./, '.$1.Shop.'));
   expect(paths.length).toBeGreaterThanOrEqual(8);
   const unset = paths.filter((path) =>
     CONFIGURATIONS.every((one) => !JSON.stringify(valueAt(one, path) ?? '').includes('QQZZ')),

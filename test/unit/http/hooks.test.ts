@@ -105,6 +105,7 @@ test('a purge that takes longer than the caller waits goes on after the answer',
   const body = dbtRun();
   expect(told(await called(body))).toEqual([200, 'accepted']);
   let over = false;
+  expect(under).toHaveLength(1);
   const [work] = under;
   void work?.then(() => (over = true));
   await new Promise(setImmediate);
