@@ -53,9 +53,10 @@ const FORMATS: Readonly<Record<HookConfig['format'], Format>> = {
   dbt: {
     proof: 'signature',
     read(text, projects) {
-      const [event, at] = [text('eventType'), Date.parse(text('timestamp'))];
-      if (text('eventId') && Number.isNaN(at)) throw unreadable('timestamp is no time of ISO 8601');
-      return DBT_ENDS.has(event) ? { projects: [...projects.values()], at } : undefined;
+      const [event, time] = ['eventType', 'timestamp', 'eventId'].map(text);
+      const at = Date.parse(time ?? '');
+      if (Number.isNaN(at)) throw unreadable('timestamp is no time of ISO 8601');
+      return DBT_ENDS.has(event ?? '') ? { projects: [...projects.values()], at } : undefined;
     },
   },
 };
@@ -116,11 +117,7 @@ export function createHooks(options: HookOptions): RequestHandler {
   }
 
   /** @returns the body of a message that the hook may believe */
-  async function receive(
-    name: string,
-    hook: HookConfig,
-    request: IncomingMessage,
-  ): Promise<Buffer> {
+  async function receive(name: string, hook: HookConfig, request: IncomingMessage) {
     const forged = forgery(request.headers);
     if (forged !== undefined) throw refused(forged);
     if (FORMATS[hook.format].proof === 'login') {

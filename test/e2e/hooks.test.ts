@@ -205,6 +205,10 @@ const REFUSED: readonly (readonly [
     { ...ofUser('kylin-hook'), origin: 'https://other.example' },
     kylinJob(),
   ],
+  ...['eventId', 'eventType', 'timestamp'].map((field) => {
+    const body = dbtRun({ [field]: field === 'timestamp' ? 'yesterday' : undefined });
+    return [`a message without ${field}`, 400, 'dbt', proofOf(body), body] as const;
+  }),
   ['no signature', 401, 'dbt', {}, good],
   ['a login in the place of a signature', 401, 'dbt', ofUser('ADMIN'), good],
   ['a signature by another secret', 401, 'dbt', proofOf(good, 'another secret of dbt'), good],
