@@ -1,5 +1,4 @@
 /** Figures and moments as people read them. */
-import type { Stale } from './events.ts';
 
 const english = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
@@ -31,7 +30,3 @@ export function size(bytes: number): string {
 
 export const plural = (figure: number, one: string, several = `${one}s`): string =>
   `${count(figure)} ${figure === 1 ? one : several}`;
-
-/** What a purge or a change concerns. */
-export const scopeName = (scope: Stale): string =>
-  typeof scope === 'string' ? 'everything' : scope.project;

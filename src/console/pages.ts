@@ -24,22 +24,18 @@ export type Rights = Readonly<ReturnType<Permissions['rightsOf']>>;
 /** By its name what is told under a path below /admin, or why it is not. */
 export type AllTold = Readonly<Record<string, { told: unknown } | { problem: string }>>;
 
+/** A page for a user. */
+interface Found {
+  readonly isAllowed: boolean;
+  /** The paths below /admin that it shows, by their names. */
+  readonly sources: Readonly<Record<string, string>>;
+  /** A whole document. @param told of each source */
+  show(told: AllTold, assets: Assets): string;
+}
+
 /** What makes HTML of what /admin tells: the components that the browser has, too. */
 export interface FirstPaint {
-  /** What is under an address for a user with these rights, and the paths below /admin that it shows. */
-  find(
-    path: string,
-    search: string,
-    rights: Rights,
-  ):
-    | { readonly isAllowed: boolean; readonly sources: Readonly<Record<string, string>> }
-    | undefined;
-  /** A whole document. @param told of each source that `find` named */
-  show(
-    page: { readonly path: string; readonly search: string; readonly rights: Rights },
-    told: AllTold,
-    assets: Assets,
-  ): string;
+  find(path: string, search: string, rights: Rights): Found | undefined;
   /** A document that says what went wrong. */
   showProblem(title: string, text: string, rights: Rights, assets: Assets): string;
   /** A document with ways to other pages. */
@@ -109,7 +105,7 @@ export function createConsolePages(options: {
       return [name, told] as const;
     });
     const told = Object.fromEntries(await Promise.all(asked));
-    return firstPaint.show({ path, search, rights }, told, assets);
+    return found.show(told, assets);
   }
 
   async function show(request: Request, response: Response): Promise<void> {

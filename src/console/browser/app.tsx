@@ -1,10 +1,10 @@
 /** The frame of all pages: the strip, the ways to the pages, and the page itself. */
-import type { ComponentChildren } from 'preact';
+import type { RenderableProps } from 'preact';
 import type { Rights } from '../pages.ts';
 import type { Status } from './json.ts';
 import { overviewPage } from './overview.tsx';
 import type { AllTold, Page, PageView, Told } from './page.ts';
-import { Time } from './parts.tsx';
+import { type Fact, facts, Time } from './parts.tsx';
 import { purgesPage } from './purges.tsx';
 import { queriesPage } from './queries.tsx';
 import { systemPage } from './system.tsx';
@@ -25,102 +25,61 @@ export function pageAt(path: string, rights: Rights): Page | undefined {
   return exact === '/console' ? pagesFor(rights)[0] : PAGES.find((page) => page.path === exact);
 }
 
-export function App({
-  page,
-  rights,
-  told,
-  query,
-  refresh,
-}: {
-  page: Page;
-  rights: Rights;
-  told: AllTold;
-  query: URLSearchParams;
-  refresh: () => void;
-}) {
-  const view: PageView = {
-    query,
-    rights,
-    refresh,
-    source<T>(name: string) {
-      const source = told[name];
-      if (source === undefined) throw new TypeError(`no source ${name}`);
-      return source as Told<T>;
-    },
-  };
+type AppProps = Omit<PageView, 'source'> & { page: Page; told: AllTold };
+export function App({ page, told, ...given }: AppProps) {
+  function source<T>(name: string) {
+    const source = told[name];
+    if (source === undefined) throw new TypeError(`no source ${name}`);
+    return source as Told<T>;
+  }
   return (
-    <Frame at={page.path} rights={rights} status={told['status'] as Told<Status>}>
+    <Frame at={page.path} rights={given.rights} status={source<Status>('status')}>
       <h1>{page.title}</h1>
-      {page.view(view)}
+      {page.view({ ...given, source })}
     </Frame>
   );
 }
 
-/** @param at the path of the page */
-export function Frame({
-  at,
-  rights,
-  status,
-  children,
-}: {
-  at?: string;
-  rights: Rights;
-  status?: Told<Status>;
-  children: ComponentChildren;
-}) {
-  return (
-    <>
-      <a class="skip" href="#main">
-        To the content
-      </a>
-      <header>
-        {status && 'told' in status ? <Strip status={status.told} /> : <strong>MDX gateway</strong>}
-        <nav aria-label="Pages">
-          {pagesFor(rights).map(({ path, title }) => (
-            <a key={path} href={path} aria-current={path === at ? 'page' : undefined}>
-              {title}
-            </a>
-          ))}
-        </nav>
-      </header>
-      <main id="main" tabIndex={-1}>
-        {children}
-      </main>
-    </>
-  );
-}
+type FrameProps = RenderableProps<{ at?: string; rights: Rights; status?: Told<Status> }>;
+/** @param props.at the path of the page */
+export const Frame = ({ at, rights, status, children }: FrameProps) => (
+  <>
+    <a class="skip" href="#main">
+      To the content
+    </a>
+    <header>
+      {status && 'told' in status ? strip(status.told) : <strong>MDX gateway</strong>}
+      <nav aria-label="Pages">
+        {pagesFor(rights).map(({ path, title }) => (
+          <a key={path} href={path} aria-current={path === at ? 'page' : undefined}>
+            {title}
+          </a>
+        ))}
+      </nav>
+    </header>
+    <main id="main" tabIndex={-1}>
+      {children}
+    </main>
+  </>
+);
 
-type Health = 'good' | 'bad' | 'off';
+const health = (isGood: boolean) => (isGood ? 'good' : 'bad');
 
-function Strip({ status }: { status: Status }) {
+function strip(status: Status) {
   const { engines, redis, purges_pending: pending, queue, memory } = status;
-  const items: readonly (readonly [string, string, Health])[] = [
-    ['Engines', `${engines.up} of ${engines.of} up`, engines.up < engines.of ? 'bad' : 'good'],
-    [
-      'Redis',
-      redis === 'off' ? 'not used' : redis,
-      redis === 'down' ? 'bad' : redis === 'off' ? 'off' : 'good',
-    ],
-    ['Purges pending', count(pending), pending > 0 ? 'bad' : 'good'],
+  const waiting = `${count(queue.waiting)} of ${count(queue.limit)}`;
+  const items: readonly Fact[] = [
+    ['Engines', `${engines.up} of ${engines.of} up`, health(engines.up >= engines.of)],
+    redis === 'off' ? ['Redis', 'not used', 'off'] : ['Redis', redis, health(redis === 'up')],
+    ['Purges pending', count(pending), health(pending === 0)],
     ['Lease age', duration(status.lease_age_ms || null), 'off'],
-    [
-      'Queue',
-      `${count(queue.waiting)} of ${count(queue.limit)}`,
-      queue.waiting > 0.8 * queue.limit ? 'bad' : 'good',
-    ],
+    ['Queue', waiting, health(queue.waiting <= 0.8 * queue.limit)],
     ['Memory', `${size(memory.bytes)} of ${size(memory.limit_bytes)}`, 'off'],
   ];
   return (
     <div class="strip">
       <strong>MDX gateway</strong>
-      <dl>
-        {items.map(([name, value, health]) => (
-          <div key={name} class={health}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      {facts(items, 'states')}
       <p class="where">
         {status.version} · gateway {status.gateway.slice(0, 6)}
         {status.processes > 1 && `, process ${status.process}, one of ${status.processes}`}

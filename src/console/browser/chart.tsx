@@ -9,10 +9,7 @@ const HEIGHT = 180;
 
 type Minute = Overview['minutes'][number];
 
-interface Given {
-  readonly minutes: readonly Minute[];
-  readonly purges: readonly { readonly at: string; readonly name: string }[];
-}
+type Given = Pick<Overview, 'minutes' | 'purges'>;
 
 /** Drawn by the browser; the table beside it says the same without. */
 export class Chart extends Component<Given> {

@@ -4,22 +4,19 @@ import { render } from 'preact-render-to-string';
 import { App, Frame, pageAt, STATUS } from './app.tsx';
 import type { Assets, FirstPaint } from '../pages.ts';
 
-const nothing = () => {};
-
 export const firstPaint: FirstPaint = {
   find(path, search, rights) {
     const page = pageAt(path, rights);
     if (page === undefined) return undefined;
-    const sources = { ...STATUS, ...page.sources(new URLSearchParams(search)) };
-    return { isAllowed: page.isFor(rights), sources };
-  },
-
-  show({ path, search, rights }, told, assets) {
-    const page = pageAt(path, rights);
-    if (page === undefined) throw new TypeError(`no page ${path}`);
     const query = new URLSearchParams(search);
-    const app = <App page={page} rights={rights} told={told} query={query} refresh={nothing} />;
-    return whole(page.title, app, assets);
+    return {
+      isAllowed: page.isFor(rights),
+      sources: { ...STATUS, ...page.sources(query) },
+      show(told, assets) {
+        const app = <App {...{ page, rights, told, query }} refresh={() => {}} />;
+        return whole(page.title, app, assets);
+      },
+    };
   },
 
   showProblem(title, text, rights, assets) {

@@ -5,98 +5,87 @@ import { link, type Page, type PageView } from './page.ts';
 import {
   col,
   type Column,
+  facts,
   figure,
   meaningOf,
   Outcome,
   REASONS,
-  Shown,
-  Table,
+  shown,
+  table,
   Time,
 } from './parts.tsx';
-import { count, duration, percent, plural, scopeName } from '../../common/words.ts';
+import { count, duration, percent, plural } from '../../common/words.ts';
 
 export const overviewPage: Page = {
   path: '/console',
   title: 'Overview',
   isFor: ({ view }) => view,
   sources: () => ({ overview: '/admin/overview', ...REASONS }),
-  view: (view) => (
-    <Shown of={view.source<Overview>('overview')}>
-      {(overview) => (
+  view: (view) =>
+    shown(view.source<Overview>('overview'), (overview) => {
+      const { findings, projects, reasons } = overview;
+      return (
         <>
-          <Findings findings={overview.findings} />
-          <Figures overview={overview} />
-          <Hour overview={overview} />
-          <Table
-            caption="Projects in the last hour"
-            rows={overview.projects}
-            columns={PROJECTS}
-            none="No project was asked."
-          />
-          <Table
-            caption="Answers in the last hour by reason"
-            rows={overview.reasons}
-            columns={reasonColumns(view)}
-            none="Nothing was asked."
-          />
+          <section aria-label="Findings">{findingsIn(findings)}</section>
+          {figuresIn(overview)}
+          {hourIn(overview)}
+          {table('Projects in the last hour', projects, PROJECTS, 'No project was asked.')}
+          {table(
+            'Answers in the last hour by reason',
+            reasons,
+            reasonColumns(view),
+            'Nothing was asked.',
+          )}
         </>
-      )}
-    </Shown>
-  ),
+      );
+    }),
 };
 
 const SEVERITIES = { problem: 'Problem', warning: 'Warning', note: 'Note' } as const;
 
-function Findings({ findings }: Pick<Overview, 'findings'>) {
-  return (
-    <section aria-label="Findings">
-      {findings.length === 0 && (
-        <p class="finding good">Nothing to do: all that the gateway watches is in order.</p>
-      )}
-      {findings.map(({ kind, severity, text, cause, remedy }) => (
-        <article key={kind + text} class={`finding ${severity}`}>
-          <h2>
-            <span class="severity">{SEVERITIES[severity]}</span> {text}
-          </h2>
-          <p>
-            {cause} <b>What to do:</b> {remedy}
-          </p>
-        </article>
-      ))}
-    </section>
-  );
+function findingsIn(findings: Overview['findings']) {
+  if (findings.length === 0) {
+    return <p class="finding good">Nothing to do: all that the gateway watches is in order.</p>;
+  }
+  return findings.map(({ kind, severity, text, cause, remedy }) => (
+    <article key={kind + text} class={`finding ${severity}`}>
+      <h2>
+        <span class="severity">{SEVERITIES[severity]}</span> {text}
+      </h2>
+      <p>
+        {cause} <b>What to do:</b> {remedy}
+      </p>
+    </article>
+  ));
 }
 
 const both = (times: Overview['hour']['hit_ms']) =>
   times === null ? '–' : `${duration(times.p50)} / ${duration(times.p95)}`;
 
-function Figures({ overview: { hour, totals, gateways, complete } }: { overview: Overview }) {
-  const queries = hour.hits + hour.misses;
-  const spent = hour.engine_ms + hour.saved_ms;
+const withBasis = (value: string, of: string) => (
+  <>
+    {value} <small>{of}</small>
+  </>
+);
+
+function figuresIn({ hour, totals, gateways, complete }: Overview) {
+  const queries = plural(hour.hits + hour.misses, 'query', 'queries');
+  const spent = duration(hour.engine_ms + hour.saved_ms);
+  const saved = `${duration(totals.saved_ms)} over days, fading`;
   const rows = [
-    ['Hit ratio', percent(hour.hit_ratio), `of ${plural(queries, 'query', 'queries')}`],
-    ['Hit ratio by engine time', percent(hour.saved_ratio), `of ${duration(spent)}`],
-    [
-      'Engine time saved',
-      duration(hour.saved_ms),
-      `${duration(totals.saved_ms)} over days, fading`,
-    ],
+    ['Hit ratio', percent(hour.hit_ratio), `of ${queries}`],
+    ['Hit ratio by engine time', percent(hour.saved_ratio), `of ${spent}`],
+    ['Engine time saved', duration(hour.saved_ms), saved],
     ['Hits, p50 / p95', both(hour.hit_ms), 'in that hour'],
     ['Misses, p50 / p95', both(hour.miss_ms), 'in that hour'],
     ['Past the cache', count(hour.bypasses), `and ${count(hour.by_gateway)} by the gateway itself`],
   ] as const;
   return (
     <section aria-label="Figures">
-      <dl class="figures">
-        {rows.map(([name, value, of]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>
-              {value} <small>{of}</small>
-            </dd>
-          </div>
-        ))}
-      </dl>
+      {facts(
+        rows.map(([name, value, of]) => [name, withBasis(value, of)]),
+        'figures',
+      )}
       <p class="hint">
         The last hour, of {plural(gateways, 'gateway')}
         {!complete && '; some did not answer, so that the figures are too small'}.
@@ -105,22 +94,15 @@ function Figures({ overview: { hour, totals, gateways, complete } }: { overview:
   );
 }
 
-function Hour({ overview }: { overview: Overview }) {
-  const purges = overview.purges.map(({ at, scope }) => ({ at, name: scopeName(scope) }));
+function hourIn({ minutes, purges }: Overview) {
+  const active = minutes.filter((one) => one.hits + one.misses + one.bypasses > 0).toReversed();
   return (
     <section class="hour">
       <h2>Answers in the last hour</h2>
-      <Chart minutes={overview.minutes} purges={purges} />
+      <Chart minutes={minutes} purges={purges} />
       <details>
         <summary>The same as a table</summary>
-        <Table
-          caption="Answers by minute"
-          rows={overview.minutes
-            .toReversed()
-            .filter((one) => one.hits + one.misses + one.bypasses > 0)}
-          columns={MINUTES}
-          none="Nothing was asked."
-        />
+        {table('Answers by minute', active, MINUTES, 'Nothing was asked.')}
       </details>
     </section>
   );

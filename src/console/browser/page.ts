@@ -27,36 +27,17 @@ export interface Page {
   view(view: PageView): ComponentChildren;
 }
 
-/** @param words of its query */
-export const link = (path: string, words: Record<string, string>): string =>
-  `${path}?${new URLSearchParams(words)}`;
-
-/** The address of a page with other words in its query. Undefined takes a word away; a new order begins at the start. */
-export function address(
-  path: string,
-  query: URLSearchParams,
-  changes: Readonly<Record<string, string | undefined>>,
-): string {
-  const next = new URLSearchParams(query);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === undefined || value === '') next.delete(name);
-    else next.set(name, value);
-  }
-  const search = next.toString();
-  return search === '' ? path : `${path}?${search}`;
+type Words = Readonly<Record<string, string | null | undefined>>;
+/** A path with those words in its query that are there. */
+export function link(path: string, words: Words): string {
+  const given = Object.entries(words).flatMap(([name, word]) => (word ? [[name, word]] : []));
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
+
+/** The address of a page with other words in its query. Undefined takes a word away. */
+export const address = (path: string, query: URLSearchParams, changes: Words): string =>
+  link(path, { ...Object.fromEntries(query), ...changes });
 
 /** A path below /admin with those words of the page's query that it knows. */
-export function target(
-  path: string,
-  query: URLSearchParams,
-  names: readonly string[],
-  more: Readonly<Record<string, string>> = {},
-): string {
-  const words = new URLSearchParams(more);
-  for (const name of names) {
-    const value = query.get(name);
-    if (value !== null && value !== '') words.set(name, value);
-  }
-  return words.size === 0 ? path : `${path}?${words}`;
-}
+export const target = (path: string, query: URLSearchParams, names: readonly string[]): string =>
+  link(path, Object.fromEntries(names.map((name) => [name, query.get(name)])));

@@ -1,36 +1,27 @@
 /** The page Purges: drops what is cached, of everything or a project, and says who did. */
-import { Component, createRef } from 'preact';
+import { Component, type ComponentChildren, createRef } from 'preact';
 import { type Answer, call } from './call.ts';
 import type { Purges, Status } from './json.ts';
 import { type Page, type PageView, target } from './page.ts';
-import { col, type Column, figure, PAGE_SIZE, Shown, Table, Time } from './parts.tsx';
+import { col, type Column, Field, figure, shown, table, Time } from './parts.tsx';
 import { count, duration, plural } from '../../common/words.ts';
-
-const LIMIT = { limit: String(PAGE_SIZE) };
 
 export const purgesPage: Page = {
   path: '/console/purges',
   title: 'Purges',
   isFor: () => true,
-  sources: (query) => ({ purges: target('/admin/purges', query, ['limit'], LIMIT) }),
+  sources: (query) => ({ purges: target('/admin/purges', query, ['limit']) }),
   view: (view) => (
     <>
       {view.rights.purge && <Purging view={view} />}
-      <Shown of={view.source<Purges>('purges')}>
-        {({ purges, complete }) => (
-          <>
-            <Table
-              caption="The latest purges"
-              rows={purges}
-              columns={PURGES}
-              none="Nothing was purged."
-            />
-            {!complete && (
-              <p class="hint">Redis cannot be reached: these are of this gateway alone.</p>
-            )}
-          </>
-        )}
-      </Shown>
+      {shown(view.source<Purges>('purges'), ({ purges, complete }) => (
+        <>
+          {table('The latest purges', purges, PURGES, 'Nothing was purged.')}
+          {!complete && (
+            <p class="hint">Redis cannot be reached: these are of this gateway alone.</p>
+          )}
+        </>
+      ))}
     </>
   ),
 };
@@ -39,81 +30,71 @@ export const purgesPage: Page = {
 const EVERYTHING = 'everything';
 
 interface PurgingState {
-  readonly project?: string;
-  /** Undefined for everything. */
-  readonly scope?: string | undefined;
+  /** The project that is to be purged; '' for everything. */
+  readonly scope?: string;
   readonly typed?: string;
-  readonly answer?: { readonly name: string; readonly got?: Answer };
+  readonly receipt?: ComponentChildren;
 }
 
 class Purging extends Component<{ view: PageView }, PurgingState> {
   readonly dialog = createRef<HTMLDialogElement>();
 
-  begin(scope: string | undefined): void {
+  begin(scope: string): void {
     this.setState({ scope, typed: '' });
     this.dialog.current?.showModal();
   }
 
-  async confirm(scope: string | undefined): Promise<void> {
+  async purge(scope: string): Promise<void> {
     this.dialog.current?.close();
-    const name = scope ?? EVERYTHING;
-    this.setState({ answer: { name } });
-    const path = scope === undefined ? '' : `/${encodeURIComponent(scope)}`;
-    const got = await call(`/mdx/xmla${path}/clearCache`, { method: 'POST' });
-    this.setState({ answer: { name, got } });
+    const name = scope || EVERYTHING;
+    this.setState({ receipt: <p class="finding note">Purging {name} …</p> });
+    const path = scope && `/${encodeURIComponent(scope)}`;
+    const answer = await call(`/mdx/xmla${path}/clearCache`, { method: 'POST' });
+    this.setState({ receipt: receiptOf(name, answer) });
     this.props.view.refresh();
   }
 
-  override render(
-    { view }: { view: PageView },
-    { project = '', scope, typed = '', answer }: PurgingState,
-  ) {
-    const name = scope ?? EVERYTHING;
-    const submit = (event: Event) => {
+  override render({ view }: { view: PageView }, { scope = '', typed, receipt }: PurgingState) {
+    const name = scope || EVERYTHING;
+    const choose = (event: SubmitEvent) => {
       event.preventDefault();
-      if (typed === name) void this.confirm(scope);
+      const project = new FormData(event.currentTarget as HTMLFormElement).get('project');
+      if (String(project).trim() !== '') this.begin(String(project).trim());
+    };
+    const confirm = (event: SubmitEvent) => {
+      event.preventDefault();
+      if (typed === name) void this.purge(scope);
     };
     return (
       <section aria-label="Purge" class="acts">
-        <form
-          class="filter"
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (project.trim() !== '') this.begin(project.trim());
-          }}
-        >
-          <label>
-            Project
-            <input
-              required
-              pattern="(?!\.{1,2}$).*"
-              title="No project is called . or .."
-              value={project}
-              onInput={({ currentTarget }) => this.setState({ project: currentTarget.value })}
-            />
-          </label>
+        <form class="filter" onSubmit={choose}>
+          <Field
+            label="Project"
+            name="project"
+            required
+            pattern="(?!\.{1,2}$).*"
+            title="No project is called . or .."
+          />
           <button type="submit">Purge this project …</button>
-          <button type="button" class="danger" onClick={() => this.begin(undefined)}>
+          <button type="button" class="danger" onClick={() => this.begin('')}>
             Purge everything …
           </button>
         </form>
         <dialog ref={this.dialog} aria-labelledby="purge-title">
-          <form onSubmit={submit}>
-            <h2 id="purge-title">
-              Purge {scope === undefined ? 'everything' : `the project ${scope}`}?
-            </h2>
+          <form onSubmit={confirm}>
+            <h2 id="purge-title">Purge {scope === '' ? EVERYTHING : `the project ${scope}`}?</h2>
             <p>{concerned(view, scope)}</p>
-            <label>
-              <span>
-                Type <b>{name}</b> to confirm
-              </span>
-              <input
-                value={typed}
-                autocomplete="off"
-                spellcheck={false}
-                onInput={({ currentTarget }) => this.setState({ typed: currentTarget.value })}
-              />
-            </label>
+            <Field
+              label={
+                <span>
+                  Type <b>{name}</b> to confirm
+                </span>
+              }
+              value={typed}
+              autocomplete="off"
+              spellcheck={false}
+              onInput={({ currentTarget }) => this.setState({ typed: currentTarget.value })}
+            />
             <div class="buttons">
               <button type="button" onClick={() => this.dialog.current?.close()}>
                 Cancel
@@ -124,19 +105,19 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
             </div>
           </form>
         </dialog>
-        <div role="status">{answer !== undefined && <Receipt {...answer} />}</div>
+        <div role="status">{receipt}</div>
       </section>
     );
   }
 }
 
 /** What a purge drops, as far as this user may see that. */
-function concerned(view: PageView, scope: string | undefined): string {
+function concerned(view: PageView, scope: string): string {
   const status = view.source<Status>('status');
   const entries =
     'told' in status ? plural(status.told.memory.entries, 'entry', 'entries') : 'entries';
   const first = 'The first request of each report asks the engine again.';
-  return scope === undefined
+  return scope === ''
     ? `All that is cached is dropped, on all gateways that share a Redis: here ${entries}. ${first}`
     : `What belongs to this project or to none is dropped, on all gateways that share a Redis. ${first}`;
 }
@@ -149,10 +130,9 @@ interface Told {
   readonly message?: string;
 }
 
-function Receipt({ name, got: answer }: NonNullable<PurgingState['answer']>) {
-  if (answer === undefined) return <p class="finding note">Purging {name} …</p>;
-  const { id, known, replicas = 0, waited = 0, message } = answer.json as Told;
-  if (answer.status !== 200) {
+function receiptOf(name: string, { status, json }: Answer) {
+  const { id, known = true, replicas = 0, waited = 0, message } = json as Told;
+  if (status !== 200) {
     return (
       <p class="finding problem">
         {name} is not purged for certain. {message}
@@ -160,10 +140,10 @@ function Receipt({ name, got: answer }: NonNullable<PurgingState['answer']>) {
     );
   }
   return (
-    <p class={`finding ${known === false ? 'warning' : 'good'}`}>
+    <p class={`finding ${known ? 'good' : 'warning'}`}>
       {name} is purged: no gateway answers from before any more. {plural(replicas, 'gateway')} told
       so; it took {duration(waited)}. Receipt <code>{id}</code>.
-      {known === false && ' But this project was never asked for: its name may be misspelt.'}
+      {!known && ' But this project was never asked for: its name may be misspelt.'}
     </p>
   );
 }

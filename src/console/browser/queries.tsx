@@ -4,117 +4,211 @@ import { address, link, type Page, type PageView, target } from './page.ts';
 import {
   col,
   type Column,
+  facts,
+  Field,
   figure,
-  Facts,
   meaningOf,
   Outcome,
-  PAGE_SIZE,
-  Paging,
   REASONS,
-  Shown,
-  Table,
+  shown,
+  table,
   Time,
 } from './parts.tsx';
-import { count, duration, percent, size } from '../../common/words.ts';
+import { count, duration, percent, plural, size } from '../../common/words.ts';
 
 type Digest = Statistics['digests'][number];
 type Recent = Requests['requests'][number];
 
 const PATH = '/console/queries';
-const LIMIT = { limit: String(PAGE_SIZE) };
-const VIEWS = [
-  ['', 'Heaviest queries'],
-  ['requests', 'Latest requests'],
-  ['entries', 'Entries in memory'],
+const PAGING = ['limit', 'offset'];
+/** As many rows as /admin tells without `limit`, and as far as it tells them. */
+const PAGE_SIZE = 100;
+const LAST_OFFSET = 10_000;
+
+/** What the page shows under some of its addresses. */
+type View = Pick<Page, 'sources' | 'view'>;
+
+const queries: View = {
+  sources: (query) => ({
+    statistics: target('/admin/statistics', query, ['sort', 'project', ...PAGING]),
+  }),
+  view: (view) => (
+    <>
+      <Filter view={view} fields={[['project', 'Project']]} />
+      {shown(view.source<Statistics>('statistics'), ({ digests, total, gateways, complete }) => (
+        <>
+          {table(
+            'Queries by what they cost',
+            digests,
+            DIGESTS,
+            'No query was asked.',
+            sortedBy(view, 'cost'),
+          )}
+          {paging(view, total, digests.length)}
+          <p class="hint">
+            Of {plural(gateways, 'gateway')}
+            {!complete && '; some did not answer'}. Sums fade by half in three days.
+          </p>
+        </>
+      ))}
+    </>
+  ),
+};
+
+/** The words of the address that /admin/requests knows, and how they are asked for. */
+const FILTERS = [
+  ['user', 'User'],
+  ['project', 'Project'],
+  ['outcome', 'Outcome'],
+  ['reason', 'Reason'],
+  ['until', 'Until'],
+  ['slower', 'At least ms'],
 ] as const;
+
+const requests: View = {
+  sources(query) {
+    const names = [...FILTERS.map(([name]) => name), ...PAGING];
+    return { requests: target('/admin/requests', query, names) };
+  },
+  view: (view) => (
+    <>
+      <Filter view={view} fields={FILTERS} />
+      {requestTable(view, 'Latest requests, the newest first')}
+    </>
+  ),
+};
+
+const entries: View = {
+  sources: (query) => ({ entries: target('/admin/entries', query, ['sort', ...PAGING]) }),
+  view: (view) =>
+    shown(view.source<Entries>('entries'), ({ entries, total, complete }) => (
+      <>
+        {table(
+          'Entries in the memory of this gateway',
+          entries,
+          ENTRIES,
+          'Nothing is in memory.',
+          sortedBy(view, 'hits'),
+        )}
+        {paging(view, total, entries.length)}
+        <p class="hint">
+          An entry that a purge made unreachable stands here until it is swept up.
+          {!complete && ' Some processes did not answer.'}
+        </p>
+      </>
+    )),
+};
+
+const oneQuery: View = {
+  sources: (query) => ({
+    statistics: target('/admin/statistics', query, ['digest']),
+    requests: target('/admin/requests', query, ['digest', 'offset']),
+  }),
+  view: (view) => (
+    <>
+      <h2>
+        Query <code>{view.query.get('digest')}</code>
+      </h2>
+      {shown(view.source<Statistics>('statistics'), ({ digests: [row] }) =>
+        row === undefined ? (
+          <p class="notice">It has no figures: it was not asked, or gave way to others.</p>
+        ) : (
+          <>
+            {facts(DIGESTS.slice(1).map(({ title, cell }) => [title, cell(row)]))}
+            {statement(view, row)}
+          </>
+        ),
+      )}
+      {requestTable(view, 'Its latest requests')}
+    </>
+  ),
+};
+
+const oneRequest: View = {
+  sources: (query) => ({ requests: target('/admin/requests', query, ['id', 'until']), ...REASONS }),
+  view: (view) =>
+    shown(view.source<Requests>('requests'), ({ requests: [row] }) =>
+      row === undefined ? (
+        <p class="notice">It is not remembered any more. The log has it.</p>
+      ) : (
+        <>
+          <h2>
+            Request <code>{row.id}</code>
+          </h2>
+          <p class="lead">{whereTimeWent(row)}</p>
+          <p>{reasonInWords(view, row)}</p>
+          {facts(REQUESTS.map(({ title, cell }) => [title, cell(row)]))}
+        </>
+      ),
+    ),
+};
+
+/** By the word `view` of the address. */
+const LISTS = [
+  ['', 'Heaviest queries', queries],
+  ['requests', 'Latest requests', requests],
+  ['entries', 'Entries in memory', entries],
+] as const;
+
+function viewOf(query: URLSearchParams): View {
+  if (query.get('id')) return oneRequest;
+  if (query.get('digest')) return oneQuery;
+  return LISTS.find(([name]) => name === query.get('view'))?.[2] ?? queries;
+}
 
 export const queriesPage: Page = {
   path: PATH,
   title: 'Queries',
   isFor: ({ view }) => view,
-  sources(query) {
-    const digest = query.get('digest');
-    if (query.get('id')) {
-      return { requests: target('/admin/requests', query, ['id', 'until']), ...REASONS };
-    }
-    if (digest) {
-      return {
-        statistics: target('/admin/statistics', query, ['digest']),
-        requests: target('/admin/requests', query, ['digest', 'offset'], LIMIT),
-      };
-    }
-    const paged = ['limit', 'offset'];
-    if (query.get('view') === 'requests') {
-      const names = [...FILTERS.map(([name]) => name), ...paged];
-      return { requests: target('/admin/requests', query, names, LIMIT) };
-    }
-    if (query.get('view') === 'entries') {
-      return { entries: target('/admin/entries', query, ['sort', ...paged], LIMIT) };
-    }
-    return { statistics: target('/admin/statistics', query, ['sort', 'project', ...paged], LIMIT) };
-  },
+  sources: (query) => viewOf(query).sources(query),
   view(view) {
-    const { query } = view;
-    if (query.get('id')) return <OneRequest view={view} />;
-    if (query.get('digest')) return <OneQuery view={view} />;
-    const shown = query.get('view') ?? '';
+    const current = viewOf(view.query);
+    const ways = LISTS.map(([name, title, list]) => (
+      <a
+        key={name}
+        href={link(PATH, { view: name })}
+        aria-current={list === current ? 'true' : undefined}
+      >
+        {title}
+      </a>
+    ));
     return (
       <>
-        <nav class="views" aria-label="Views">
-          {VIEWS.map(([name, title]) => (
-            <a
-              key={name}
-              href={link(PATH, { view: name })}
-              aria-current={name === shown ? 'true' : undefined}
-            >
-              {title}
-            </a>
-          ))}
-        </nav>
-        {shown === 'requests' ? (
-          <LatestRequests view={view} />
-        ) : shown === 'entries' ? (
-          <EntriesInMemory view={view} />
-        ) : (
-          <HeaviestQueries view={view} />
+        {LISTS.some(([, , list]) => list === current) && (
+          <nav class="views" aria-label="Views">
+            {ways}
+          </nav>
         )}
+        {current.view(view)}
       </>
     );
   },
 };
 
-const byDigest = (digest: string) => link(PATH, { digest });
 const DigestLink = ({ digest }: { digest: string }) =>
-  digest === '' ? <>not understood</> : <a href={byDigest(digest)}>{digest.slice(0, 10)}</a>;
+  digest === '' ? <>not understood</> : <a href={link(PATH, { digest })}>{digest.slice(0, 10)}</a>;
 
-function sortedBy(view: PageView, usual: string) {
-  const href = (sort: string) => address(PATH, view.query, { sort, offset: undefined });
-  return { by: view.query.get('sort') ?? usual, href };
+function sortedBy({ query }: PageView, usual: string) {
+  const href = (sort: string) => address(PATH, query, { sort, offset: undefined });
+  return { by: query.get('sort') ?? usual, href };
 }
 
-function HeaviestQueries({ view }: { view: PageView }) {
+/** Where a page of rows stands among all, and the ways to the others. */
+function paging({ query }: PageView, total: number, rows: number) {
+  const offset = Number(query.get('offset') ?? 0);
+  const limit = Number(query.get('limit') ?? PAGE_SIZE);
+  const to = (start: number) =>
+    address(PATH, query, { offset: start > 0 ? `${start}` : undefined });
   return (
-    <>
-      <Filter view={view} fields={[['project', 'Project']]} />
-      <Shown of={view.source<Statistics>('statistics')}>
-        {({ digests, total, gateways, complete }) => (
-          <>
-            <Table
-              caption="Queries by what they cost"
-              rows={digests}
-              columns={DIGESTS}
-              none="No query was asked."
-              sorted={sortedBy(view, 'cost')}
-            />
-            <Paging view={view} path={PATH} total={total} shown={digests.length} />
-            <p class="hint">
-              Of {count(gateways)} {gateways === 1 ? 'gateway' : 'gateways'}
-              {!complete && '; some did not answer'}. Sums fade by half in three days.
-            </p>
-          </>
-        )}
-      </Shown>
-    </>
+    <nav class="paging" aria-label="Further rows">
+      {offset > 0 && <a href={to(offset - limit)}>Newer or larger</a>}
+      <span>
+        {rows === 0 ? 'None' : `${count(offset + 1)} to ${count(offset + rows)}`} of {count(total)}
+      </span>
+      {offset + rows < Math.min(total, LAST_OFFSET + limit) && (
+        <a href={to(offset + limit)}>Further</a>
+      )}
+    </nav>
   );
 }
 
@@ -146,77 +240,32 @@ const DIGESTS: readonly Column<Digest>[] = [
   )),
 ];
 
-function OneQuery({ view }: { view: PageView }) {
-  const digest = view.query.get('digest') ?? '';
+function statement({ rights }: PageView, { digest, text }: Digest) {
+  if (text === undefined) {
+    return <p class="hint">Its text is not kept (statistics.text), or not for you to see.</p>;
+  }
   return (
     <>
-      <h2>
-        Query <code>{digest}</code>
-      </h2>
-      <Shown of={view.source<Statistics>('statistics')}>
-        {({ digests: [row] }) =>
-          row === undefined ? (
-            <p class="notice">It has no figures: it was not asked, or gave way to others.</p>
-          ) : (
-            <>
-              <Facts
-                rows={DIGESTS.slice(1).map(({ title, cell }) => [title, cell(row)] as const)}
-              />
-              {row.text === undefined ? (
-                <p class="hint">Its text is not kept (statistics.text), or not for you to see.</p>
-              ) : (
-                <>
-                  <pre class="statement" tabIndex={0}>
-                    {row.text}
-                  </pre>
-                  {view.rights.administer && row.text.length < CUT && (
-                    <p>
-                      <a href={link('/console/why', { digest })}>Why is it answered as it is?</a>
-                    </p>
-                  )}
-                </>
-              )}
-            </>
-          )
-        }
-      </Shown>
-      <RequestTable view={view} caption="Its latest requests" />
-    </>
-  );
-}
-
-/** The words of the address that /admin/requests knows, and how they are asked for. */
-const FILTERS = [
-  ['user', 'User'],
-  ['project', 'Project'],
-  ['outcome', 'Outcome'],
-  ['reason', 'Reason'],
-  ['until', 'Until'],
-  ['slower', 'At least ms'],
-] as const;
-
-function LatestRequests({ view }: { view: PageView }) {
-  return (
-    <>
-      <Filter view={view} fields={FILTERS} />
-      <RequestTable view={view} caption="Latest requests, the newest first" />
-    </>
-  );
-}
-
-function RequestTable({ view, caption }: { view: PageView; caption: string }) {
-  return (
-    <Shown of={view.source<Requests>('requests')}>
-      {({ requests, total, complete }) => (
-        <>
-          <Table caption={caption} rows={requests} columns={REQUESTS} none="No such request." />
-          <Paging view={view} path={PATH} total={total} shown={requests.length} />
-          {!complete && <p class="hint">Some processes did not answer.</p>}
-        </>
+      <pre class="statement" tabIndex={0}>
+        {text}
+      </pre>
+      {rights.administer && text.length < CUT && (
+        <p>
+          <a href={link('/console/why', { digest })}>Why is it answered as it is?</a>
+        </p>
       )}
-    </Shown>
+    </>
   );
 }
+
+const requestTable = (view: PageView, caption: string) =>
+  shown(view.source<Requests>('requests'), ({ requests, total, complete }) => (
+    <>
+      {table(caption, requests, REQUESTS, 'No such request.')}
+      {paging(view, total, requests.length)}
+      {!complete && <p class="hint">Some processes did not answer.</p>}
+    </>
+  ));
 
 const REQUESTS: readonly Column<Recent>[] = [
   col('At', ({ at, id }) => (
@@ -237,34 +286,12 @@ const REQUESTS: readonly Column<Recent>[] = [
   figure('Bytes', ({ bytes }) => size(bytes)),
 ];
 
-function OneRequest({ view }: { view: PageView }) {
-  return (
-    <Shown of={view.source<Requests>('requests')}>
-      {({ requests: [row] }) =>
-        row === undefined ? (
-          <p class="notice">It is not remembered any more. The log has it.</p>
-        ) : (
-          <>
-            <h2>
-              Request <code>{row.id}</code>
-            </h2>
-            <p class="lead">{whereTimeWent(row)}</p>
-            <p>{reasonInWords(view, row)}</p>
-            <Facts rows={REQUESTS.map(({ title, cell }) => [title, cell(row)] as const)} />
-          </>
-        )
-      }
-    </Shown>
-  );
-}
-
 /** One sentence. */
 function whereTimeWent({ ms, waited_ms: waited, engine_ms: engine }: Recent): string {
-  const rest = Math.max(0, ms - waited - engine);
   const parts = [
     [engine, 'at the engine'],
     [waited, 'waiting for the engine or another request'],
-    [rest, 'in the gateway and on the way'],
+    [ms - waited - engine, 'in the gateway and on the way'],
   ] as const;
   const told = parts
     .filter(([part]) => part >= 0.05)
@@ -284,29 +311,6 @@ function reasonInWords(view: PageView, { outcome, reason, stored }: Recent): str
   return [OUTCOMES[outcome], meaningOf(view, outcome, reason), kept].join(' ');
 }
 
-function EntriesInMemory({ view }: { view: PageView }) {
-  return (
-    <Shown of={view.source<Entries>('entries')}>
-      {({ entries, total, complete }) => (
-        <>
-          <Table
-            caption="Entries in the memory of this gateway"
-            rows={entries}
-            columns={ENTRIES}
-            none="Nothing is in memory."
-            sorted={sortedBy(view, 'hits')}
-          />
-          <Paging view={view} path={PATH} total={total} shown={entries.length} />
-          <p class="hint">
-            An entry that a purge made unreachable stands here until it is swept up.
-            {!complete && ' Some processes did not answer.'}
-          </p>
-        </>
-      )}
-    </Shown>
-  );
-}
-
 const seconds = (figure: number) => duration(figure * 1000);
 const ENTRIES: readonly Column<Entries['entries'][number]>[] = [
   col('Query', ({ digest }) => <DigestLink digest={digest} />),
@@ -318,49 +322,41 @@ const ENTRIES: readonly Column<Entries['entries'][number]>[] = [
   figure('Ends in', ({ rest }) => seconds(rest), 'rest'),
 ];
 
+type FilterProps = { view: PageView; fields: readonly (readonly [name: string, title: string])[] };
 /** Goes to the address that says what was typed: pages are addresses, that can be shared. */
-function Filter({
-  view,
-  fields,
-}: {
-  view: PageView;
-  fields: readonly (readonly [name: string, title: string])[];
-}) {
+function Filter({ view: { query }, fields }: FilterProps) {
   const onSubmit = (event: SubmitEvent) => {
     event.preventDefault();
-    const typed = new FormData(event.currentTarget as HTMLFormElement);
-    const changes = fields.map(
-      ([name]) => [name, readField(name, String(typed.get(name)))] as const,
-    );
-    location.assign(
-      address(PATH, view.query, { ...Object.fromEntries(changes), offset: undefined }),
-    );
+    const changes: Record<string, string> = { offset: '' };
+    for (const [name, value] of new FormData(event.currentTarget as HTMLFormElement)) {
+      changes[name] = readField(name, String(value));
+    }
+    location.assign(address(PATH, query, changes));
   };
   return (
     <form class="filter" onSubmit={onSubmit}>
-      {fields.map(([name, title]) => (
-        <label key={name}>
-          {title}
-          <Field name={name} value={view.query.get(name) ?? ''} />
-        </label>
-      ))}
+      {fields.map(([name, label]) => field(name, label, query.get(name) ?? ''))}
       <button type="submit">Filter</button>
     </form>
   );
 }
 
-function Field({ name, value }: { name: string; value: string }) {
+function field(name: string, label: string, value: string) {
+  const given = { key: name, name, label };
   if (name === 'until') {
-    return <input name={name} type="datetime-local" step={1} defaultValue={localTime(value)} />;
+    return <Field {...given} type="datetime-local" step={1} defaultValue={localTime(value)} />;
   }
-  if (name !== 'outcome') return <input name={name} defaultValue={value} />;
+  if (name !== 'outcome') return <Field {...given} defaultValue={value} />;
   return (
-    <select name={name} defaultValue={value}>
-      <option value="">all</option>
-      {Object.keys(OUTCOMES).map((outcome) => (
-        <option key={outcome}>{outcome}</option>
-      ))}
-    </select>
+    <label key={name}>
+      {label}
+      <select name={name} defaultValue={value}>
+        <option value="">all</option>
+        {Object.keys(OUTCOMES).map((outcome) => (
+          <option key={outcome}>{outcome}</option>
+        ))}
+      </select>
+    </label>
   );
 }
 

@@ -1,7 +1,7 @@
 /** The page System: what runs, with which configuration, and what its words mean. */
 import type { Reasons, System } from './json.ts';
 import type { Page } from './page.ts';
-import { col, type Column, Facts, figure, REASONS, Shown, Table, Time } from './parts.tsx';
+import { col, type Column, facts, figure, REASONS, shown, table, Time } from './parts.tsx';
 import { count, size } from '../../common/words.ts';
 
 export const systemPage: Page = {
@@ -9,71 +9,59 @@ export const systemPage: Page = {
   title: 'System',
   isFor: ({ view }) => view,
   sources: () => ({ system: '/admin/system', ...REASONS }),
-  view: ({ source }) => (
-    <Shown of={source<System>('system')}>
-      {(system) => (
-        <>
-          <p class="lead">
-            <a class="button" href="/admin/diagnosis" download="diagnosis.json">
-              Save diagnosis.json
-            </a>{' '}
-            holds all of this for those who help you: no statements and no secrets, but names of
-            users.
+  view: ({ source }) =>
+    shown(source<System>('system'), (system) => (
+      <>
+        <p class="lead">
+          <a class="button" href="/admin/diagnosis" download="diagnosis.json">
+            Save diagnosis.json
+          </a>{' '}
+          holds all of this for those who help you: no statements and no secrets, but names of
+          users.
+        </p>
+        {partsOf(system)}
+        <h2>Configuration in force</h2>
+        {system.waiting_for_restart.length > 0 && (
+          <p class="finding warning">
+            Changed in the file, and waiting for a restart: {system.waiting_for_restart.join(', ')}.
           </p>
-          <Parts system={system} />
-          <h2>Configuration in force</h2>
-          {system.waiting_for_restart.length > 0 && (
-            <p class="finding warning">
-              Changed in the file, and waiting for a restart:{' '}
-              {system.waiting_for_restart.join(', ')}.
-            </p>
-          )}
-          <pre class="configuration" tabIndex={0}>
-            {system.configuration}
-          </pre>
-          <h2>Words</h2>
-          <details>
-            <summary>Reasons, in Cache-Status, log and metrics</summary>
-            <Shown of={source<Reasons>('reasons')}>
-              {({ reasons }) => <Table caption="Reasons" rows={reasons} columns={WORDS} none="" />}
-            </Shown>
-          </details>
-          <details>
-            <summary>Metrics</summary>
-            <Table caption="Metrics" rows={system.metrics} columns={METRICS} none="" />
-          </details>
-        </>
-      )}
-    </Shown>
-  ),
+        )}
+        <pre class="configuration" tabIndex={0}>
+          {system.configuration}
+        </pre>
+        <h2>Words</h2>
+        <details>
+          <summary>Reasons, in Cache-Status, log and metrics</summary>
+          {shown(source<Reasons>('reasons'), ({ reasons }) => table('Reasons', reasons, WORDS, ''))}
+        </details>
+        <details>
+          <summary>Metrics</summary>
+          {table('Metrics', system.metrics, METRICS, '')}
+        </details>
+      </>
+    )),
 };
 
-function Parts({ system }: { system: System }) {
-  const { redis, storage } = system;
+function partsOf(system: System) {
+  const { redis, storage, engines, processes, complete } = system;
+  const told = complete ? 'Processes' : 'Processes, of which some did not answer';
   return (
     <>
-      <Facts
-        rows={[
-          ['Version', system.version],
-          ['Node.js', `${system.node} on ${system.platform}`],
-          ['Started', <Time key="started" at={system.started_at ?? system.at} />],
-          ['Gateway', <code key="gateway">{system.gateway}</code>],
-          ['Redis', [redis.state, redis.mode, redis.why].filter(Boolean).join(', ')],
-          ['Storage', `${storage.driver}, ${storage.state}`],
-        ]}
-      />
+      {facts([
+        ['Version', system.version],
+        ['Node.js', `${system.node} on ${system.platform}`],
+        ['Started', <Time key="started" at={system.started_at ?? system.at} />],
+        ['Gateway', <code key="gateway">{system.gateway}</code>],
+        ['Redis', [redis.state, redis.mode, redis.why].filter(Boolean).join(', ')],
+        ['Storage', `${storage.driver}, ${storage.state}`],
+      ])}
       {redis.conditions.map((condition) => (
         <p key={condition} class="finding warning">
           Redis: {condition}
         </p>
       ))}
-      <Table caption="Engines" rows={system.engines} columns={ENGINES} none="None." />
-      <Table
-        caption={`Processes${system.complete ? '' : ', of which some did not answer'}`}
-        rows={system.processes}
-        columns={PROCESSES}
-        none="None answered."
-      />
+      {table('Engines', engines, ENGINES, 'None.')}
+      {table(told, processes, PROCESSES, 'None answered.')}
     </>
   );
 }
@@ -90,10 +78,7 @@ const PROCESSES: readonly Column<System['processes'][number]>[] = [
   figure('Resident', ({ rss_bytes }) => size(rss_bytes)),
   figure('Entries', ({ entries }) => count(entries)),
   figure('Cache', ({ memory_bytes }) => size(memory_bytes)),
-  figure(
-    'Connections',
-    ({ connections, connections_limit }) => `${count(connections)} of ${count(connections_limit)}`,
-  ),
+  figure('Connections', (own) => `${count(own.connections)} of ${count(own.connections_limit)}`),
   figure('At the engine', ({ at_engine }) => count(at_engine)),
   figure('Waiting', ({ waiting }) => count(waiting)),
 ];

@@ -6,7 +6,7 @@ import { duration, size } from '../../common/words.ts';
 import { call, problemOf } from './call.ts';
 import type { Comparison, Purges, Statistics, Status } from './json.ts';
 import { type Page, type PageView, target } from './page.ts';
-import { col, type Column, Facts, meaningOf, moment, REASONS, Table } from './parts.tsx';
+import { col, type Column, facts, Field, meaningOf, moment, REASONS, table } from './parts.tsx';
 
 export const whyPage: Page = {
   path: '/console/why',
@@ -35,9 +35,8 @@ class Why extends Component<{ view: PageView }, WhyState> {
   /** The answer, or what went wrong. */
   async ask<T>(path: string, names: readonly string[]): Promise<T | string> {
     const typed = new FormData(this.form.current ?? undefined);
-    const words = new URLSearchParams(
-      [...typed].map(([name, value]) => [name, String(value).trim()]),
-    );
+    const words = new URLSearchParams();
+    for (const [name, value] of typed) words.set(name, String(value).trim());
     // It counts as that of the client whose request it is.
     const headers = { accept: '*/*' };
     const body = String(typed.get('xmla'));
@@ -78,22 +77,10 @@ class Why extends Component<{ view: PageView }, WhyState> {
             </p>
           )}
           <div class="filter">
-            <label>
-              Project of the path
-              <input name="project" defaultValue={row?.project ?? ''} />
-            </label>
-            <label>
-              Asked by
-              <input name="user" placeholder={status?.user} />
-            </label>
-            <label>
-              User-Agent of the client
-              <input name="user_agent" />
-            </label>
-            <label>
-              Content-Type
-              <input name="content_type" defaultValue="text/xml" />
-            </label>
+            <Field label="Project of the path" name="project" defaultValue={row?.project ?? ''} />
+            <Field label="Asked by" name="user" placeholder={status?.user} />
+            <Field label="User-Agent of the client" name="user_agent" />
+            <Field label="Content-Type" name="content_type" defaultValue="text/xml" />
             <button type="submit">Explain</button>
             <button type="button" disabled={asks} onClick={() => void this.compare()}>
               {asks ? 'The engine is asked …' : 'Ask the engine now and compare'}
@@ -105,8 +92,8 @@ class Why extends Component<{ view: PageView }, WhyState> {
           </p>
         </form>
         <div aria-live="polite">
-          {compared !== undefined && <Compared view={view} comparison={compared} />}
-          {explained !== undefined && <Explained view={view} explanation={explained} />}
+          {compared !== undefined && outcomeOf(view, compared)}
+          {explained !== undefined && explanationOf(view, explained)}
         </div>
       </>
     );
@@ -118,28 +105,24 @@ function told<T>(view: PageView, name: string): T | undefined {
   return 'told' in source ? source.told : undefined;
 }
 
-function Explained({ view, explanation }: { view: PageView; explanation: Explanation | string }) {
+function explanationOf(view: PageView, explanation: Explanation | string) {
   if (typeof explanation === 'string') return <p class="finding problem">{explanation}</p>;
   const { purges = [] } = told<Purges>(view, 'purges') ?? {};
+  const { parts = [] } = explanation.cache ?? {};
   const purgeOf = (scope: string) => {
     const purge = purges.find((one) => covers(scope, one.scope));
     return purge ? ` (last purge ${moment(purge.at)} by ${purge.principal})` : '';
   };
   const meaning = (outcome: string, word: string) => meaningOf(view, outcome, word);
   const [decision = '', ...lines] = explainInWords(explanation, meaning, purgeOf);
-  const rows = lines.map((line) => line.split(/: (.*)/s).slice(0, 2));
+  const rows = lines.map((line) => line.split(/: (.*)/s));
   return (
     <section class="explained">
       <h2>{decision}</h2>
-      <Facts rows={rows.map(([name = '', value]) => [name, value] as const)} />
+      {facts(rows.map(([name = '', value]) => [name, value]))}
       <details>
         <summary>The key, part by part</summary>
-        <Table
-          caption="Parts of the key, as digests"
-          rows={explanation.cache?.parts ?? []}
-          columns={PARTS}
-          none="It has no key."
-        />
+        {table('Parts of the key, as digests', parts, PARTS, 'It has no key.')}
       </details>
     </section>
   );
@@ -170,7 +153,7 @@ const VERDICTS: Readonly<Record<string, readonly [severity: string, text: string
   failed: ['warning', 'The engine gave no answer that could be compared.'],
 };
 
-function Compared({ view, comparison }: { view: PageView; comparison: Comparison | string }) {
+function outcomeOf(view: PageView, comparison: Comparison | string) {
   if (typeof comparison === 'string') return <p class="finding problem">{comparison}</p>;
   const { verdict, why, entry, engine } = comparison;
   const [severity, text] = VERDICTS[verdict] ?? ['note', verdict];
@@ -178,9 +161,7 @@ function Compared({ view, comparison }: { view: PageView; comparison: Comparison
     entry && `Cache: ${size(entry.bytes)}, ${duration(entry.age_ms)} old (${entry.source}).`,
     ...engine.map(({ ms, bytes }) => `Engine: ${size(bytes)} in ${duration(ms)}.`),
   ];
-  const meanings = ['bypass', 'miss', 'gateway'].map(
-    (outcome) => why && meaningOf(view, outcome, why),
-  );
+  const meanings = ['bypass', 'miss', 'gateway'].map((of) => why && meaningOf(view, of, why));
   return (
     <section class={`finding ${severity}`}>
       <h2>{text}</h2>
