@@ -62,29 +62,24 @@ const DOUBTFUL = /^(?:broken-off|timeout|stopped|not-a-gateway|internal)$/;
 
 function purge({ name: project }: Given): (client: GatewayClient) => Promise<Told> {
   const path = purgePath(project);
-  return (client) => askToPurge(client, project, path);
-}
-
-async function askToPurge(
-  client: GatewayClient,
-  project: string | undefined,
-  path: string,
-): Promise<Told> {
   const scope = project === undefined ? 'everything' : { project };
-  try {
-    const answer = await client.ask(path, { accept: 'application/json' });
-    const { status, json } = answer;
-    const isReceipt = status === 200 && json?.['status'] === 'cleared';
-    if (!isReceipt || !isDeepStrictEqual(json['scope'], scope)) throw client.refusal(answer);
-    // The words of the interface document §4.3.
-    const lines = [`${project === undefined ? '' : `${project} `}Cache has been cleared.`];
-    const misspelt = `no gateway knows the project ${JSON.stringify(project)}; is its name right?`;
-    return { exit: 0, value: json, lines, warning: json['known'] === false ? misspelt : undefined };
-  } catch (error) {
-    const { word, message, details } = error as Failure;
-    if (word === 'purge-failed') throw new Failure(word, `pending: ${message}`, details);
-    if (!DOUBTFUL.test(word)) throw error;
-    const doubt = 'It is not known whether the purge holds: call again.';
-    throw new Failure(word, `${message.replace(/\.$/, '')}. ${doubt}`, details);
-  }
+  return async (client) => {
+    try {
+      const answer = await client.ask(path, { accept: 'application/json' });
+      const { status, json } = answer;
+      const isReceipt = status === 200 && json?.['status'] === 'cleared';
+      if (!isReceipt || !isDeepStrictEqual(json['scope'], scope)) throw client.refusal(answer);
+      // The words of the interface document §4.3.
+      const lines = [`${project === undefined ? '' : `${project} `}Cache has been cleared.`];
+      const misspelt = `no gateway knows the project ${JSON.stringify(project)}; is its name right?`;
+      const warning = json['known'] === false ? misspelt : undefined;
+      return { exit: 0, value: json, lines, warning };
+    } catch (error) {
+      const { word, message, details } = error as Failure;
+      if (word === 'purge-failed') throw new Failure(word, `pending: ${message}`, details);
+      if (!DOUBTFUL.test(word)) throw error;
+      const doubt = 'It is not known whether the purge holds: call again.';
+      throw new Failure(word, `${message.replace(/\.$/, '')}. ${doubt}`, details);
+    }
+  };
 }

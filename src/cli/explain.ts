@@ -4,13 +4,13 @@ import { explainInWords, type Explanation } from '../console/explain-words.ts';
 import { meaningOf } from '../common/reasons.ts';
 import { isXmlaHeader } from '../http/request-head.ts';
 import { type Given, UsageError } from './arguments.ts';
-import type { ClientParts, GatewayClient, Told } from './gateway-client.ts';
-import { readInput } from './password.ts';
+import type { GatewayClient, Told } from './gateway-client.ts';
+import { type PasswordPrompt, readInput } from './password.ts';
 
 /** @returns asks, and throws Failure. @throws UsageError, what reading the file throws */
 export function explain(
   { name: file = '-', project, as: user, header = [] }: Given,
-  parts: Pick<ClientParts, 'input' | 'stopped'>,
+  parts: Required<PasswordPrompt>,
 ): (client: GatewayClient) => Promise<Told> {
   const headers = { 'content-type': 'text/xml', ...Object.fromEntries(header.map(readHeader)) };
   const query = new URLSearchParams({ ...(project && { project }), ...(user && { user }) });

@@ -42,10 +42,7 @@ export async function askHidden(
 }
 
 /** All of standard input, after a password too. @throws Error where the command is stopped meanwhile */
-export async function readInput({
-  input,
-  stopped,
-}: Required<Pick<PasswordPrompt, 'input' | 'stopped'>>) {
+export async function readInput({ input, stopped }: Required<PasswordPrompt>) {
   // Behind a password it is paused.
   input.resume();
   try {

@@ -56,16 +56,16 @@ export function findingsOf(state: State) {
 
   const counted = (outcome: string, reason = '') =>
     reasons.find((one) => one.outcome === outcome && one.reason === reason)?.count ?? 0;
-  /** Each reason that more than a fifth of so many have, if these are fifty at least. */
-  const frequent = (wanted: 'bypass' | 'miss', total: number) =>
+  /** Of each reason that more than a fifth of so many have, if these are fifty at least. @param what ends so */
+  const frequent = (wanted: 'bypass' | 'miss', total: number, what: string) =>
     reasons.flatMap(({ outcome, reason, count }) => {
       const isFrequent = outcome === wanted && total >= 50 && count > total / 5;
-      if (!isFrequent || !Object.hasOwn(REMEDIES, reason)) return [];
-      const remedy = REMEDIES[reason as keyof typeof REMEDIES];
-      if (remedy.startsWith('As it should be')) return [];
-      return [
-        { reason, share: percent(count, total), meaning: meaningOf(outcome, reason), remedy },
-      ];
+      const remedy = Object.hasOwn(REMEDIES, reason) && REMEDIES[reason as keyof typeof REMEDIES];
+      if (!remedy || remedy.startsWith('As it should be')) return [];
+      return say('warning', wanted === 'miss' ? 'refusal-reason' : 'bypass-reason', isFrequent)`
+      ${percent(count, total)} % of the ${what}: ${reason}.
+      ${meaningOf(outcome, reason)}
+      ${remedy}`;
     });
 
   const failed = reasons.filter(
@@ -74,7 +74,7 @@ export function findingsOf(state: State) {
   const unknown = purges.flatMap(({ at, known, scope }) =>
     known || at <= now - DAY || scope === 'everything' ? [] : scope.project,
   );
-  const refused = frequent('miss', misses);
+  const refused = frequent('miss', misses, 'misses of the last hour were not stored');
   const all = state.evictions.reduce((sum, one) => sum + one.all, 0);
   const unused = state.evictions.reduce((sum, one) => sum + one.unused, 0);
   const isCrowded = all >= 100 && unused > all / 2;
@@ -161,19 +161,9 @@ export function findingsOf(state: State) {
       A load job misspells the name and drops nothing; or it was not asked for yet.
       Correct the name in the job: it is that of the request path, or of the catalog.`,
 
-    frequent('bypass', hits + misses + bypasses).map(
-      (one) => say('warning', 'bypass-reason', true)`
-      ${one.share} % of the requests of the last hour passed the cache: ${one.reason}.
-      ${one.meaning}
-      ${one.remedy}`,
-    ),
+    frequent('bypass', hits + misses + bypasses, 'requests of the last hour passed the cache'),
 
-    refused.map(
-      (one) => say('warning', 'refusal-reason', true)`
-      ${one.share} % of the misses of the last hour were not stored: ${one.reason}.
-      ${one.meaning}
-      ${one.remedy}`,
-    ),
+    refused,
 
     say('warning', 'evicted-unused', isCrowded)`
       ${percent(unused, all)} % of the ${all} entries that made room for others had no second hit.

@@ -13,12 +13,8 @@ import type { Admin } from '../http/admin.ts';
 import { PAGE_HEADERS } from '../http/docs-page.ts';
 import { nameRequest, refuseDelegation } from '../http/request-head.ts';
 
-export interface Assets {
-  /** '' for none. */
-  readonly script: string;
-  readonly style: string;
-  readonly icon: string;
-}
+/** Where each file is that a page names; the script '' for none. */
+export type Assets = Readonly<Record<'script' | 'style' | 'icon', string>>;
 /** What a user may do, as the pages know it. */
 export type Rights = Readonly<ReturnType<Permissions['rightsOf']>>;
 /** By its name what is told under a path below /admin, or why it is not. */
@@ -55,12 +51,11 @@ const LINKS = [
 const BUILT = join(import.meta.dirname, 'console');
 /** Its name says what is in it. */
 const FOR_EVER = 'private, max-age=31536000, immutable';
-const TYPES = {
-  'console.js': 'text/javascript',
-  'console.css': 'text/css',
-  'icon.svg': 'image/svg+xml',
-};
-type FileName = keyof typeof TYPES;
+const FILES = [
+  ['script', 'console.js', 'text/javascript'],
+  ['style', 'console.css', 'text/css'],
+  ['icon', 'icon.svg', 'image/svg+xml'],
+] as const;
 
 let loading: ReturnType<typeof load> | undefined;
 /** Made when the first page of this process is asked for, and again where that failed. */
@@ -126,11 +121,13 @@ export function createConsolePages(options: {
   }
 
   async function answer(request: Request, response: Response): Promise<void> {
-    const { paths, files } = await loaded();
-    const name = paths.get(request.baseUrl + request.path);
-    if (name === undefined) return show(request, response);
-    response.set({ ...PAGE_HEADERS, 'cache-control': FOR_EVER });
-    response.type(TYPES[name]).send(Buffer.from(files[name] as Uint8Array));
+    const { files } = await loaded();
+    const file = files.get(request.baseUrl + request.path);
+    if (file === undefined) return show(request, response);
+    response
+      .set({ ...PAGE_HEADERS, 'cache-control': FOR_EVER })
+      .type(file.type)
+      .send(file.bytes);
   }
 
   const router = express.Router({ caseSensitive: true });
@@ -160,19 +157,20 @@ function send(
 /** What is shipped was built before; from the sources it is built now. */
 async function load() {
   const read = (name: string) => [name, readFileSync(join(BUILT, name))] as const;
-  const files: Readonly<Record<string, Uint8Array>> = existsSync(BUILT)
+  const built: Readonly<Record<string, Uint8Array>> = existsSync(BUILT)
     ? Object.fromEntries(readdirSync(BUILT).map(read))
     : await buildNow();
-  const nameOf = (name: FileName) => {
-    const digest = hash('sha256', files[name] as Uint8Array, 'hex').slice(0, 12);
-    return `/console/${name.replace('.', `-${digest}.`)}`;
-  };
-  const names = Object.keys(TYPES) as FileName[];
-  const [script = '', style = '', icon = ''] = names.map(nameOf);
-  const code = Buffer.from(files['first-paint.js'] as Uint8Array).toString('base64');
+  const bytesOf = (name: string) => Buffer.from(built[name] as Uint8Array);
+  const found = FILES.map(([use, name, type]) => {
+    const bytes = bytesOf(name);
+    const digest = hash('sha256', bytes, 'hex').slice(0, 12);
+    return { use, path: `/console/${name.replace('.', `-${digest}.`)}`, type, bytes };
+  });
+  const assets = Object.fromEntries(found.map(({ use, path }) => [use, path])) as Assets;
+  const files = new Map(found.map((file) => [file.path, file]));
+  const code = bytesOf('first-paint.js').toString('base64');
   const made = (await import(`data:text/javascript;base64,${code}`)) as { firstPaint: FirstPaint };
-  const paths = new Map(names.map((name) => [nameOf(name), name]));
-  return { files, paths, assets: { script, style, icon }, ...made };
+  return { files, assets, ...made };
 }
 
 async function buildNow() {

@@ -113,11 +113,13 @@ const LIMITS = { usual: 100, most: 1000 } as const;
 /** So many queries stand in a diagnosis. */
 const DIAGNOSED = 50;
 
+/** Of a query. */
+type Words = Partial<Record<string, string>>;
 /** What one path below /admin tells: to administrators and viewers, and its query may hold each of the names once. */
 interface AdminPage {
   readonly toPurgers?: true;
   readonly names?: readonly string[];
-  tell(query: Partial<Record<string, string>>, principal: Principal): Promise<object>;
+  tell(query: Words, principal: Principal): Promise<object>;
 }
 
 export type Admin = ReturnType<typeof createAdmin>;
@@ -165,7 +167,7 @@ export function createAdmin(options: {
     },
   };
 
-  async function tellPurges(query: { limit?: string }) {
+  async function tellPurges(query: Words) {
     const { complete, purges } = await purgeLog.latest(readLimit(query));
     return {
       complete,
@@ -264,11 +266,7 @@ const PAGE = ['limit', 'offset'] as const;
 /** As many requests as are remembered; what is sorted is sorted so far. */
 const LAST_OFFSET = 10_000;
 
-function readFilter({
-  until,
-  slower = '0',
-  ...texts
-}: Partial<Record<string, string>>): RequestFilter {
+function readFilter({ until, slower = '0', ...texts }: Words): RequestFilter {
   const { outcome = 'hit', reason = '' } = texts;
   if (!OUTCOMES.some((one) => one === outcome)) {
     throw refused(`outcome must be one of ${OUTCOMES.join(', ')}`);
@@ -292,14 +290,14 @@ function readTime(until: string): number {
   throw refused('until must be a time of ISO 8601 in UTC, such as 2026-01-02T08:55:00.000Z');
 }
 
-function readLimit({ limit = String(LIMITS.usual) }: { limit?: string | undefined }): number {
+function readLimit({ limit = String(LIMITS.usual) }: Words): number {
   if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
     throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
   }
   return Number(limit);
 }
 
-function readPage(query: { limit?: string | undefined; offset?: string | undefined }) {
+function readPage(query: Words) {
   const { offset = '0' } = query;
   if (!/^(?:0|[1-9]\d{0,4})$/.test(offset) || Number(offset) > LAST_OFFSET) {
     throw refused(`offset must be a whole number from 0 to ${LAST_OFFSET}`);
@@ -307,7 +305,7 @@ function readPage(query: { limit?: string | undefined; offset?: string | undefin
   return { limit: readLimit(query), offset: Number(offset) };
 }
 
-function readSort<S extends string>({ sort }: { sort?: string }, sorts: readonly S[]): S {
+function readSort<S extends string>({ sort }: Words, sorts: readonly S[]): S {
   const found = sort === undefined ? sorts[0] : sorts.find((one) => one === sort);
   if (found === undefined) throw refused(`sort must be one of ${sorts.join(', ')}`);
   return found;

@@ -1,6 +1,6 @@
 import type { Clock } from '../common/clock.ts';
 import type { Gauges } from '../observability/metrics.ts';
-import { fits, type HourReport, isHour, mergeHours, noSums, type Sums, sumOf } from './hour.ts';
+import { fits, isHour, mergeHours, noSums, sumOf } from './hour.ts';
 import {
   type DigestFigures,
   isOfProject,
@@ -16,23 +16,11 @@ import {
 /** So many digests are told to other gateways. */
 const SHARED_DIGESTS = 500;
 
-/** Of one process. */
-interface Report {
-  /** Its gateway; workers are one gateway. */
-  readonly gateway: string;
-  readonly totals: Sums;
-  readonly digests: readonly DigestFigures[];
-  readonly hour: HourReport;
-}
+/** Of one process, and its gateway; workers are one gateway. */
+type Report = Told<'report'> & { readonly gateway: string };
 
 /** An entry of the memory tier: bytes, seconds. */
-export interface EntryFacts {
-  readonly digest: string;
-  readonly bytes: number;
-  readonly hits: number;
-  readonly age: number;
-  readonly rest: number;
-}
+export type EntryFacts = Readonly<{ digest: string } & Record<EntrySort, number>>;
 
 /** Port: the reports of gateways that share a Redis, each a text that is forgotten after a while. Rejects when it cannot be reached. */
 export interface ReportStore {

@@ -4,7 +4,7 @@ import type { Rights } from '../pages.ts';
 import type { Status } from './json.ts';
 import { overviewPage } from './overview.tsx';
 import type { AllTold, Page, PageView, Told } from './page.ts';
-import { type Fact, facts, Time } from './parts.tsx';
+import { type Fact, facts, Time, ways } from './parts.tsx';
 import { purgesPage } from './purges.tsx';
 import { queriesPage } from './queries.tsx';
 import { systemPage } from './system.tsx';
@@ -49,13 +49,10 @@ export const Frame = ({ at, rights, status, children }: FrameProps) => (
     </a>
     <header>
       {status && 'told' in status ? strip(status.told) : <strong>MDX gateway</strong>}
-      <nav aria-label="Pages">
-        {pagesFor(rights).map(({ path, title }) => (
-          <a key={path} href={path} aria-current={path === at ? 'page' : undefined}>
-            {title}
-          </a>
-        ))}
-      </nav>
+      {ways(
+        'Pages',
+        pagesFor(rights).map(({ path, title }) => [path, title, path === at]),
+      )}
     </header>
     <main id="main" tabIndex={-1}>
       {children}

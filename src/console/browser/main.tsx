@@ -23,21 +23,17 @@ async function tell<T>(target: string): Promise<Told<T> | undefined> {
   return answer.status === 0 ? undefined : { problem: problemOf(answer) };
 }
 
+/** Most likely the gateway was upgraded under this page. */
+const failed = (error: unknown) =>
+  `This page cannot show what the gateway says (${String(error)}): load it again.`;
+
 async function refresh(): Promise<void> {
-  if (isAsking || root === null) return;
+  if (isAsking || document.hidden || root === null) return;
   isAsking = true;
   clearTimeout(timer);
-  try {
-    tellConnection(await show(root));
-  } catch (error) {
-    // Most likely the gateway was upgraded under this page.
-    tellConnection(
-      `This page cannot show what the gateway says (${String(error)}): load it again.`,
-    );
-  } finally {
-    isAsking = false;
-    plan();
-  }
+  tellConnection(await show(root).catch(failed));
+  isAsking = false;
+  timer = setTimeout(again, EVERY);
 }
 
 const again = () => void refresh();
@@ -75,13 +71,5 @@ function tellConnection(problem: string | undefined): void {
   if (connection.textContent !== text) connection.textContent = text;
 }
 
-function plan(): void {
-  clearTimeout(timer);
-  if (!document.hidden) timer = setTimeout(() => void refresh(), EVERY);
-}
-
-document.addEventListener('visibilitychange', () => {
-  if (document.hidden) clearTimeout(timer);
-  else void refresh();
-});
-void refresh();
+document.addEventListener('visibilitychange', again);
+again();

@@ -7,6 +7,19 @@ import type { PageView, Told } from './page.ts';
 export const shown = <T,>(of: Told<T>, show: (told: T) => ComponentChildren) =>
   'problem' in of ? <p class="notice">Not told: {of.problem}</p> : show(of.told);
 
+type Way = readonly [href: string, title: string, isHere: boolean];
+export const ways = (label: string, all: readonly Way[], kind?: string) => (
+  <nav class={kind} aria-label={label}>
+    {all.map(([href, title, isHere]) => (
+      <a key={href} href={href} aria-current={isHere ? 'page' : undefined}>
+        {title}
+      </a>
+    ))}
+  </nav>
+);
+
+export const toldOf = <T,>(of: Told<T>): T | undefined => ('told' in of ? of.told : undefined);
+
 /** By the clock of the person who reads it; of the server, which does not know that, in UTC. */
 export function moment(iso: string): string {
   if (typeof document === 'undefined') return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
@@ -82,13 +95,11 @@ export const REASONS = { reasons: '/admin/reasons' } as const;
 
 /** What a word means, and what an operator can do; '' where that is not told. */
 export function meaningOf(view: PageView, outcome: string, reason: string): string {
-  const reasons = view.source<Reasons>('reasons');
-  if ('problem' in reasons) return '';
-  const { meaning = '', remedy = '' } =
-    reasons.told.reasons.find(
-      (row) => row.word === reason && (row.outcome === 'gateway') === (outcome === 'gateway'),
-    ) ?? {};
-  return `${meaning} ${remedy}`;
+  const { reasons = [] } = toldOf(view.source<Reasons>('reasons')) ?? {};
+  const isOne = (row: (typeof reasons)[number]) =>
+    row.word === reason && (row.outcome === 'gateway') === (outcome === 'gateway');
+  const { meaning = '', remedy = '' } = reasons.find(isOne) ?? {};
+  return `${meaning} ${remedy}`.trim();
 }
 
 export const Outcome = ({ outcome, reason }: { outcome: string; reason: string }) => (

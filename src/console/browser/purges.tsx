@@ -1,9 +1,10 @@
 /** The page Purges: drops what is cached, of everything or a project, and says who did. */
 import { Component, type ComponentChildren, createRef } from 'preact';
+import type { PurgeOutcome } from '../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
 import type { Purges, Status } from './json.ts';
 import { type Page, type PageView, target } from './page.ts';
-import { col, type Column, Field, figure, shown, table, Time } from './parts.tsx';
+import { col, type Column, Field, figure, shown, table, Time, toldOf } from './parts.tsx';
 import { count, duration, plural } from '../../common/words.ts';
 
 export const purgesPage: Page = {
@@ -113,22 +114,15 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
 
 /** What a purge drops, as far as this user may see that. */
 function concerned(view: PageView, scope: string): string {
-  const status = view.source<Status>('status');
-  const entries =
-    'told' in status ? plural(status.told.memory.entries, 'entry', 'entries') : 'entries';
+  const { memory } = toldOf(view.source<Status>('status')) ?? {};
+  const entries = memory ? plural(memory.entries, 'entry', 'entries') : 'entries';
   const first = 'The first request of each report asks the engine again.';
   return scope === ''
     ? `All that is cached is dropped, on all gateways that share a Redis: here ${entries}. ${first}`
     : `What belongs to this project or to none is dropped, on all gateways that share a Redis. ${first}`;
 }
 
-interface Told {
-  readonly id?: string;
-  readonly known?: boolean;
-  readonly replicas?: number;
-  readonly waited?: number;
-  readonly message?: string;
-}
+type Told = Partial<Extract<PurgeOutcome, { ok: true }>['receipt']> & { message?: string };
 
 function receiptOf(name: string, { status, json }: Answer) {
   const { id, known = true, replicas = 0, waited = 0, message } = json as Told;

@@ -13,6 +13,7 @@ import {
   shown,
   table,
   Time,
+  ways,
 } from './parts.tsx';
 import { count, duration, percent, plural, size } from '../../common/words.ts';
 
@@ -163,22 +164,12 @@ export const queriesPage: Page = {
   sources: (query) => viewOf(query).sources(query),
   view(view) {
     const current = viewOf(view.query);
-    const ways = LISTS.map(([name, title, list]) => (
-      <a
-        key={name}
-        href={link(PATH, { view: name })}
-        aria-current={list === current ? 'true' : undefined}
-      >
-        {title}
-      </a>
-    ));
+    const lists = LISTS.map(
+      ([name, title, list]) => [link(PATH, { view: name }), title, list === current] as const,
+    );
     return (
       <>
-        {LISTS.some(([, , list]) => list === current) && (
-          <nav class="views" aria-label="Views">
-            {ways}
-          </nav>
-        )}
+        {lists.some(([, , isHere]) => isHere) && ways('Views', lists, 'views')}
         {current.view(view)}
       </>
     );

@@ -6,7 +6,17 @@ import { duration, size } from '../../common/words.ts';
 import { call, problemOf } from './call.ts';
 import type { Comparison, Purges, Statistics, Status } from './json.ts';
 import { type Page, type PageView, target } from './page.ts';
-import { col, type Column, facts, Field, meaningOf, moment, REASONS, table } from './parts.tsx';
+import {
+  col,
+  type Column,
+  facts,
+  Field,
+  meaningOf,
+  moment,
+  REASONS,
+  table,
+  toldOf,
+} from './parts.tsx';
 
 export const whyPage: Page = {
   path: '/console/why',
@@ -58,8 +68,9 @@ class Why extends Component<{ view: PageView }, WhyState> {
   };
 
   override render({ view }: { view: PageView }, { explained, compared, asks = false }: WhyState) {
-    const status = told<Status>(view, 'status');
-    const [row] = (view.query.has('digest') && told<Statistics>(view, 'statistics')?.digests) || [];
+    const status = toldOf(view.source<Status>('status'));
+    const statistics = view.query.has('digest') && view.source<Statistics>('statistics');
+    const [row] = (statistics && toldOf(statistics)?.digests) || [];
     const envelope = row?.text === undefined ? '' : envelopeOf(row.text, row.catalogs);
     return (
       <>
@@ -100,14 +111,9 @@ class Why extends Component<{ view: PageView }, WhyState> {
   }
 }
 
-function told<T>(view: PageView, name: string): T | undefined {
-  const source = view.source<T>(name);
-  return 'told' in source ? source.told : undefined;
-}
-
 function explanationOf(view: PageView, explanation: Explanation | string) {
   if (typeof explanation === 'string') return <p class="finding problem">{explanation}</p>;
-  const { purges = [] } = told<Purges>(view, 'purges') ?? {};
+  const { purges = [] } = toldOf(view.source<Purges>('purges')) ?? {};
   const { parts = [] } = explanation.cache ?? {};
   const purgeOf = (scope: string) => {
     const purge = purges.find((one) => covers(scope, one.scope));
