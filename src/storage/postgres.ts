@@ -5,7 +5,6 @@ import { StorageUnavailable, unknownAuthority } from '../common/errors.ts';
 import type { PostgresConfig } from '../config/config.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
-  bringUpToDate,
   bytesOf,
   type Dialect,
   type Kind,
@@ -16,7 +15,7 @@ import {
   type StorageParts,
   type Work,
 } from './sql-database.ts';
-import { createSqlStorage, type Storage } from './sql-storage.ts';
+import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts';
 
 /** What a statement that carries a piece of a document gets beside `timeout` (ms). */
 const PIECE_TIME = 1_000;

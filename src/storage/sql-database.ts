@@ -1,6 +1,5 @@
-import { foldCase } from '../common/fold-case.ts';
 import type { Dataset } from '../datasets/dataset.ts';
-import { ADMIN_ROLE, type Member, type Role, type RoleSummary } from '../roles/role.ts';
+import type { Role } from '../roles/role.ts';
 
 /** What only an operator can mend. The message is one line. */
 export class OperatorError extends Error {
@@ -29,7 +28,7 @@ export interface StorageParts {
   readonly onError: (error: unknown) => void;
 }
 
-/** What a statement can be given. Text of users is kept as bytes, see {@link toBytes}. */
+/** What a statement can be given. Text of users is kept as the bytes of its UTF-8. */
 export type Value = string | number | Uint8Array;
 /** One row, by the names of its columns. Drivers differ in how they hand out numbers and bytes. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -102,7 +101,7 @@ export interface Dialect {
   readonly contains: string;
   /** The moment that many milliseconds from now, as `roles_shared_until` has it. */
   moment(milliseconds: number): string;
-  /** Adds members at the end of role ?1, each once, and returns a row for each that was not there: ?2 as by {@link membersJson}. */
+  /** Adds members at the end of role ?1, each once, and returns a row for each that was not there: ?2 holds names and folded names in hexadecimal. */
   readonly insertMembers: string;
   /** Where documents are: the columns of a dataset that lead to its document. */
   readonly documents: {
@@ -128,26 +127,11 @@ export async function perform<T>(session: Session, kind: Kind, work: Work<T>): P
   return result;
 }
 
-/** Text is kept as the bytes of its UTF-8: compared exactly, whatever the collation, and with NUL. */
-export const toBytes = (text: string): Buffer => Buffer.from(text);
-export const foldedBytes = (name: string): Buffer => toBytes(foldCase(name));
-
-/** Names and folded names in hexadecimal, for statements that take a list of them. */
-export const membersJson = (members: readonly Member[]): string =>
-  JSON.stringify(
-    members.map(({ name }) => [toBytes(name), foldedBytes(name)].map((b) => b.toString('hex'))),
-  );
-
 /** @param value a column of bytes */
 export function bytesOf(value: unknown): Buffer {
   const { buffer, byteOffset, byteLength } = value as Uint8Array<ArrayBuffer>;
   return Buffer.from(buffer, byteOffset, byteLength);
 }
-export const textOf = (value: unknown): string => bytesOf(value).toString();
-
-/** A random token, or id of a storage. */
-export const newToken = ({ randomBytes }: Pick<StorageParts, 'randomBytes'>): string =>
-  randomBytes(16).toString('base64url');
 
 /** @throws Error when there is no row where there always is one */
 export function only(rows: readonly Row[]): Row {
@@ -155,84 +139,3 @@ export function only(rows: readonly Row[]): Row {
   if (row === undefined) throw new Error('The storage has lost the row of its own.');
   return row;
 }
-
-/** Brings the schema up to date, and makes the built-in role in an empty one. @throws OperatorError */
-export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
-  const { dialect } = session;
-  const latest = dialect.migrations.length;
-  const version = await dialect.version(session);
-  if (version === latest) return 'done';
-  if (version > latest) throw new OperatorError(dialect.newer(version));
-  for (const migration of dialect.migrations.slice(version)) await session.script(migration);
-  if (version === 0) {
-    await session.rows(dialect.firstRows, [newToken(parts), newToken(parts)]);
-    const contains = parts.firstMembers.map((name) => ({ type: 'user' as const, name }));
-    await insertRole(session, { ...ADMIN_ROLE, contains });
-  }
-  await session.script(dialect.setVersion(latest));
-  return 'done';
-}
-
-/** Adds a role with its members, each once. */
-export async function insertRole(session: Session, role: Role): Promise<'done' | 'name-taken'> {
-  const { id, name, description, contains } = role;
-  const { tables, insertMembers } = session.dialect;
-  const rows = await session.rows(
-    `INSERT INTO ${tables.roles} (id, name, folded, description) VALUES (?1, ?2, ?3, ?4)
-     ON CONFLICT (folded) DO NOTHING RETURNING id`,
-    [id, toBytes(name), foldedBytes(name), toBytes(description)],
-  );
-  if (rows.length === 0) return 'name-taken';
-  await session.rows(insertMembers, [id, membersJson(contains)]);
-  return 'done';
-}
-
-/** @param document the values of the columns of its document */
-export async function insertDataset(
-  session: Session,
-  { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,
-  document: readonly Value[],
-): Promise<'done' | 'exists'> {
-  const { columns } = session.dialect.documents;
-  const { datasets } = session.dialect.tables;
-  const slots = columns.map((_, i) => `?${i + 6}`).join(', ');
-  const texts = [dataset.project, dataset.name, dataset.type].map(toBytes);
-  const rows = await session.rows(
-    `INSERT INTO ${datasets} (id, project, name, type, last_modified, ${columns.join(', ')})
-     VALUES (?1, ?2, ?3, ?4, ?5, ${slots}) ON CONFLICT (project, name) DO NOTHING RETURNING id`,
-    [id, ...texts, lastModified, ...document],
-  );
-  return rows.length === 0 ? 'exists' : 'done';
-}
-
-/**
- * Gives the roles a new token. The last statement of every change of a role: it locks the row until its transaction ends,
- * so that changes are committed one after the other, and what a token stands for is of one moment.
- */
-export async function setRolesToken(session: Session, token: string): Promise<void> {
-  await session.rows(`UPDATE ${session.dialect.tables.storage} SET roles_token = ?1`, [token]);
-}
-
-/** Reads roles with their members. @param which conditions, order, limit */
-export async function readRoles(session: Session, which: string, values: readonly Value[]) {
-  const { tables, roleOfMember } = session.dialect;
-  const rows = await session.rows(
-    `SELECT r.id, r.name, r.description, m.name AS member
-     FROM (SELECT id, name, description FROM ${tables.roles} ${which}) r
-     LEFT JOIN ${tables.members} m ON m.${roleOfMember} = r.id
-     ORDER BY r.id, m.position`,
-    values,
-  );
-  return [...Map.groupBy(rows, ({ id }) => Number(id)).values()].map((ofRole) => {
-    // A role without members has one row, without a member.
-    const named = ofRole.filter(({ member }) => member !== null);
-    const contains = named.map(({ member }): Member => ({ type: 'user', name: textOf(member) }));
-    return Object.assign(summaryOf(only(ofRole)), { contains });
-  });
-}
-
-export const summaryOf = ({ id, name, description }: Row): RoleSummary => ({
-  id: Number(id),
-  name: textOf(name),
-  description: textOf(description),
-});

@@ -2,26 +2,18 @@ import { inTime } from '../common/clock.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { foldCase } from '../common/fold-case.ts';
 import type { Dataset, DatasetStore } from '../datasets/dataset.ts';
-import { ADMIN_ROLE, type Role, type RoleStore } from '../roles/role.ts';
+import { ADMIN_ROLE, type Member, type Role, type RoleStore } from '../roles/role.ts';
 import {
-  foldedBytes,
-  insertDataset,
-  insertRole,
+  bytesOf,
   isRefusal,
-  membersJson,
-  newToken,
   only,
   OperatorError,
-  readRoles,
   type Row,
   type Session,
-  setRolesToken,
   type SqlDatabase,
   type StorageParts,
   type StorageRecord,
-  summaryOf,
-  textOf,
-  toBytes,
+  type Value,
   type Work,
 } from './sql-database.ts';
 
@@ -33,10 +25,7 @@ const SHARED_AT_LEAST = SHARED_FOR / 2;
 export type Storage = ReturnType<typeof createSqlStorage>;
 
 /** The storage that stands on a SQL database: roles and datasets, with one store for all dialects. */
-export function createSqlStorage(
-  given: SqlDatabase,
-  parts: Pick<StorageParts, 'randomBytes' | 'wallClock'>,
-) {
+export function createSqlStorage(given: SqlDatabase, parts: StorageParts) {
   const underWay = new Set<Promise<unknown>>();
   let closed: Promise<void> | undefined;
 
@@ -373,3 +362,100 @@ async function writeRecords(session: Session, records: AsyncIterable<StorageReco
 function refuseUnless(holds: boolean, problem: string): void {
   if (!holds) throw new OperatorError(problem);
 }
+
+/** Text is kept as the bytes of its UTF-8: compared exactly, whatever the collation, and with NUL. */
+const toBytes = (text: string): Buffer => Buffer.from(text);
+const foldedBytes = (name: string): Buffer => toBytes(foldCase(name));
+
+/** Names and folded names in hexadecimal, for statements that take a list of them. */
+const membersJson = (members: readonly Member[]): string =>
+  JSON.stringify(
+    members.map(({ name }) => [toBytes(name), foldedBytes(name)].map((b) => b.toString('hex'))),
+  );
+
+const textOf = (value: unknown): string => bytesOf(value).toString();
+
+/** A random token, or id of a storage. */
+const newToken = ({ randomBytes }: Pick<StorageParts, 'randomBytes'>): string =>
+  randomBytes(16).toString('base64url');
+
+/** Brings the schema up to date, and makes the built-in role in an empty one. @throws OperatorError */
+export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
+  const { dialect } = session;
+  const latest = dialect.migrations.length;
+  const version = await dialect.version(session);
+  if (version === latest) return 'done';
+  if (version > latest) throw new OperatorError(dialect.newer(version));
+  for (const migration of dialect.migrations.slice(version)) await session.script(migration);
+  if (version === 0) {
+    await session.rows(dialect.firstRows, [newToken(parts), newToken(parts)]);
+    const contains = parts.firstMembers.map((name) => ({ type: 'user' as const, name }));
+    await insertRole(session, { ...ADMIN_ROLE, contains });
+  }
+  await session.script(dialect.setVersion(latest));
+  return 'done';
+}
+
+/** Adds a role with its members, each once. */
+async function insertRole(session: Session, role: Role): Promise<'done' | 'name-taken'> {
+  const { id, name, description, contains } = role;
+  const { tables, insertMembers } = session.dialect;
+  const rows = await session.rows(
+    `INSERT INTO ${tables.roles} (id, name, folded, description) VALUES (?1, ?2, ?3, ?4)
+     ON CONFLICT (folded) DO NOTHING RETURNING id`,
+    [id, toBytes(name), foldedBytes(name), toBytes(description)],
+  );
+  if (rows.length === 0) return 'name-taken';
+  await session.rows(insertMembers, [id, membersJson(contains)]);
+  return 'done';
+}
+
+/** @param document the values of the columns of its document */
+async function insertDataset(
+  session: Session,
+  { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,
+  document: readonly Value[],
+): Promise<'done' | 'exists'> {
+  const { columns } = session.dialect.documents;
+  const { datasets } = session.dialect.tables;
+  const slots = columns.map((_, i) => `?${i + 6}`).join(', ');
+  const texts = [dataset.project, dataset.name, dataset.type].map(toBytes);
+  const rows = await session.rows(
+    `INSERT INTO ${datasets} (id, project, name, type, last_modified, ${columns.join(', ')})
+     VALUES (?1, ?2, ?3, ?4, ?5, ${slots}) ON CONFLICT (project, name) DO NOTHING RETURNING id`,
+    [id, ...texts, lastModified, ...document],
+  );
+  return rows.length === 0 ? 'exists' : 'done';
+}
+
+/**
+ * Gives the roles a new token. The last statement of every change of a role: it locks the row until its transaction ends,
+ * so that changes are committed one after the other, and what a token stands for is of one moment.
+ */
+async function setRolesToken(session: Session, token: string): Promise<void> {
+  await session.rows(`UPDATE ${session.dialect.tables.storage} SET roles_token = ?1`, [token]);
+}
+
+/** Reads roles with their members. @param which conditions, order, limit */
+async function readRoles(session: Session, which: string, values: readonly Value[]) {
+  const { tables, roleOfMember } = session.dialect;
+  const rows = await session.rows(
+    `SELECT r.id, r.name, r.description, m.name AS member
+     FROM (SELECT id, name, description FROM ${tables.roles} ${which}) r
+     LEFT JOIN ${tables.members} m ON m.${roleOfMember} = r.id
+     ORDER BY r.id, m.position`,
+    values,
+  );
+  return [...Map.groupBy(rows, ({ id }) => Number(id)).values()].map((ofRole) => {
+    // A role without members has one row, without a member.
+    const named = ofRole.filter(({ member }) => member !== null);
+    const contains = named.map(({ member }): Member => ({ type: 'user', name: textOf(member) }));
+    return Object.assign(summaryOf(only(ofRole)), { contains });
+  });
+}
+
+const summaryOf = ({ id, name, description }: Row) => ({
+  id: Number(id),
+  name: textOf(name),
+  description: textOf(description),
+});

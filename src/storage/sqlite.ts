@@ -7,7 +7,6 @@ import { inTime } from '../common/clock.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
-  bringUpToDate,
   bytesOf,
   type Dialect,
   only,
@@ -20,7 +19,7 @@ import {
   type Value,
   type Work,
 } from './sql-database.ts';
-import { createSqlStorage, type Storage } from './sql-storage.ts';
+import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts';
 import type { Call, Failure, Reply, WorkerSetup } from './sqlite-worker.ts';
 
 export interface SqliteStorageOptions extends StorageParts {

@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import { bringUpToDate, type Dialect, type Session } from '../../../src/storage/sql-database.ts';
+import type { Dialect, Session } from '../../../src/storage/sql-database.ts';
+import { bringUpToDate } from '../../../src/storage/sql-storage.ts';
 
 const PARTS = { firstMembers: [], wallClock: Date.now, randomBytes, onError: () => {} };
 
