@@ -7,7 +7,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
 import type { Emit } from '../common/events.ts';
-import { BYPASS_REASONS, HIT_SOURCES, REFUSAL_REASONS } from '../common/reasons.ts';
+import { meaningOf } from '../common/reasons.ts';
+import { duration } from '../common/words.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { createGateway } from '../gateway.ts';
 import { loadRecordings, type Recording, startReplayEngine } from './replay-engine.ts';
@@ -94,7 +95,7 @@ async function askEverything(options: DemoOptions): Promise<void> {
     rows[index]?.push(time);
     said.add(from);
   }
-  const meanings = [...said].toSorted().map((words) => `  ${words}: ${meaningOf(words)}\n`);
+  const meanings = [...said].toSorted().map((words) => `  ${words}: ${inWords(words)}\n`);
   print(`${formatTable(TITLES, rows)}
 
 The column Cache-Status is what the second answer says in that header. What it said in all answers:
@@ -127,23 +128,18 @@ async function askOne(
 }
 
 const MISS = 'fwd=miss';
-const DETAILS: Readonly<Record<string, string>> = {
-  ...BYPASS_REASONS,
-  ...REFUSAL_REASONS,
-  ...HIT_SOURCES,
-  stored: 'Its answer is kept.',
-};
 const OUTCOMES: Readonly<Record<string, string>> = {
   hit: 'The gateway has the answer, and does not ask the engine.',
-  [MISS]: 'The gateway does not have the answer, and asks the engine.',
-  'fwd=bypass': 'The request goes to the engine, past the cache.',
+  miss: 'The gateway does not have the answer, and asks the engine.',
+  bypass: 'The request goes to the engine, past the cache.',
 };
 
-/** @param words as {@link cameFrom} gives them */
-function meaningOf(words: string): string {
-  const [outcome = '', detail = ''] = words.split(', ');
-  const more = words === MISS ? 'A long one is kept a moment after its client has it.' : '';
-  return [OUTCOMES[outcome], DETAILS[detail] ?? more].join(' ').trim();
+/** @param said as {@link cameFrom} gives it */
+function inWords(said: string): string {
+  const [outcome = '', detail = ''] = said.replace('fwd=', '').split(', ');
+  let more = detail === 'stored' ? 'Its answer is kept.' : meaningOf(outcome, detail);
+  if (said === MISS) more = 'A long one is kept a moment after its client has it.';
+  return [OUTCOMES[outcome], more].join(' ').trim();
 }
 
 /** What RFC 9211 tells, without the name of the cache and the time to live: `hit, memory`. */
@@ -267,11 +263,8 @@ export function formatTable(titles: readonly string[], rows: readonly (readonly 
 }
 
 /** `0.4 ms`, `37 ms`, `1.24 s`. */
-export function formatTime(milliseconds: number): string {
-  if (milliseconds < 9.95) return `${milliseconds.toFixed(1)} ms`;
-  if (milliseconds < 999.5) return `${milliseconds.toFixed(0)} ms`;
-  return `${(milliseconds / 1000).toFixed(2)} s`;
-}
+export const formatTime = (milliseconds: number): string =>
+  milliseconds < 999.5 ? duration(milliseconds) : `${(milliseconds / 1000).toFixed(2)} s`;
 
 /** `890 B`, `19.1 kB`, `5.2 MB`; decimal units. */
 export function formatBytes(bytes: number): string {

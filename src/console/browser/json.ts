@@ -22,20 +22,13 @@ export type Purges = Json<{
   complete: boolean;
   purges: readonly (Omit<PurgeRecord, 'at'> & { at: string })[];
 }>;
-export interface Comparison {
-  readonly verdict: string;
+type Texts<Names extends string> = Readonly<Record<Names, string>>;
+type Figures<Names extends string> = Readonly<Record<Names, number>>;
+export type Comparison = Texts<'verdict'> & {
   readonly why?: string;
-  readonly entry:
-    | (Readonly<Record<'age_ms' | 'bytes', number>> & { readonly source: string })
-    | null;
-  readonly engine: readonly Readonly<Record<'ms' | 'bytes', number>>[];
-}
-
+  readonly entry: (Texts<'source'> & Figures<'age_ms' | 'bytes'>) | null;
+  readonly engine: readonly Figures<'ms' | 'bytes'>[];
+};
 export interface Reasons {
-  readonly reasons: readonly {
-    readonly word: string;
-    readonly outcome: string;
-    readonly meaning: string;
-    readonly remedy?: string;
-  }[];
+  readonly reasons: readonly (Texts<'word' | 'outcome' | 'meaning'> & { remedy?: string })[];
 }

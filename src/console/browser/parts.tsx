@@ -90,7 +90,7 @@ export const table = <Row,>(
   </div>
 );
 
-/** What the words of Cache-Status mean. Asked once: it is of the program. */
+/** What the words of Cache-Status mean. */
 export const REASONS = { reasons: '/admin/reasons' } as const;
 
 /** What a word means, and what an operator can do; '' where that is not told. */

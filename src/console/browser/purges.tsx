@@ -3,7 +3,7 @@ import { Component, type ComponentChildren, createRef } from 'preact';
 import type { PurgeOutcome } from '../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
 import type { Purges, Status } from './json.ts';
-import { type Page, type PageView, target } from './page.ts';
+import type { Page, PageView } from './page.ts';
 import { col, type Column, Field, figure, shown, table, Time, toldOf } from './parts.tsx';
 import { count, duration, plural } from '../../common/words.ts';
 
@@ -11,7 +11,7 @@ export const purgesPage: Page = {
   path: '/console/purges',
   title: 'Purges',
   isFor: () => true,
-  sources: (query) => ({ purges: target('/admin/purges', query, ['limit']) }),
+  sources: () => ({ purges: '/admin/purges' }),
   view: (view) => (
     <>
       {view.rights.purge && <Purging view={view} />}

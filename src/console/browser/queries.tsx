@@ -21,7 +21,6 @@ type Digest = Statistics['digests'][number];
 type Recent = Requests['requests'][number];
 
 const PATH = '/console/queries';
-const PAGING = ['limit', 'offset'];
 /** As many rows as /admin tells without `limit`, and as far as it tells them. */
 const PAGE_SIZE = 100;
 const LAST_OFFSET = 10_000;
@@ -31,7 +30,7 @@ type View = Pick<Page, 'sources' | 'view'>;
 
 const queries: View = {
   sources: (query) => ({
-    statistics: target('/admin/statistics', query, ['sort', 'project', ...PAGING]),
+    statistics: target('/admin/statistics', query, ['sort', 'project', 'offset']),
   }),
   view: (view) => (
     <>
@@ -68,7 +67,7 @@ const FILTERS = [
 
 const requests: View = {
   sources(query) {
-    const names = [...FILTERS.map(([name]) => name), ...PAGING];
+    const names = [...FILTERS.map(([name]) => name), 'offset'];
     return { requests: target('/admin/requests', query, names) };
   },
   view: (view) => (
@@ -80,7 +79,7 @@ const requests: View = {
 };
 
 const entries: View = {
-  sources: (query) => ({ entries: target('/admin/entries', query, ['sort', ...PAGING]) }),
+  sources: (query) => ({ entries: target('/admin/entries', query, ['sort', 'offset']) }),
   view: (view) =>
     shown(view.source<Entries>('entries'), ({ entries, total, complete }) => (
       <>
@@ -187,17 +186,16 @@ function sortedBy({ query }: PageView, usual: string) {
 /** Where a page of rows stands among all, and the ways to the others. */
 function paging({ query }: PageView, total: number, rows: number) {
   const offset = Number(query.get('offset') ?? 0);
-  const limit = Number(query.get('limit') ?? PAGE_SIZE);
   const to = (start: number) =>
     address(PATH, query, { offset: start > 0 ? `${start}` : undefined });
   return (
     <nav class="paging" aria-label="Further rows">
-      {offset > 0 && <a href={to(offset - limit)}>Newer or larger</a>}
+      {offset > 0 && <a href={to(offset - PAGE_SIZE)}>Newer or larger</a>}
       <span>
         {rows === 0 ? 'None' : `${count(offset + 1)} to ${count(offset + rows)}`} of {count(total)}
       </span>
-      {offset + rows < Math.min(total, LAST_OFFSET + limit) && (
-        <a href={to(offset + limit)}>Further</a>
+      {offset + rows < Math.min(total, LAST_OFFSET + PAGE_SIZE) && (
+        <a href={to(offset + PAGE_SIZE)}>Further</a>
       )}
     </nav>
   );
