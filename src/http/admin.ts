@@ -178,24 +178,20 @@ export function createAdmin(options: {
   /** All that a supporter would ask for, without statements. What cannot be had now says why instead. */
   async function diagnose(_query: object, principal: Principal): Promise<object> {
     const page = { limit: 0, offset: 0 };
-    const parts = {
+    /** Of those that are remembered. */
+    const countOf = async (outcome: string) =>
+      [outcome, (await statistics.requests({ outcome }, page)).total] as const;
+    const parts: Readonly<Record<string, Promise<object>>> = {
       status: console.status(principal),
       overview: console.overview(),
       system: console.system(),
       statistics: statistics.statistics({ ...page, sort: 'cost', limit: DIAGNOSED }),
       purges: tellPurges({}),
-      /** How many of those that are remembered ended so. */
-      requests: Promise.all(
-        OUTCOMES.map(async (one) => [
-          one,
-          (await statistics.requests({ outcome: one }, page)).total,
-        ]),
-      ).then(Object.fromEntries),
-    } satisfies Record<string, Promise<object>>;
-    const told = Object.entries(parts).map(async ([name, part]) => [
-      name,
-      await (part as Promise<object>).catch(toldError),
-    ]);
+      requests: Promise.all(OUTCOMES.map(countOf)).then(Object.fromEntries),
+    };
+    const told = Object.entries(parts).map(
+      async ([name, part]) => [name, await part.catch(toldError)] as const,
+    );
     const diagnosis = Object.fromEntries(await Promise.all(told)) as object;
     emit({ type: 'diagnosis-saved', principal: principal.name });
     return { at: new Date(clock.wall()), ...diagnosis };

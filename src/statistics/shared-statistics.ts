@@ -292,12 +292,9 @@ export function largest<T>(items: Iterable<T>, figure: (item: T) => number, most
 
 /** The largest maximum, the latest of what was asked last, and sums of sums. */
 function mergeDigests(reports: readonly Pick<Report, 'digests'>[]) {
-  const merged = new Map<string, DigestFigures>();
-  for (const row of reports.flatMap(({ digests }) => digests)) {
-    const known = merged.get(row.digest);
-    merged.set(row.digest, known === undefined ? row : both(known, row));
-  }
-  return [...merged.values()];
+  const all = reports.flatMap(({ digests }) => digests);
+  const merged = Map.groupBy(all, ({ digest }) => digest);
+  return Array.from(merged.values(), (rows) => rows.reduce(both));
 }
 
 function both(one: DigestFigures, other: DigestFigures): DigestFigures {

@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.ts';
-import type { Emit, GatewayEvent } from '../common/events.ts';
+import type { GatewayEvent } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
 import { addAnswer, addSums, createHour, noSums, type Sums, SUMS, wholeAtEngine } from './hour.ts';
 
@@ -129,21 +129,17 @@ export function createStatistics(parts: {
     if (keepsText && row.text === '')
       row.text = copyOf(event.statement.slice(0, LONGEST_STATEMENT));
     const { users } = row;
-    if (users.length < MAX_USERS && !users.includes(principal)) {
-      users.push(own(principal));
-    }
+    if (users.length < MAX_USERS && !users.includes(principal)) users.push(own(principal));
     recent.note(event, row, at);
   }
 
-  const on: Emit = (event) => {
-    hour.on(event);
-    // Who has no login could wash out all others; the log has them.
-    if (event.type === 'xmla-answered' && event.principal !== '') noteAnswer(event);
-  };
-
   return {
     /** Subscribes the statistics to the events. */
-    on,
+    on(event: GatewayEvent): void {
+      hour.on(event);
+      // Who has no login could wash out all others; the log has them.
+      if (event.type === 'xmla-answered' && event.principal !== '') noteAnswer(event);
+    },
     /** @param settings.text whether statements are kept; with `off` they are forgotten */
     configure(settings: { readonly text: 'on' | 'off' }): void {
       keepsText = settings.text === 'on';
@@ -245,12 +241,11 @@ function createRecent(own: (text: string) => string) {
   /** As GET /admin/requests tells it. */
   function row(at: number) {
     const { project, catalogs, cubes, digest } = names[at] ?? NO_NAMES;
-    const client = [addresses[at] ?? '', programs[at] ?? ''];
     return {
       id: ids[at] ?? '',
       at: new Date(times[at] ?? 0).toISOString(),
       user: users[at] ?? '',
-      client: client.filter((text) => text !== '').join(' '),
+      client: `${addresses[at]} ${programs[at]}`.trim(),
       project,
       catalogs,
       cubes,

@@ -22,23 +22,15 @@ export const overviewPage: Page = {
   isFor: ({ view }) => view,
   sources: () => ({ overview: '/admin/overview', ...REASONS }),
   view: (view) =>
-    shown(view.source<Overview>('overview'), (overview) => {
-      const { findings, projects, reasons } = overview;
-      return (
-        <>
-          <section aria-label="Findings">{findingsIn(findings)}</section>
-          {figuresIn(overview)}
-          {hourIn(overview)}
-          {table('Projects in the last hour', projects, PROJECTS, 'No project was asked.')}
-          {table(
-            'Answers in the last hour by reason',
-            reasons,
-            reasonColumns(view),
-            'Nothing was asked.',
-          )}
-        </>
-      );
-    }),
+    shown(view.source<Overview>('overview'), (overview) => (
+      <>
+        <section aria-label="Findings">{findingsIn(overview.findings)}</section>
+        {figuresIn(overview)}
+        {hourIn(overview)}
+        {table('Projects in the last hour', overview.projects, PROJECTS, 'No project was asked.')}
+        {reasonsIn(view, overview.reasons)}
+      </>
+    )),
 };
 
 const SEVERITIES = { problem: 'Problem', warning: 'Warning', note: 'Note' } as const;
@@ -80,12 +72,10 @@ function figuresIn({ hour, totals, gateways, complete }: Overview) {
     ['Misses, p50 / p95', both(hour.miss_ms), 'in that hour'],
     ['Past the cache', count(hour.bypasses), `and ${count(hour.by_gateway)} by the gateway itself`],
   ] as const;
+  const figures = rows.map(([name, value, of]) => [name, withBasis(value, of)] as const);
   return (
     <section aria-label="Figures">
-      {facts(
-        rows.map(([name, value, of]) => [name, withBasis(value, of)]),
-        'figures',
-      )}
+      {facts(figures, 'figures')}
       <p class="hint">
         The last hour, of {plural(gateways, 'gateway')}
         {!complete && '; some did not answer, so that the figures are too small'}.
@@ -138,8 +128,11 @@ const PROJECTS: readonly Column<Overview['projects'][number]>[] = [
   ),
 ];
 
-const reasonColumns = (view: PageView): readonly Column<Overview['reasons'][number]>[] => [
-  col('Outcome', ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />),
-  figure('Requests', ({ count: requests }) => count(requests)),
-  col('Meaning', ({ outcome, reason }) => meaningOf(view, outcome, reason)),
-];
+function reasonsIn(view: PageView, reasons: Overview['reasons']) {
+  const columns: readonly Column<(typeof reasons)[number]>[] = [
+    col('Outcome', ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />),
+    figure('Requests', ({ count: requests }) => count(requests)),
+    col('Meaning', ({ outcome, reason }) => meaningOf(view, outcome, reason)),
+  ];
+  return table('Answers in the last hour by reason', reasons, columns, 'Nothing was asked.');
+}
