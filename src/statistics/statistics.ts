@@ -162,11 +162,9 @@ export function createStatistics(parts: {
     /** How many of the entries are of each project, as the hour names it. Those of digests that are not known are left out. */
     countByProject(each: Iterable<{ readonly digest: string }>): readonly [string, number][] {
       const known = Map.groupBy(each, ({ digest }) => digests.get(digest));
-      return [...known].flatMap(([row, { length }]) => {
-        // Several catalogs are one text.
-        const name = row && (row.project || (row.catalogs.split(', ', 1)[0] ?? ''));
-        return name === undefined ? [] : [[hour.labelOf(name), length] satisfies [string, number]];
-      });
+      return [...known].flatMap(([row, { length }]) =>
+        row ? [[hour.labelOf(projectOf(row)), length] satisfies [string, number]] : [],
+      );
     },
     requests: recent.requests,
   };
@@ -181,13 +179,13 @@ function faded(sums: Sums, weight: number): Sums {
   return now;
 }
 
-/** By the path, or where that names none by the first catalog, compared as a purge does. Several catalogs are one text. */
-export const isOfProject = (
-  { project, catalogs }: Pick<Names, 'project' | 'catalogs'>,
-  wanted: string | undefined,
-): boolean =>
-  wanted === undefined ||
-  foldObjectName(project || (catalogs.split(', ', 1)[0] ?? '')) === foldObjectName(wanted);
+type Named = Pick<Names, 'project' | 'catalogs'>;
+/** By the path, or where that names none by the first catalog. Several catalogs are one text. */
+const projectOf = ({ project, catalogs }: Named) => project || (catalogs.split(', ', 1)[0] ?? '');
+
+/** Compared as a purge does. */
+export const isOfProject = (names: Named, wanted: string | undefined): boolean =>
+  wanted === undefined || foldObjectName(projectOf(names)) === foldObjectName(wanted);
 
 /** A part of a text keeps all of it in memory (V8); this does not. */
 const copyOf = (text: string) => Buffer.from(text, 'utf8').toString('utf8');

@@ -2,7 +2,7 @@
 import { Component, createRef } from 'preact';
 import uPlot from 'uplot';
 import type { Overview } from './json.ts';
-import { count } from '../../common/words.ts';
+import { count, plural } from '../../common/words.ts';
 import { moment } from './parts.tsx';
 
 const HEIGHT = 180;
@@ -56,8 +56,7 @@ export class Chart extends Component<Given> {
           <span class="bypass">{sum('bypasses')} past the cache</span>{' '}
           {purges.length > 0 && (
             <span class="purge">
-              {count(purges.length)} {purges.length === 1 ? 'purge' : 'purges'}, the last at{' '}
-              {moment(purges.at(-1)?.at ?? '')}
+              {plural(purges.length, 'purge')}, the last at {moment(purges.at(-1)?.at ?? '')}
             </span>
           )}
         </figcaption>

@@ -3,7 +3,7 @@ import { render } from 'preact';
 import { App, pageAt, STATUS } from './app.tsx';
 import { call, problemOf } from './call.ts';
 import type { Status } from './json.ts';
-import type { Told } from './page.ts';
+import type { AllTold, Told } from './page.ts';
 import { moment } from './parts.tsx';
 
 /** Between the end of a question and the next one (ms). */
@@ -52,10 +52,7 @@ async function show(root: HTMLElement): Promise<string | undefined> {
   );
   const told = await Promise.all(asked);
   if (told.some(([, source]) => source === undefined)) return 'The gateway does not answer.';
-  const sources = Object.fromEntries([['status', status], ...told]) as Record<
-    string,
-    Told<unknown>
-  >;
+  const sources = Object.fromEntries([['status', status], ...told]) as AllTold;
   render(<App page={page} rights={rights} told={sources} query={query} refresh={again} />, root);
   return undefined;
 }

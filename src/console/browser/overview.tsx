@@ -8,7 +8,7 @@ import {
   facts,
   figure,
   meaningOf,
-  Outcome,
+  outcomeIn,
   REASONS,
   shown,
   table,
@@ -130,7 +130,7 @@ const PROJECTS: readonly Column<Overview['projects'][number]>[] = [
 
 function reasonsIn(view: PageView, reasons: Overview['reasons']) {
   const columns: readonly Column<(typeof reasons)[number]>[] = [
-    col('Outcome', ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />),
+    col('Outcome', ({ outcome, reason }) => outcomeIn(outcome, reason)),
     figure('Requests', ({ count: requests }) => count(requests)),
     col('Meaning', ({ outcome, reason }) => meaningOf(view, outcome, reason)),
   ];

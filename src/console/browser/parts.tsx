@@ -102,7 +102,7 @@ export function meaningOf(view: PageView, outcome: string, reason: string): stri
   return `${meaning} ${remedy}`.trim();
 }
 
-export const Outcome = ({ outcome, reason }: { outcome: string; reason: string }) => (
+export const outcomeIn = (outcome: string, reason: string) => (
   <span class={`outcome ${outcome}`}>
     {outcome}
     {reason !== '' && <span class="reason"> {reason}</span>}

@@ -8,7 +8,7 @@ import {
   Field,
   figure,
   meaningOf,
-  Outcome,
+  outcomeIn,
   REASONS,
   shown,
   table,
@@ -224,9 +224,7 @@ const DIGESTS: readonly Column<Digest>[] = [
   figure('Bytes', ({ bytes }) => size(bytes)),
   figure('Users', ({ users }) => (users === 20 ? '20+' : count(users))),
   col('Last asked', ({ last_asked }) => <Time at={last_asked} />, 'last'),
-  col('Last outcome', ({ last_outcome, last_reason }) => (
-    <Outcome outcome={last_outcome} reason={last_reason} />
-  )),
+  col('Last outcome', ({ last_outcome, last_reason }) => outcomeIn(last_outcome, last_reason)),
 ];
 
 function statement({ rights }: PageView, { digest, text }: Digest) {
@@ -267,7 +265,7 @@ const REQUESTS: readonly Column<Recent>[] = [
   col('Project', ({ project, catalogs }) => project || catalogs),
   col('Cubes', ({ cubes }) => cubes),
   col('Query', ({ digest }) => <DigestLink digest={digest} />),
-  col('Outcome', ({ outcome, reason }) => <Outcome outcome={outcome} reason={reason} />),
+  col('Outcome', ({ outcome, reason }) => outcomeIn(outcome, reason)),
   figure('Status', ({ status }) => status),
   figure('Took', ({ ms }) => duration(ms)),
   figure('Waited', ({ waited_ms }) => duration(waited_ms || null)),
