@@ -152,11 +152,9 @@ function cameFrom(cacheStatus: string): string {
 /** One word for a POSIX shell. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
-const sizeOf = ({ request }: Recording) => request.body.length;
-
 function curlLines({ gateway: { url, user, password }, recordings }: DemoOptions): string {
   const login = `-u ${shellWord(`${user}:${password}`)}`;
-  const [shortest] = recordings.toSorted((one, other) => sizeOf(one) - sizeOf(other));
+  const [shortest] = recordings.toSorted((a, b) => a.request.body.length - b.request.body.length);
   return `Ask "${shortest?.name}", and see Cache-Status and Age:
 
 curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
