@@ -33,7 +33,7 @@ interface Found {
 export interface FirstPaint {
   find(path: string, search: string, rights: Rights): Found | undefined;
   /** A document that says what went wrong. */
-  showProblem(title: string, text: string, rights: Rights, assets: Assets): string;
+  showProblem(text: string, rights: Rights, assets: Assets): string;
   /** A document with ways to other pages. */
   showLinks(links: typeof LINKS, assets: Assets): string;
 }
@@ -113,9 +113,8 @@ export function createConsolePages(options: {
     } catch (error) {
       const { status, headers, message } = asAnsweredError(error, id, emit);
       const { firstPaint, assets } = await loaded();
-      const text = `${message} (request ${id})`;
       const rights = permissions.rightsOf(principal);
-      const html = firstPaint.showProblem('This is not shown', text, rights, assets);
+      const html = firstPaint.showProblem(`${message} (request ${id})`, rights, assets);
       send(response, html, status, headers);
     }
   }

@@ -19,7 +19,8 @@ export const firstPaint: FirstPaint = {
     };
   },
 
-  showProblem(title, text, rights, assets) {
+  showProblem(text, rights, assets) {
+    const title = 'This is not shown';
     const frame = (
       <Frame rights={rights}>
         <h1>{title}</h1>
