@@ -68,7 +68,7 @@ export function createConsole(parts: {
       about.inForce(),
     ]);
     const complete = usage.complete && usage.processes.length >= inForce.workers;
-    return { ...usage, ...inForce, complete, engines, redis: parts.redis() };
+    return { ...usage, complete, engines, redis: parts.redis(), inForce };
   });
 
   async function readOverview() {
@@ -120,7 +120,8 @@ export function createConsole(parts: {
       stale: rowsOf(hour, 'stale').map(({ name }) => name),
       evictions: processes.map(({ evictions }) => evictions),
       certificateLeft: (about.certificateEnd() ?? Infinity) - now,
-      processes: { told: processes.length, wanted: own.workers },
+      reloaded: own.inForce.reloaded,
+      processes: { told: processes.length, wanted: own.inForce.workers },
     });
     return {
       ...told,
@@ -167,26 +168,21 @@ export function createConsole(parts: {
     },
     overview: shareFor(SHARED, clock, readOverview),
     async system() {
-      const [own, ofStorage, configuration] = await Promise.all([
+      const [{ inForce, ...own }, ofStorage, configuration] = await Promise.all([
         here(),
         storage(),
         about.configuration(),
       ]);
-      const { gateway, processes, complete, engines, redis } = own;
       return {
         at: new Date(clock.wall()),
         version: about.version,
         node: about.node.version,
         platform: `${platform()} ${arch()}`,
-        started_at: processes.map(({ started_at }) => started_at).sort()[0],
-        gateway,
-        processes,
-        complete,
-        engines,
-        redis,
+        started_at: own.processes.map(({ started_at }) => started_at).sort()[0],
+        ...own,
         storage: ofStorage,
         configuration,
-        waiting_for_restart: own.waiting,
+        waiting_for_restart: inForce.waiting,
         metrics: metrics.registry
           .getMetricsAsArray()
           .map(({ name, type, help }) => ({ name, type: String(type), help })),
