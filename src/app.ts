@@ -10,7 +10,7 @@ import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
 import { type About, createConsole } from './console/console.ts';
-import type { RedisFacts } from './console/findings.ts';
+import type { RedisFacts, State } from './console/findings.ts';
 import { createConsolePages, frontPage } from './console/pages.ts';
 import { createAdmin, createAdminHandler, createQuestionHandler } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
@@ -38,6 +38,8 @@ export interface PageParts extends ApiFront, Pick<HookOptions, 'purge' | 'askLea
     taken: HookOptions['taken'];
   };
   readonly metrics: Metrics;
+  /** Of all projects that are watched. */
+  readonly watches: () => Promise<State['watches']>;
   readonly statistics: SharedStatistics;
   readonly about: About;
   /** Behind /api; undefined where a remote server is. */

@@ -9,6 +9,7 @@ import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
 import { createGatewayServer } from './compose/server.ts';
 import { openStorage } from './compose/storage.ts';
+import { createWatches } from './compose/watches.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
 import { createMetrics } from './observability/metrics.ts';
@@ -52,6 +53,7 @@ export async function createGateway(
     connections: () => server.connections(),
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
+    watches: () => watches.ages(),
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? runtime.knownEngines() : []),
@@ -115,6 +117,7 @@ export async function createGateway(
   };
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
+  const watches = createWatches({ ...parts, fleet: cache.fleet, purge });
   const own = {
     inForce: async () => ({ waiting, reloaded, workers: 1 }),
     configuration: async () => describeConfig(current),
@@ -128,7 +131,8 @@ export async function createGateway(
   const lasting = { names, account, parts, about, isServing: () => !closing };
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.knownEngines() ?? [];
-    const built = { cache, storage, purge, invalidate, metrics, statistics };
+    const { blind, tell } = watches;
+    const built = { cache, storage, purge, invalidate, metrics, statistics, blind, watches: tell };
     return createRuntime(config, { ...built, ...lasting, known });
   };
 
@@ -145,6 +149,7 @@ export async function createGateway(
     throw error;
   }
   warn(configWarnings(initial, clock.wall()));
+  watches.configure(initial);
   const sharing = setInterval(() => void statistics.share(), SHARED_EVERY).unref();
   const server = createGatewayServer(initial, runtime.handle, parts);
   /** Settles when a shutdown waits no longer. */
@@ -177,6 +182,7 @@ export async function createGateway(
     certificateEnd = endOfCertificate(config.listen);
     cache.configure(config);
     names.configure(config);
+    watches.configure(config);
     ownStatistics.configure(config.statistics);
     warn(configWarnings(config, clock.wall(), keys));
     runtimes.add(renewed);
@@ -215,12 +221,13 @@ export async function createGateway(
       setTimeout(expired.resolve, deadline).unref();
       void expired.promise.then(server.breakOff);
       await lastReload;
+      const unwatched = watches.close();
       await server.close();
       const all = [...runtimes];
       await Promise.race([Promise.all(all.map((one) => one.idle())), expired.promise]);
       // What is still under way breaks off now.
       await Promise.all(all.map((one) => one.close()));
-      await Promise.race([cache.purges.told(), expired.promise]);
+      await Promise.race([unwatched.then(cache.purges.told), expired.promise]);
       const lost = cache.owed().join(', ');
       if (lost !== '') {
         emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${lost}` });

@@ -20,7 +20,10 @@ export interface EngineTraits {
   readonly errorsAsData: readonly ErrorAsData[];
   /** The header by which the engine says `true` or `false` of an answer with status 200. */
   readonly successHeader: string | undefined;
+  /** The columns of MDSCHEMA_CUBES that say when its data changed, and the schema that it shows it by. */
+  readonly changeDates: readonly ChangeDate[];
 }
+export type ChangeDate = 'LAST_DATA_UPDATE' | 'LAST_SCHEMA_UPDATE';
 
 /** The safe side of each. */
 const GENERIC: EngineTraits = {
@@ -32,6 +35,7 @@ const GENERIC: EngineTraits = {
   readsUserAgent: true,
   errorsAsData: ['java-exception', 'error-dataset'],
   successHeader: 'success',
+  changeDates: ['LAST_DATA_UPDATE', 'LAST_SCHEMA_UPDATE'],
 };
 
 const PLAIN = { ...GENERIC, readsUserAgent: false, successHeader: undefined } as const;
@@ -44,8 +48,15 @@ export const ENGINE_KINDS = {
     strangeSessions: 'pass',
     keepsProperties: false,
     errorsAsData: ['java-exception'],
+    // The date of its data is the time of the question, that of its schema when it was loaded.
+    changeDates: ['LAST_SCHEMA_UPDATE'],
   },
-  emondrian: { ...PLAIN, sessionIdle: 3_600_000, errorsAsData: ['java-exception'] },
+  emondrian: {
+    ...PLAIN,
+    sessionIdle: 3_600_000,
+    errorsAsData: ['java-exception'],
+    changeDates: [],
+  },
   // It tells success by a header on its second path, /mdx/xmla_server, which an engine URL may name.
   kylin: {
     ...GENERIC,
@@ -53,6 +64,7 @@ export const ENGINE_KINDS = {
     keepsProperties: false,
     // Asking for its catalogs makes it read datasets and permissions anew.
     forwardedDiscovers: ['DBSCHEMA_CATALOGS'],
+    changeDates: [],
   },
   ssas: {
     ...PLAIN,

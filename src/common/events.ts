@@ -34,8 +34,15 @@ export type Invalidate = (
 ) => Promise<boolean>;
 
 export type PurgeCause = (typeof PURGE_CAUSES)[number];
-/** By clearCache, by its repetition after a while, by a change of datasets, by a statement to the engine, by a hook. */
-export const PURGE_CAUSES = ['clear-cache', 'repeat', 'change', 'statement', 'hook'] as const;
+/** By clearCache, by its repetition after a while, by a change of datasets, by a statement to the engine, by a hook, by a watcher. */
+export const PURGE_CAUSES = [
+  'clear-cache',
+  'repeat',
+  'change',
+  'statement',
+  'hook',
+  'watch',
+] as const;
 export type PurgeResult = (typeof PURGE_RESULTS)[number];
 /** `engine-failed`: an engine did not clear its own cache; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
@@ -190,8 +197,16 @@ export type GatewayEvent =
         | 'flights'
         | 'purges'
         | 'reports'
-        | 'sweep';
+        | 'sweep'
+        | 'watches';
       readonly error: unknown;
+    }
+  | {
+      /** Of a watcher whose source answers no more, or again; `why` is '' then, and holds no secrets. */
+      readonly type: 'watch-state';
+      readonly project: string;
+      readonly state: 'seeing' | 'blind';
+      readonly why: string;
     }
   | { readonly type: 'redis-state'; readonly state: 'up' }
   | {

@@ -34,6 +34,8 @@ export const BYPASS_REASONS = {
     'The user has named more new projects and catalogs within an hour than limits.names_per_user.',
   'discover-type': 'This Discover request type is not on the list of those that may be cached.',
   'cache-off': 'The configuration switches the cache off for this project or cube.',
+  'watch-blind':
+    'The source by which the data of this project is watched does not answer (when_blind: bypass).',
   'epochs-unknown': 'Redis cannot be reached, so nothing says which entries are still true.',
 } as const;
 

@@ -37,6 +37,7 @@ export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = 
     'GET /admin/requests?user=… shows what was asked; raise limits.names_per_user if it is meant.',
   'discover-type': 'As it should be: such answers change by time, session or user.',
   'cache-off': 'As configured: projects.NAME.cache or projects.NAME.cubes says off.',
+  'watch-blind': 'GET /admin/watches says why it cannot be seen whether the data changed.',
   'epochs-unknown': 'See why Redis cannot be used: GET /health/ready.',
   'engine-status': 'See the log of the engine for why it answers so.',
   'media-type': 'See what answers at engine.url: an engine sends text/xml.',

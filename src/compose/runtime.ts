@@ -33,9 +33,9 @@ export async function createRuntime(
   config: Config,
   house: Pick<
     PageParts,
-    'storage' | 'invalidate' | 'metrics' | 'statistics' | 'about' | 'isServing'
+    'storage' | 'invalidate' | 'metrics' | 'statistics' | 'about' | 'isServing' | 'watches'
   > &
-    Pick<LineOptions, 'names' | 'account'> & {
+    Pick<LineOptions, 'names' | 'account' | 'blind'> & {
       cache: Cache;
       purge: Purge;
       parts: Parts;

@@ -9,9 +9,16 @@ import { createCache } from './cache.ts';
 import { createEngineStates } from './engine-states.ts';
 import type { Parts } from './parts.ts';
 import { createStorage } from './storage.ts';
+import { watchedIn } from './watches.ts';
+import { createSource, type Watched } from '../watch/sources.ts';
+
+/** Between two questions to what is watched (ms). */
+const WATCH_PAUSE = 2_000;
+/** So much is told of what was seen (characters). */
+const SHOWN = 100;
 
 /**
- * Asks engines, Redis and storage as `serve` would: the command `check --connect`. It makes no file, but brings the schema
+ * Asks engines, Redis, storage and what is watched as `serve` would: the command `check --connect`. It makes no file, but brings the schema
  * of a storage that is there up to date.
  * @returns one line for each, and whether none is down
  */
@@ -19,10 +26,12 @@ export async function tryConnections(config: Config, parts: Parts) {
   const engines = createEngineStates(config, parts);
   const { replicas } = await engines.states(true);
   engines.close();
+  const watches = watchedIn(config).map((watched) => tryWatch(watched, parts));
   const found = [
     ...replicas.map(({ url, state, why }) => [`engine ${url}`, state, why]),
     ['Redis', ...(await tryRedis(config, parts))],
     [`storage ${config.storage.driver}`, ...(await tryStorage(config, parts))],
+    ...(await Promise.all(watches)),
   ];
   const ok = found.every(([, state]) => state !== 'down');
   return { lines: found.map((words) => words.join(': ')), ok };
@@ -57,5 +66,24 @@ async function tryStorage({ storage: config, auth }: Config, parts: Parts) {
     return ['down', describeFailure(isAway ? error.cause : error)];
   } finally {
     await storage.close();
+  }
+}
+
+const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, SHOWN);
+
+/** What differs each time would purge each time. */
+async function tryWatch(watched: Watched, { clock, sleep }: Parts) {
+  const { name, watch } = watched;
+  const what = `watch ${name} (${watch.kind})`;
+  const ask = createSource(watched, clock);
+  const { signal } = new AbortController();
+  try {
+    const first = await ask(signal);
+    await sleep(WATCH_PAUSE);
+    const second = await ask(signal);
+    if (first === second) return [what, 'up', `it sees ${short(first)}`];
+    return [what, 'down', `it differs at each question: ${short(first)}, then ${short(second)}`];
+  } catch (error) {
+    return [what, 'down', (error as Error).message];
   }
 }

@@ -175,6 +175,39 @@ const cache = section({
   redis: { ...redis, reload: 'restart' },
 });
 const onOrOff = kinds.choice('on', 'off');
+
+const watch = section({
+  /** What is asked: the engine of the project for the dates of its cubes (xmla), MDX for Kylin's
+   * server for its segments (kylin), a PostgreSQL (postgres), an HTTP server (url), or the file
+   * system (file). docs/FRESHNESS.md says what each of them sees. */
+  kind: key(kinds.choice('xmla', 'kylin', 'postgres', 'url', 'file'), REQUIRED),
+  /** How often. */
+  every: key(kinds.duration('1s', '1d'), '60s'),
+  /** With changes that come quickly one after another, at most one purge in this time; the last
+   * change is never lost. 0: each is purged at once. */
+  min_interval: key(kinds.duration('1s', '1d', 'off'), '0'),
+  /** What becomes of the requests of the project when three questions in a row had no answer: they
+   * are answered as always (keep), or pass the cache (bypass) until one has an answer again. */
+  when_blind: key(kinds.choice('keep', 'bypass'), 'keep'),
+  /** With kylin: what stands before /api/models, such as http://kylin.example:7070/kylin. With
+   * postgres: postgres://user:password@host:5432/database. With url: the address. */
+  url: key(kinds.orNull(kinds.watchUrl), null),
+  /** With kylin: the name of the project there. */
+  project: key(kinds.orNull(kinds.projectName), null),
+  /** With postgres: one statement that reads, and whose rows differ after a load. */
+  query: key(kinds.orNull(kinds.statement), null),
+  /** With file: its path. */
+  path: key(kinds.orNull(kinds.filePath), null),
+  /** With xmla, kylin and url: a login of the watcher's own. Without it xmla takes engine.service,
+   * and the others have none. */
+  user: key(kinds.orNull(kinds.loginName), null),
+  /** Its password. Take it from the environment: ${WATCH_PASSWORD}. */
+  password: key(kinds.orNull(kinds.secretText(1)), null),
+  /** With postgres: whether the connection is encrypted, and the certificate of the server checked. */
+  tls: key(kinds.flag, false),
+  ...tlsFiles,
+});
+
 const project = section({
   /** on caches as elsewhere; off passes every request of this project to the engine. */
   cache: key(onOrOff, 'on'),
@@ -185,6 +218,8 @@ const project = section({
   /** Cubes that differ, by name: off passes every request to the engine whose answer may hold data
    * of it. Needed where a measure of the server hides what changes by time or user. */
   cubes: byName(kinds.cubeName, key(onOrOff, REQUIRED)),
+  /** Finds out by itself whether the data behind the project changed, and purges it. */
+  watch: optional(watch),
   /** The engine of this project, with the same keys as the section engine. What is left out is
    * taken from there; null takes nothing from there. */
   engine: inherited(someOf(engine)),
@@ -314,6 +349,7 @@ export type CheckedFile = ValueOf<typeof schema>;
 export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get']>>;
 type CheckedEngine = CheckedFile['engine'];
 export type HookConfig = NonNullable<ReturnType<CheckedFile['hooks']['get']>>;
+export type WatchConfig = NonNullable<CheckedProject['watch']>;
 export type ListenConfig = CheckedFile['listen'];
 export type OpenPage = ListenConfig['open'][number];
 export type RedisConfig = CheckedFile['cache']['redis'];

@@ -282,10 +282,8 @@ function isRedisUrl(text: string): boolean {
   return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
 }
 
-const MASKED_URL: Partial<Kind<string>> = {
-  hides: () => true,
-  write: (url) => url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`),
-};
+const masked = (url: string) => url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`);
+const MASKED_URL: Partial<Kind<string>> = { hides: () => true, write: masked };
 
 const MOST_URLS = 16;
 /** One URL, or a list of different ones that are alike in what `traitOf` says of them. */
@@ -354,4 +352,23 @@ export const storageUrl = textKind(
     return DATABASE_URL.test(text) && URL.canParse(text) && new URL(text).hostname !== '';
   },
   MASKED_URL,
+);
+
+/** A query may stand in an http:// URL, and a secret in it. */
+export const watchUrl = textKind(
+  'URL',
+  'a URL such as https://etl.example/loaded or postgres://user:password@db.example:5432/dwh; ' +
+    'a postgres:// URL has a user and no query, an http:// or https:// URL neither user, password nor fragment',
+  (text) => {
+    const [base = '', query] = text.split(/\?(.*)/s);
+    if (query === undefined && DATABASE_URL.test(text)) return URL.canParse(text);
+    return isEngineUrl(base) && !base.includes(PROJECT_PLACE) && !/[#\s\p{Cc}]/u.test(query ?? '');
+  },
+  { hides: () => true, write: (url) => masked(url).replace(/\?.*/s, `?${SECRET_MASK}`) },
+);
+
+export const statement = textKind(
+  'text',
+  'a statement of 1 to 10000 characters',
+  (text) => text.trim() !== '' && text.length <= 10_000 && !text.includes('\0'),
 );

@@ -1,7 +1,15 @@
 /** What must fit together in a configuration whose keys are right one by one, and of what use the files are that it names. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isAbsolute, relative, sep } from 'node:path';
-import type { CacheShare, CheckedFile, CheckedProject, Config, RedisConfig } from './config.ts';
+import { ENGINE_KINDS } from '../common/engine-kinds.ts';
+import type {
+  CacheShare,
+  CheckedFile,
+  CheckedProject,
+  Config,
+  RedisConfig,
+  WatchConfig,
+} from './config.ts';
 import type { Reading } from './kinds.ts';
 import { SECRET_MASK, type KeyPath } from './problems.ts';
 
@@ -32,6 +40,7 @@ export function checkRules(file: CheckedFile, config: Config, reading: Reading):
     const { share, engine: whole } = inherited;
     check(['projects', name], shareRules(own, share, whole.login, file));
     check(['projects', name, 'engine'], engineRules(own.engine ?? {}, whole, reading));
+    check(['projects', name, 'watch'], own.watch ? watchRules(own.watch, whole, reading) : []);
   }
 }
 
@@ -101,6 +110,59 @@ function* hookRules(hook: CheckedHook): Broken {
   if (format === 'dbt' && [...projects].some(([from, to]) => from !== to)) {
     yield ['projects', 'must be a list with format: dbt, each message of which purges all of them'];
   }
+}
+
+const FILES = ['ca', 'certificate', 'key'] as const;
+const LOGIN = ['user', 'password'] as const;
+/** The keys that stand with one kind of watcher only: first those that it needs, then those that it may have. */
+const WATCH_KEYS = {
+  xmla: [[], LOGIN],
+  kylin: [
+    ['url', 'project'],
+    [...LOGIN, ...FILES],
+  ],
+  postgres: [
+    ['url', 'query'],
+    ['tls', ...FILES],
+  ],
+  url: [['url'], [...LOGIN, ...FILES]],
+  file: [['path'], []],
+} as const satisfies Record<WatchConfig['kind'], readonly (readonly (keyof WatchConfig)[])[]>;
+const OF_ONE_KIND = [...new Set(Object.values(WATCH_KEYS).flat(2))];
+
+/** @param engine of its project */
+function* watchRules(
+  watch: WatchConfig,
+  engine: Pick<CheckedEngine, 'kind' | 'login'>,
+  reading: Reading,
+): Broken {
+  const { kind, url = '', user, password, tls } = watch;
+  const [needed, possible]: readonly (readonly (keyof WatchConfig)[])[] = WATCH_KEYS[kind];
+  for (const name of needed ?? []) {
+    if (watch[name] === undefined) yield [name, `is missing; kind: ${kind} needs it`];
+  }
+  for (const name of OF_ONE_KIND) {
+    const isKnown = [needed, possible].flat().includes(name);
+    if (watch[name] && !isKnown) yield [name, `must not stand with kind: ${kind}`];
+  }
+  if (kind === 'xmla' && ENGINE_KINDS[engine.kind].changeDates.length === 0) {
+    const instead = `${engine.kind === 'kylin' ? 'kylin, ' : ''}postgres, url or file`;
+    yield ['kind', `xmla sees no change of an engine of kind ${engine.kind}; use ${instead}`];
+  }
+  if (kind === 'xmla' && engine.login === 'forward' && !user) {
+    yield ['user', 'is missing; xmla with engine.login: forward needs user and password'];
+  }
+  if ((user === undefined) !== (password === undefined)) {
+    yield [user ? 'password' : 'user', 'is missing; user and password stand together'];
+  }
+  const isHttp = /^http/i.test(url);
+  if (url !== '' && isHttp === (kind === 'postgres')) {
+    const scheme = kind === 'postgres' ? 'a postgres://' : 'an http:// or https://';
+    yield ['url', `must be ${scheme} URL with kind: ${kind}`];
+  }
+  const isEncrypted = tls || /^https:/i.test(url);
+  const needs = 'needs an encrypted connection: tls: true with postgres, or an https:// URL';
+  yield* tlsRules(watch, reading, isEncrypted ? '' : needs);
 }
 
 function* redisRules(redis: RedisConfig, reading: Reading): Broken {

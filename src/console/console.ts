@@ -56,6 +56,7 @@ export function createConsole(parts: {
   engines: () => Promise<{ readonly replicas: readonly ReplicaState[] }>;
   redis: () => RedisFacts;
   storage: () => Promise<State['storage']>;
+  watches: () => Promise<State['watches']>;
   metrics: Pick<Metrics, 'registry'>;
 }) {
   const { config, clock, about, permissions, statistics, purgeLog, storage, metrics } = parts;
@@ -73,12 +74,14 @@ export function createConsole(parts: {
 
   async function readOverview() {
     const now = clock.wall();
-    const [{ processes, ...own }, { hour, entries, ...told }, log, ofStorage] = await Promise.all([
-      here(),
-      statistics.hour(),
-      purgeLog.latest(ALL_PURGES),
-      storage(),
-    ]);
+    const [{ processes, ...own }, { hour, entries, ...told }, log, ofStorage, watches] =
+      await Promise.all([
+        here(),
+        statistics.hour(),
+        purgeLog.latest(ALL_PURGES),
+        storage(),
+        parts.watches(),
+      ]);
     const minutes = minutesOf(hour, now);
     const sum = sumOf(minutes);
     /** How far back purges are known. */
@@ -112,6 +115,7 @@ export function createConsole(parts: {
       ...own,
       now,
       storage: ofStorage,
+      watches,
       owed: loadOf(processes).owed,
       purges: log.purges,
       unpurged: log.complete ? projects.filter(isOld).map(({ project }) => project) : [],

@@ -33,6 +33,7 @@ export interface State {
   readonly certificateLeft: number;
   readonly reloaded: boolean;
   readonly processes: Readonly<Record<'told' | 'wanted', number>>;
+  readonly watches: readonly Readonly<Record<'project' | 'state' | 'why', string>>[];
 }
 
 const SEVERITIES = ['problem', 'warning', 'note'] as const;
@@ -109,6 +110,13 @@ export function findingsOf(state: State) {
       An engine does not answer: ${engine.url} (${engine.why}).
       Other replicas take its requests; where there is none, only what is in the cache is answered.
       Start the engine or correct its url; mdx-gateway check --connect tries it.`,
+    ),
+
+    state.watches.map(
+      (watch) => say('problem', 'watch-blind', watch.state === 'blind')`
+      It is not seen whether the data of ${watch.project} changes: ${watch.why}.
+      What it is watched by did not answer three times in a row, so that no change is purged.
+      Mend that, or correct projects.NAME.watch; mdx-gateway check --connect tries it.`,
     ),
 
     say('problem', 'storage-down', state.storage.state === 'down')`

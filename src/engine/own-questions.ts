@@ -41,7 +41,8 @@ class LongAnswer extends Error {
  * Asks the engine a small question of the gateway's own.
  * @param upstream without kept connections: some servers bind a login to its connection
  * @returns the whole answer, without a content coding that is known
- * @throws when no whole answer comes; {@link LongAnswer} when it is longer than 1 MiB
+ * @param largest bytes of the answer without content coding; left out: 1 MiB
+ * @throws when no whole answer comes; {@link LongAnswer} when it is longer
  */
 export async function askOnce(
   upstream: Upstream,
@@ -49,14 +50,15 @@ export async function askOnce(
   signal: AbortSignal,
   sent?: Buffer,
   connectLimit?: number,
+  largest = LARGEST_ANSWER,
 ): Promise<{ readonly head: AnswerHead; readonly body: Buffer }> {
   const length = sent && { 'content-length': String(sent.length) };
   const headers = { ...asked.headers, ...length, 'accept-encoding': 'identity' };
   const limits = { signal, timeout: LONGEST, connectLimit };
   const answer = await upstream.forward({ ...asked, headers, body: sent }, limits);
   const { head, body } = decodedAnswer(answer, answerHead(answer), () => {});
-  const whole = await bodyUpTo(body, LARGEST_ANSWER);
-  if (whole === undefined) throw new LongAnswer('the engine answered at too great length');
+  const whole = await bodyUpTo(body, largest);
+  if (whole === undefined) throw new LongAnswer('it answered at too great length');
   return { head, body: whole };
 }
 
@@ -86,25 +88,46 @@ function envelope(header: string, body: string): Buffer {
   );
 }
 
-/** The cheapest question that every engine knows: it opens no cube. */
-const SMALLEST = envelope(
-  '',
-  `<Discover xmlns="${XMLA}"><RequestType>DISCOVER_DATASOURCES</RequestType>` +
-    `<Restrictions><RestrictionList/></Restrictions>${NO_PROPERTIES}</Discover>`,
-);
+function discover(type: string, restrictions: string, properties: string): Buffer {
+  return envelope(
+    '',
+    `<Discover xmlns="${XMLA}"><RequestType>${type}</RequestType>` +
+      `<Restrictions><RestrictionList>${restrictions}</RestrictionList></Restrictions>` +
+      `<Properties><PropertyList>${properties}</PropertyList></Properties></Discover>`,
+  );
+}
 
-/** Asks a replica that can be reached the cheapest question, of a decoded project. @throws as {@link askOnce} */
-export function askSmallest(
+/** The cheapest question that every engine knows: it opens no cube. */
+const SMALLEST = discover('DISCOVER_DATASOURCES', '', '');
+
+/** What is known of the cubes of a catalog, or of all; SSAS shows those of the catalog among the properties alone. */
+export function cubesQuestion(catalog: string | undefined): Buffer {
+  const name = catalog === undefined ? undefined : inXml(catalog);
+  return name === undefined
+    ? discover('MDSCHEMA_CUBES', '', '')
+    : discover(
+        'MDSCHEMA_CUBES',
+        `<CATALOG_NAME>${name}</CATALOG_NAME>`,
+        `<Catalog>${name}</Catalog>`,
+      );
+}
+
+/** As character references, nothing of it can mean anything else to any parser. */
+const inXml = (text: string) => text.replace(/[^\w-]/gu, (one) => `&#${one.codePointAt(0)};`);
+
+/** Asks a replica that can be reached, of a decoded project: the cheapest question, or another. @throws as {@link askOnce} */
+export function askDiscover(
   replicas: Pick<ReturnType<typeof createReplicas>, 'reach'>,
   project: string | undefined,
   authorization: string | undefined,
   signal: AbortSignal,
+  question = SMALLEST,
 ) {
   const common = { 'content-type': CONTENT_TYPE, soapaction: soapActionOf('Discover') };
   const headers = { ...(authorization && { authorization }), ...common, accept: 'text/xml' };
   return replicas.reach(undefined, signal, (replica, connectLimit) => {
     const asked = { method: 'POST', path: replica.target(project, []), headers };
-    return askOnce(replica.upstream, asked, signal, SMALLEST, connectLimit);
+    return askOnce(replica.upstream, asked, signal, question, connectLimit);
   });
 }
 
@@ -117,7 +140,7 @@ export function createLoginTrial(
   const replicas = createReplicas(config, clock, false);
 
   async function ask(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
-    const { head, body } = await askSmallest(replicas, undefined, authorization, signal);
+    const { head, body } = await askDiscover(replicas, undefined, authorization, signal);
     if (!isPlain(head)) {
       throw new Error('the engine answered a login in a content coding that is not known');
     }
@@ -183,8 +206,7 @@ export async function touch(
 }
 
 function emptyExecute(sessionId: string): Buffer {
-  // As character references, nothing of it can mean anything else to any parser.
-  const id = sessionId.replace(/[^\w-]/gu, (one) => `&#${one.codePointAt(0)};`);
+  const id = inXml(sessionId);
   return envelope(
     `<SOAP-ENV:Header><Session xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
     `<Execute xmlns="${XMLA}"><Command><Statement/></Command>${NO_PROPERTIES}</Execute>`,

@@ -3,7 +3,7 @@ import type { Emit, ReplicaState } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf, Silence } from '../proxy/upstream.ts';
-import { askSmallest, inTime, soapContent } from './own-questions.ts';
+import { askDiscover, inTime, soapContent } from './own-questions.ts';
 import { createReplicas, tellsProject } from './replicas.ts';
 
 /** A replica is asked at most so often (ms). */
@@ -47,7 +47,7 @@ export function createProbe(options: {
   async function askXmla() {
     try {
       const { head, body } = await inTime(limit, [closing.signal], (signal) =>
-        askSmallest(replicas, project, authorization, signal),
+        askDiscover(replicas, project, authorization, signal),
       );
       const { status } = head;
       // A wrong path would ask for no login.
@@ -84,9 +84,9 @@ export function createProbe(options: {
   };
 }
 
-/** Why a server gave no answer, without a full stop. */
-export function describeFailure(error: unknown): string {
-  const cause = reasonOf(error);
+/** Why a server gave no answer, without a full stop. @param section as in {@link reasonOf} */
+export function describeFailure(error: unknown, section?: Parameters<typeof reasonOf>[1]): string {
+  const cause = reasonOf(error, section);
   if (cause instanceof Silence) return 'it did not answer in time';
   // Of a host with several addresses none of which answered.
   const [first] = (Object(cause) as { errors?: readonly unknown[] }).errors ?? [cause];

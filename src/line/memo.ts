@@ -78,7 +78,7 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
  * that one that comes again need not be read. It decides nothing by itself.
  */
 export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
-  const { authenticator, sessions, roleSets, clock, config } = options;
+  const { authenticator, sessions, roleSets, clock, config, blind } = options;
   const heads = createKnownHeads<KnownHead>(options.secret);
   const requests = createKnownBodies(({ asked }: KnownRequest) => piecesOf(asked) * PIECE);
   const passedOnce = new LRUCache<string, true>({
@@ -136,6 +136,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
     keyOf({ head, answer, sessionId: id }: Known): KnownKey | undefined {
       if (answer === undefined || !head.login.counts()) return undefined;
       const { key, roles, session: before } = answer;
+      if (blind.size > 0 && key.captured.scopes.some((scope) => blind.has(scope))) return undefined;
       const { name } = head.login.principal;
       if (roles !== undefined && roleSets.heldName(name) !== roles) return undefined;
       if (before === undefined || id === undefined) return before === id ? key : undefined;

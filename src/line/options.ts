@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Authenticator, Login, Permissions } from '../auth/authenticator.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { MemoryTier } from '../cache/memory-tier.ts';
-import type { KnownNames, projectPolicy } from '../cache/projects.ts';
+import type { KnownNames, projectPolicy, Scope } from '../cache/projects.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit, Invalidate } from '../common/events.ts';
@@ -19,6 +19,8 @@ export interface LineOptions {
   readonly authenticator: Pick<Authenticator, 'remembered'>;
   readonly permissions: Permissions;
   readonly config: Pick<Config, 'auth' | 'cache' | 'limits'>;
+  /** What no entry may answer for now, since it is not seen whether its data changed. */
+  readonly blind: ReadonlySet<Scope>;
   readonly roleSets: Pick<RoleSets, 'heldName' | 'nameFor'>;
   readonly engineOf: EngineOf;
   readonly policyOf: ReturnType<typeof projectPolicy>;

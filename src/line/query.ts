@@ -30,7 +30,7 @@ export type QueryOf = ReturnType<typeof createQueryOf>;
 
 /** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
 export function createQueryOf(options: LineOptions) {
-  const { sessions, names, config } = options;
+  const { sessions, names, config, blind } = options;
 
   /** Whose answers a query may be given, as the key says that (`cache.share`). */
   async function identity(share: CacheShare, { name }: Principal): Promise<string> {
@@ -56,6 +56,8 @@ export function createQueryOf(options: LineOptions) {
     const spans = qualified || (spansCatalogs && !told);
     const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
+    const scopes = entryScopes(projects, spans);
+    if (blind.size > 0 && scopes.some((scope) => blind.has(scope))) return 'watch-blind';
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.
     const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
@@ -66,7 +68,7 @@ export function createQueryOf(options: LineOptions) {
         identity: await identity(share, principal),
         session: session === undefined ? null : sessionPart(asked, session),
       },
-      scopes: entryScopes(projects, spans),
+      scopes,
       ttl: policy.ttl,
       share,
       project: inRequest[0] ?? '',

@@ -85,6 +85,8 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
     case 'engine-state':
       // Without a stack: it is not the gateway that failed.
       return log[event.state === 'up' ? 'info' : 'warn'](lineOf(event), type);
+    case 'watch-state':
+      return log[event.state === 'seeing' ? 'info' : 'warn'](lineOf(event), type);
     case 'login-refused':
       return log.info(
         { reason: event.reason, principal: event.user, address: event.address },

@@ -20,6 +20,8 @@ export interface Gauges {
   /** Milliseconds; undefined when no epoch is held. */
   readonly epochAge: () => number | undefined;
   readonly owedPurges: () => number;
+  /** Projects that are watched, and since when their source has not answered (ms). */
+  readonly watches: () => readonly (readonly [project: string, age: number])[];
   readonly states: States;
   /** When the gateway's own certificate ends (Unix time, ms). */
   readonly certificateEnd: () => number | undefined;
@@ -61,7 +63,7 @@ const HELP = {
   shared_flights_total:
     'Slow queries for which gateways wait for one another, by end: led, joined, gave-up.',
   purges_total:
-    'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement, hook).',
+    'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement, hook, watch).',
   purge_seconds: 'From a purge to its end; of one that was owed also to when it was done.',
   connections_closed_total:
     'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy).',
@@ -197,6 +199,12 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       const end = gauges.certificateEnd();
       return end === undefined ? [] : [[{ key: 'listen.certificate' }, end / 1000]];
     },
+  );
+  series(
+    'watch_age_seconds',
+    'Seconds since the source by which a project is watched has answered any gateway.',
+    ['project'],
+    async () => gauges.watches().map(([project, age]) => [{ project }, age / 1000]),
   );
   gauge('workers', 'Processes whose figures these are.', () => 1);
   series('build_info', 'Always 1; the label says which version it is.', ['version'], async () => [

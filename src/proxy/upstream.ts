@@ -41,7 +41,10 @@ export class StaleConnection extends Error {
  * be set where Node.js would name its own flags, or OpenSSL.
  * @param section of the configuration, which names the server
  */
-export function reasonOf(error: unknown, section: 'engine' | 'storage' = 'engine'): unknown {
+export function reasonOf(
+  error: unknown,
+  section: 'engine' | 'storage' | 'watch' = 'engine',
+): unknown {
   const isWrapped = error instanceof NotConnected || error instanceof StaleConnection;
   const reason = isWrapped ? error.cause : error;
   if (!Error.isError(reason)) return reason;

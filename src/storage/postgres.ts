@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
+import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
 import { inTime } from '../common/clock.ts';
 import { StorageUnavailable, unknownAuthority } from '../common/errors.ts';
 import type { PostgresConfig } from '../config/config.ts';
@@ -347,6 +347,54 @@ function createSession(client: Client, budget: Budget, patient = false): Session
   return { dialect: POSTGRES, rows, script: async (text) => void (await rows(text)) };
 }
 
+/** The rows of a watcher's query, as text (bytes); on the way they may take some more. */
+const LONGEST_ROWS = 64 * 1024;
+const TOO_LONG = 'its rows take more than 64KiB; have the query return fewer';
+
+/**
+ * All rows of one statement as JSON, each value as the server writes it, in an order of their own: on a connection of its own,
+ * in a transaction that cannot write.
+ * @throws Error also where the rows take more than 64 KiB, or the signal says so
+ */
+export async function readRows(
+  server: Parameters<typeof clientSettings>[0],
+  text: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const client = new Client(clientSettings(server));
+  const { stream } = client.connection;
+  let failure: unknown;
+  const end = (why: unknown) => {
+    failure ??= why;
+    stream.destroy();
+  };
+  let size = 0;
+  stream.on('data', (piece: Buffer) => {
+    size += piece.length;
+    if (size > 2 * LONGEST_ROWS) end(new Error(TOO_LONG));
+  });
+  client.on('error', () => {});
+  const abort = () => end(signal.reason);
+  signal.addEventListener('abort', abort);
+  try {
+    await client.connect();
+    await client.query('BEGIN READ ONLY');
+    const types = { getTypeParser: () => (value: unknown) => value };
+    // Not as a simple query, which may hold several statements, and so the end of the transaction.
+    const query = { text, types, rowMode: 'array', queryMode: 'extended' } as const;
+    const { rows } = await client.query<unknown[]>(query);
+    const found = JSON.stringify(rows.map((row) => JSON.stringify(row)).sort());
+    if (found.length > LONGEST_ROWS) throw new Error(TOO_LONG);
+    return found;
+  } catch (error) {
+    throw failure ?? error;
+  } finally {
+    signal.removeEventListener('abort', abort);
+    // Without a farewell: nothing was changed.
+    stream.destroy();
+  }
+}
+
 /** Why only an operator can make the storage ready; undefined when that may come by itself. Never holds the password. */
 function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
   const away = error instanceof StorageUnavailable;
@@ -370,7 +418,7 @@ function operatorProblem(error: unknown, { host, port }: PoolConfig): string | u
  * this side has given up before: it frees locks and memory when this process stands still or is gone.
  * @throws Error when a PEM file cannot be read
  */
-function clientSettings(config: PostgresConfig): PoolConfig {
+function clientSettings(config: Omit<PostgresConfig, 'driver' | 'connections'>): PoolConfig {
   const url = new URL(config.url);
   const password = decodeURIComponent(url.password);
   const { timeout } = config;
@@ -395,6 +443,10 @@ function clientSettings(config: PostgresConfig): PoolConfig {
 
 const read = (path: string | undefined) => (path === undefined ? path : readFileSync(path));
 
-function readCertificates({ ca, certificate, key }: PostgresConfig) {
+function readCertificates({
+  ca,
+  certificate,
+  key,
+}: Pick<PostgresConfig, 'ca' | 'certificate' | 'key'>) {
   return { ca: read(ca), cert: read(certificate), key: read(key) };
 }

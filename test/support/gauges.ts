@@ -12,6 +12,7 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   connections: () => ({ open: 0, limit: 0 }),
   epochAge: () => undefined,
   owedPurges: () => 0,
+  watches: () => [],
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,
   ...changes,

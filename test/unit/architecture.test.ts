@@ -68,6 +68,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'roles',
       'sessions',
       'storage',
+      'watch',
       'workers',
     ],
     types: ['observability'],
@@ -89,6 +90,10 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   engine: { values: ['proxy', 'xml', 'xmla'], types: ['config', 'cache'] },
   storage: { values: ['roles', 'datasets'], types: ['config'] },
   proxy: { values: [] },
+  watch: {
+    values: ['engine', 'proxy', 'storage', 'xml', 'xmla'],
+    types: ['cache', 'config', 'freshness'],
+  },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness'], types: ['cache', 'statistics'] },
   cache: { values: ['xmla'], types: ['config', 'freshness', 'xml'] },

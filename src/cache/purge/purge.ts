@@ -42,7 +42,7 @@ export interface PurgeOrder {
 }
 
 /** Those that follow a load of data, of which engines must be told. */
-const CLEARING = new Set<PurgeCause>(['clear-cache', 'repeat', 'hook']);
+const CLEARING = new Set<PurgeCause>(['clear-cache', 'repeat', 'hook', 'watch']);
 
 export type CachePurges = ReturnType<typeof createPurges>;
 export type Purges = Pick<CachePurges, 'purge' | 'renew'>;

@@ -14,7 +14,7 @@ const cubes = (...names: string[]): NamedCubes => ({
   excess: undefined,
 });
 
-type Project = Partial<Omit<ProjectConfig, 'cubes' | 'engine'>> & {
+type Project = Partial<Omit<ProjectConfig, 'cubes' | 'engine' | 'watch'>> & {
   readonly cubes?: Record<string, 'on' | 'off'>;
 };
 
@@ -24,7 +24,7 @@ function policyOf(projects: Record<string, Project>) {
     cache: cache as CacheConfig,
     projects: new Map(
       Object.entries(projects).map(([name, { cubes: switched = {}, ...rest }]) => {
-        const project: Omit<ProjectConfig, 'engine'> = {
+        const project: Omit<ProjectConfig, 'engine' | 'watch'> = {
           cache: 'on',
           ttl: HOUR,
           share: 'everyone',

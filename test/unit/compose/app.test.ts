@@ -63,6 +63,8 @@ beforeAll(async () => {
     metrics,
     statistics: statisticsOf(parts, { entries: cache.listEntries }).shared,
     about: ABOUT,
+    watches: async () => [],
+    blind: new Set<never>(),
     names,
     account,
     parts,

@@ -57,6 +57,8 @@ async function makeRuntime() {
     metrics: createMetrics(names, gauges({ memory: cache.memoryUsage })),
     statistics: statisticsOf(parts, { entries: cache.listEntries }).shared,
     about: ABOUT,
+    watches: async () => [],
+    blind: new Set<never>(),
     names,
     account,
     parts,

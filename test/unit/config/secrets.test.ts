@@ -37,6 +37,11 @@ const SECRET_PLACES = [
   (value: unknown) => ({ cache: { redis: { url: 'redis://a', username: 'u:', password: value } } }),
   (value: unknown) => ({ cache: { redis: { encryption_key: value, wrong: 1 } } }),
   (value: unknown) => ({ engine: { url: `http://user:${String(value)}@host/` } }),
+  (value: unknown) => ({ projects: { a: { watch: { kind: 'url', url: value } } } }),
+  (value: unknown) => ({ projects: { a: { watch: { kind: 'file', password: value } } } }),
+  (value: unknown) => ({
+    projects: { a: { watch: { kind: 'kylin', url: `http://h/?a=${String(value)}` } } },
+  }),
   (value: unknown) => ({ engine: { url: `http://host/?password=${String(value)}` } }),
 ];
 

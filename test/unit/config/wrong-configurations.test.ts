@@ -438,7 +438,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'projects: { A: { chache: off } }',
-    'projects.A.chache: unknown key; did you mean cache? allowed: cache, ttl, share, cubes, engine',
+    'projects.A.chache: unknown key; did you mean cache? allowed: cache, ttl, share, cubes, watch, engine',
   ],
   [
     'store: { driver: sqlite }',

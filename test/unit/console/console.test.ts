@@ -41,6 +41,7 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
     engines: async () => ({ replicas: [] }),
     redis: () => ({ state: 'off', why: undefined, conditions: [] }),
     storage: async () => ({ driver: 'sqlite', state: 'up' }),
+    watches: async () => [],
     metrics: createMetrics(anyName, gauges()),
     ...changes,
   });

@@ -24,6 +24,7 @@ const WELL: State = {
   certificateLeft: Infinity,
   reloaded: true,
   processes: { told: 2, wanted: 2 },
+  watches: [],
 };
 
 const find = (changes: Partial<State>) => findingsOf({ ...WELL, ...changes });
@@ -90,6 +91,13 @@ const RULES: readonly (readonly [
     { engines: [UP, DOWN] },
     'An engine does not answer: http://b/xmla (it did not answer in time).',
     { engines: [] },
+  ],
+  [
+    'watch-blind',
+    'problem',
+    { watches: [{ project: 'Shop', state: 'blind', why: 'the file is not there' }] },
+    'It is not seen whether the data of Shop changes: the file is not there.',
+    { watches: [{ project: 'Shop', state: 'waiting', why: 'the file is not there' }] },
   ],
   [
     'storage-down',

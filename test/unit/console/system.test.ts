@@ -20,7 +20,17 @@ const own = (url: string) => ({
 const CONFIGURATIONS = [
   {
     engine: own('http://olap/xmla'),
-    projects: { Shop: { engine: own('http://shop/xmla') } },
+    projects: {
+      Shop: {
+        engine: own('http://shop/xmla'),
+        watch: {
+          kind: 'url',
+          url: 'https://etl.example/loaded?token=QQZZ',
+          user: 'watcher',
+          password: 'QQZZ watch',
+        },
+      },
+    },
     cache: {
       key_secret: `QQZZ key ${'x'.repeat(32)}`,
       redis: {
@@ -37,6 +47,11 @@ const CONFIGURATIONS = [
   {
     storage: { driver: 'http', ...own('https://roles.example/base') },
     hooks: { Shop: { format: 'dbt', secret: `QQZZ ${'x'.repeat(16)}`, projects: ['Shop'] } },
+    projects: {
+      Shop: {
+        watch: { kind: 'postgres', url: 'postgres://w:QQZZwatch@db/dwh', query: 'SELECT 1' },
+      },
+    },
   },
 ];
 
@@ -80,6 +95,7 @@ test('no secret of any key stands in what is told of the system', async () => {
       engines: async () => ({ replicas: [] }),
       redis: () => ({ state: 'up', why: undefined, conditions: [] }),
       storage: async () => ({ driver: 'sqlite', state: 'up' }),
+      watches: async () => [],
       metrics: createMetrics(anyName, gauges()),
     });
     const text = JSON.stringify(await system());

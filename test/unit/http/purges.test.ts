@@ -40,6 +40,7 @@ beforeAll(async () => {
   };
   const admin = createAdmin({
     statistics: statisticsOf({ clock: handClock(), random: seeded(1) }).shared,
+    watches: async () => [],
     console: NO_CONSOLE,
     clock: handClock(),
     emit() {},

@@ -36,6 +36,7 @@ beforeAll(() => {
       'nobody',
     ),
     statistics: shared,
+    watches: async () => [],
     console: NO_CONSOLE,
     clock: handClock(),
     emit() {},

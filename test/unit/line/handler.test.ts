@@ -67,6 +67,7 @@ beforeEach(async () => {
       },
     }),
     policyOf: () => ({ cache: 'on', ttl: 1_000, share: 'everyone' }) as never,
+    blind: new Set<never>(),
     roleSets: { heldName: never, nameFor: never },
     cache: {
       recall() {

@@ -6,6 +6,7 @@ import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import type { LineOptions } from '../../../src/line/options.ts';
 import { understand } from '../../../src/line/understand.ts';
+import type { Scope } from '../../../src/cache/projects.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
@@ -24,7 +25,7 @@ const SESSION = 'qy3p8o1v5zk2';
 const GUID = '0f8fad5b-d9cb-469f-a165-70867728950e';
 const FOUND: KnownKey = {
   key: 'k',
-  captured: { scopes: [], tokens: [], keySecret: '', leases: [] },
+  captured: { scopes: ['everything', 'project:foodmart'], tokens: [], keySecret: '', leases: [] },
   ttl: 1_000,
   digests: '',
 };
@@ -63,6 +64,7 @@ let record: SessionRecord;
 /** What is known of {@link SESSION}; undefined where it must be asked for. */
 let session: FoundSession | undefined;
 let roles: string | undefined;
+const blind = new Set<Scope>();
 
 beforeEach(() => {
   login = loggedIn('alice');
@@ -78,6 +80,7 @@ beforeEach(() => {
   };
   session = { kind: 'known', record };
   roles = undefined;
+  blind.clear();
   memo = createMemo(
     {
       config: { auth: { provider: 'file' } },
@@ -86,6 +89,7 @@ beforeEach(() => {
         held: ({ id }: { id: string }) => (id === SESSION ? session : { kind: 'unknown' }),
       },
       roleSets: { heldName: () => roles },
+      blind,
       clock,
       secret: 's',
       newId: () => 'id',
@@ -169,6 +173,7 @@ describe('its answer is not looked for under the key of before when', () => {
     ['the session is another user’s', () => change({ principal: 'bob' })],
     ['the session began with something else', () => change({ profile: 'q' })],
     ['the session is in another catalog', () => change({ catalog: 'Other' })],
+    ['it is not seen whether its data changed', () => blind.add('project:foodmart')],
     ['the engine must be told that the session lives', () => change({ forwardedAt: 0 })],
   ])('%s', async (_why, happen) => {
     await taughtTwice();

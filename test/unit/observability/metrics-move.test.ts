@@ -92,6 +92,7 @@ const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
   [{ connections: () => ({ open: 4, limit: 9 }) }, ['connections', 'connections_limit']],
   [{ epochAge: () => 700 }, ['epoch_age_seconds']],
   [{ owedPurges: () => 1 }, ['purges_owed']],
+  [{ watches: () => [['Shop', 1_500]] }, ['watch_age_seconds']],
   [
     { states: { engines: () => [], redisUp: () => true, reloaded: () => false } },
     ['up', 'config_last_reload_successful'],

@@ -1,0 +1,133 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { purgedScopes, type Scope } from '../cache/projects.ts';
+import type { Purge } from '../cache/purge/purge.ts';
+import { createGate } from '../common/body-account.ts';
+import type { Config } from '../config/config.ts';
+import type { FleetStore } from '../freshness/fleet.ts';
+import { createSource, type Watched } from '../watch/sources.ts';
+import { createWatcher, type WatchNote } from '../watch/watcher.ts';
+import type { Parts } from './parts.ts';
+
+/** So many sources are asked at one time. */
+const MOST_ASKED = 8;
+/** Between two polls at least, however long they take (ms). */
+const LEAST_PAUSE = 100;
+
+export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watched[] {
+  return [...projects].flatMap(([name, { watch, engine }]) =>
+    watch ? [{ name, watch, engine }] : [],
+  );
+}
+
+/** All watchers of the configuration in force. They outlive the reloads that do not concern them. */
+export function createWatches(
+  options: Pick<Parts, 'clock' | 'emit'> & { fleet: FleetStore; purge: Purge },
+) {
+  const { clock } = options;
+  const gate = createGate(MOST_ASKED);
+  const running = new Map<string, ReturnType<typeof start>>();
+  const blind = new Set<Scope>();
+
+  /** In one turn, so that no request meets half of it. */
+  function judge(): void {
+    blind.clear();
+    for (const { watched, watcher } of running.values()) {
+      const { name, watch } = watched;
+      if (watch.when_blind !== 'bypass' || !watcher.isBlind()) continue;
+      for (const scope of purgedScopes({ project: name })) blind.add(scope);
+    }
+  }
+
+  /** @param after what must have ended before it begins */
+  function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
+    const { name, watch } = watched;
+    const closing = new AbortController();
+    const { signal } = closing;
+    const common = { ...options, gate, name, watch };
+    const watcher = createWatcher({
+      ...common,
+      source: describeSource(watched),
+      signature: createSource(watched, clock),
+    });
+
+    async function run(): Promise<void> {
+      await after;
+      await watcher.note();
+      while (!signal.aborted) {
+        judge();
+        const began = clock.now();
+        await watcher.poll(signal);
+        judge();
+        const pause = Math.max(LEAST_PAUSE, began + watch.every - clock.now());
+        await delay(pause, undefined, { ref: false, signal }).catch(() => {});
+      }
+      await watcher.leave();
+    }
+
+    return { watched, settings, watcher, stop: () => closing.abort(), ended: run() };
+  }
+
+  return {
+    /** What no entry may answer for now (`when_blind: bypass`). */
+    blind: blind as ReadonlySet<Scope>,
+    configure(config: Pick<Config, 'projects'>): void {
+      const wanted = new Map(watchedIn(config).map((one) => [one.name, one]));
+      const ending = new Map<string, Promise<void>>();
+      for (const [name, { settings, stop, ended }] of running) {
+        if (settings === JSON.stringify(wanted.get(name))) continue;
+        stop();
+        running.delete(name);
+        ending.set(name, ended);
+      }
+      for (const [name, one] of wanted) {
+        if (running.has(name)) continue;
+        running.set(name, start(one, JSON.stringify(one), ending.get(name)));
+      }
+      judge();
+    },
+    /** Since when sources have not answered (ms). */
+    ages: () => [...running].map(([name, { watcher }]) => [name, watcher.age()] as const),
+    /** As any gateway of the fleet has noted it. Never rejects. */
+    tell: () =>
+      Promise.all(
+        [...running.values()].map(async ({ watched, watcher }) =>
+          describe(watched, await watcher.note()),
+        ),
+      ),
+    /** Gives up the questions under way. Resolves when purges under way are over. */
+    async close(): Promise<void> {
+      const all = [...running.values()];
+      for (const { stop } of all) stop();
+      await Promise.all(all.map(({ ended }) => ended));
+    },
+  };
+}
+
+/** Tells sources apart without a secret: what stands in a URL before its host, or behind its path, may be one. */
+function describeSource({ name, watch, engine }: Watched): string {
+  const { kind, url, project, query, path } = watch;
+  const { protocol, host, pathname } = url === undefined ? {} : new URL(url);
+  const ofEngine = kind === 'xmla' ? [name, engine.url, engine.kind] : [];
+  return JSON.stringify([kind, protocol, host, pathname, project, query, path, ...ofEngine]);
+}
+
+/** So many letters of the digest of a signature are shown. */
+const SHOWN = 12;
+const timeOf = (wall: number) => (wall === 0 ? null : new Date(wall));
+
+function describe({ name, watch }: Watched, note: WatchNote) {
+  const isWaiting = note.due || note.seen === 0;
+  return {
+    project: name,
+    kind: watch.kind,
+    every_ms: watch.every,
+    state: note.blind ? 'blind' : isWaiting ? 'waiting' : 'seeing',
+    seen_at: timeOf(note.seen),
+    changed_at: timeOf(note.changed),
+    purged_at: timeOf(note.purged),
+    due: note.due,
+    failures: note.failures,
+    why: note.why,
+    signature: note.signature.slice(0, SHOWN),
+  };
+}

@@ -1,0 +1,180 @@
+import { hash } from 'node:crypto';
+import type { Purge } from '../cache/purge/purge.ts';
+import type { Gate } from '../common/body-account.ts';
+import type { Clock } from '../common/clock.ts';
+import type { Emit } from '../common/events.ts';
+import type { WatchConfig } from '../config/config.ts';
+import type { FleetStore } from '../freshness/fleet.ts';
+import type { Source } from './sources.ts';
+
+/** So often in a row a signature must be equal after a change before the load counts as over. */
+const SETTLED = 2;
+/** After so many questions in a row without an answer a watcher is blind. */
+const MISSES = 3;
+/** What a question and a purge may take together, and what may pass between two polls beside `every` (ms). */
+const LONGEST_POLL = 65_000;
+const SLACK = 3_000;
+
+/** What is known of a watched source, by all gateways: the note of the fleet. Times are ms of a wall clock, 0 for never. */
+export interface WatchNote {
+  /** Digest of what is asked: of something else nothing is known. */
+  readonly source: string;
+  /** Digest of the latest signature; '' while there is none. */
+  readonly signature: string;
+  /** How often in a row it was the same since it changed, at most SETTLED. */
+  readonly same: number;
+  /** Whether a purge is still to be made, or not known to hold. */
+  readonly due: boolean;
+  readonly blind: boolean;
+  /** Questions in a row that had no answer. */
+  readonly failures: number;
+  /** Of the latest failure, in words without secrets; '' for none. */
+  readonly why: string;
+  readonly seen: number;
+  readonly changed: number;
+  readonly purged: number;
+}
+
+/**
+ * Purges a project when its source says something else than before. Of all gateways one polls, which has the task; the others
+ * read what it noted. What is noted and when makes that no change is lost wherever a poller ends: a change is noted as due
+ * before its purge, and as done behind it; one that lost the task meanwhile can note neither.
+ * @param options.source names what is asked, without secrets
+ * @param options.gate bounds how many sources are asked at one time
+ */
+export function createWatcher(options: {
+  name: string;
+  watch: Pick<WatchConfig, 'every' | 'min_interval'>;
+  source: string;
+  signature: Source;
+  fleet: FleetStore;
+  purge: Purge;
+  gate: Gate;
+  clock: Clock;
+  emit: Emit;
+}) {
+  const { name, watch, signature, fleet, clock, emit } = options;
+  const task = `watch:${name}`;
+  const source = hash('sha256', options.source);
+  const nothing: WatchNote = {
+    source,
+    signature: '',
+    same: 0,
+    due: false,
+    blind: false,
+    failures: 0,
+    why: '',
+    seen: 0,
+    changed: 0,
+    purged: 0,
+  };
+  const started = clock.wall();
+  let latest: WatchNote | undefined;
+  /** Polls in a row that could not speak to the other gateways. */
+  let alone = 0;
+
+  async function read(): Promise<WatchNote> {
+    const text = await fleet.note(task);
+    const note = text === undefined ? undefined : readNote(text);
+    latest = note?.source === source ? note : nothing;
+    return latest;
+  }
+
+  /** False, and nothing is noted, where another gateway polls by now. */
+  async function write(note: WatchNote): Promise<boolean> {
+    const isMine = await fleet.write(task, JSON.stringify(note), task);
+    if (isMine) latest = note;
+    return isMine;
+  }
+
+  /** What is known after the question; undefined where another gateway asks, or the poll was given up. */
+  async function look(signal: AbortSignal) {
+    const leave = await options.gate.enter(signal);
+    try {
+      const isMine = await fleet.hold(task, watch.every + LONGEST_POLL);
+      const before = await read();
+      if (!isMine) return undefined;
+      const found = await signature(signal).then(
+        (text) => sees(before, hash('sha256', text), clock.wall()),
+        (error: Error) => misses(before, error.message),
+      );
+      return signal.aborted ? undefined : { before, found };
+    } finally {
+      leave();
+    }
+  }
+
+  async function poll(signal: AbortSignal): Promise<void> {
+    const looked = await look(signal);
+    if (looked === undefined) return;
+    const { before, found } = looked;
+    let note = found;
+    const elapsed = clock.wall() - note.purged;
+    // A clock that was set back joins nothing.
+    const isJoined = elapsed >= 0 && elapsed < watch.min_interval;
+    if (note.due && !isJoined) {
+      if (!(await write(note))) return;
+      const purged = clock.wall();
+      const order = { principal: task, cause: 'watch' } as const;
+      const { ok } = await options.purge({ project: name }, order);
+      if (ok) note = { ...note, due: false, purged };
+      else if (note.why === '') note = { ...note, why: 'the purge did not hold' };
+    }
+    const isBlind = note.failures >= MISSES || (before.blind && (note.due || note.failures > 0));
+    note = { ...note, blind: isBlind };
+    if (!(await write(note))) return;
+    if (isBlind !== before.blind) {
+      const state = isBlind ? 'blind' : 'seeing';
+      emit({ type: 'watch-state', project: name, state, why: note.why });
+    }
+    // The next gateway need not wait for longer, should this one end.
+    await fleet.hold(task, 2 * watch.every + SLACK);
+  }
+
+  return {
+    /** Once; the next one after its end. Never rejects. @param signal gives up the question */
+    async poll(signal: AbortSignal): Promise<void> {
+      try {
+        await poll(signal);
+        alone = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        alone += 1;
+        emit({ type: 'redis-failed', operation: 'watches', error });
+      }
+    },
+    /** As of the latest poll, at whichever gateway that was; also as long as nothing is known. */
+    isBlind: () => latest?.blind !== false || alone >= MISSES,
+    /** Since a question was answered at any gateway, or, where none was, since this watcher was made (ms). */
+    age: () => Math.max(0, clock.wall() - (latest?.seen || started)),
+    /** As it is noted now; where that cannot be read, as it was. */
+    note: (): Promise<WatchNote> => read().catch(() => latest ?? nothing),
+    /** Another gateway may poll from now on. Never rejects. */
+    leave: () => fleet.leave(task).catch(() => {}),
+  };
+}
+
+/** Undefined for what is none. */
+function readNote(text: string): WatchNote | undefined {
+  try {
+    return JSON.parse(text) as WatchNote;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The first signature of all is a change that no load need follow. */
+function sees(note: WatchNote, signature: string, now: number): WatchNote {
+  const seen = { ...note, signature, failures: 0, why: '', seen: now };
+  if (note.signature === '') return { ...seen, due: true, same: SETTLED };
+  if (note.signature !== signature) return { ...seen, due: true, same: 0, changed: now };
+  const same = Math.min(note.same + 1, SETTLED);
+  // The load is over: what was read in the middle of it goes.
+  return { ...seen, same, due: note.due || (same === SETTLED && note.same < SETTLED) };
+}
+
+const misses = (note: WatchNote, why: string): WatchNote => ({
+  ...note,
+  failures: note.failures + 1,
+  why,
+});
