@@ -65,6 +65,8 @@ interface Sizes {
   readonly keyedPairs: number;
   /** Requests to an engine that answers by presence and value of properties and by names in all spellings. */
   readonly particularRequests: number;
+  /** How often data changes that is watched, without a word to the gateways. */
+  readonly unannouncedLoads: number;
   /** Gateways that are asked for the same slow query, and requests to each. */
   readonly flightGateways: number;
   readonly flightClients: number;
@@ -158,6 +160,7 @@ const SMALL: Sizes = {
   touches: 20,
   keyedPairs: 24,
   particularRequests: 1_000,
+  unannouncedLoads: 10,
   flightGateways: 2,
   flightClients: 25,
   oracle: {
@@ -227,6 +230,7 @@ const CHAOS: Sizes = {
   touches: 40,
   keyedPairs: 300,
   particularRequests: 4_000,
+  unannouncedLoads: 200,
   flightGateways: 4,
   flightClients: 25,
   oracle: {
@@ -296,6 +300,7 @@ const FULL: Sizes = {
   touches: 1_000,
   keyedPairs: 5_000,
   particularRequests: 200_000,
+  unannouncedLoads: 600,
   flightGateways: 10,
   flightClients: 100,
   oracle: {

@@ -264,6 +264,16 @@ describe('engines', () => {
     expect(engine.asked).toEqual([]);
   });
 
+  test('are asked without a login for a watcher', async () => {
+    const { store, purge, wake, engine } = purgeHouse({ engines: [OK], asksAsCaller: true });
+    wake.open();
+    const outcome = purge(A, { principal: 'watch:a', cause: 'watch' });
+    await quiet();
+    store.renewals[0]?.answer(1_000);
+    expect(await outcome).toMatchObject({ ok: true });
+    expect(engine.asked).toEqual([[A, undefined]]);
+  });
+
   test.each([
     ['the login of whoever purges, where they are asked with it', true, 'Basic x'],
     ['no login otherwise', false, undefined],
