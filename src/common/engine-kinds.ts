@@ -48,7 +48,7 @@ export const ENGINE_KINDS = {
     strangeSessions: 'pass',
     keepsProperties: false,
     errorsAsData: ['java-exception'],
-    // The date of its data is the time of the question, that of its schema when it was loaded.
+    // The date of its data, if any, is the time of the question; that of its schema is when it was loaded.
     changeDates: ['LAST_SCHEMA_UPDATE'],
   },
   emondrian: {

@@ -1,10 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ParseOption, XmlDocument } from 'libxml2-wasm';
 import { createMemoryTier } from '../../src/cache/memory-tier.ts';
 import { keepText, LONG } from '../../src/cache/stored-answer.ts';
 import { createBodyAccount } from '../../src/common/body-account.ts';
 import { systemClock } from '../../src/common/clock.ts';
 import type { RefusalReason } from '../../src/common/reasons.ts';
+import { watchedIn } from '../../src/compose/watches.ts';
+import { createSource } from '../../src/watch/sources.ts';
+import { load } from '../unit/config/fake-files.ts';
 import { storedAnswer } from '../unit/cache/fakes.ts';
 import { startMondrian } from '../engine/mondrian.ts';
 import type { RunningEngine } from '../engine/mondrian.ts';
@@ -184,6 +188,36 @@ test('a memory of 256 MiB holds more than 1.5 GB of its long answers', async () 
   expect([memory.evictions().all, usage.entries > 0]).toEqual([0, true]);
   memory.clear();
 }, 600_000);
+
+describe('watched by its cubes', () => {
+  const sourceOf = (kind: string, name = 'Bazaar') => {
+    const projects = { [name]: { watch: { kind: 'xmla' } } };
+    const [watched] = watchedIn(
+      load({ yaml: JSON.stringify({ engine: { url: engine.url, kind }, projects }) }),
+    );
+    if (watched === undefined) throw new Error('nothing is watched');
+    const source = createSource(watched, systemClock);
+    return () => source(new AbortController().signal);
+  };
+
+  test('it says the same again and again as mondrian, by the date of its schema', async () => {
+    const look = sourceOf('mondrian');
+    const seen = await look();
+    expect(seen).toMatch(/Bazaar Sales \d{4}-\d\d-\d\dT/);
+    await sleep(1_100);
+    expect(await look()).toBe(seen);
+  });
+
+  test('as another kind it is blind: this one tells no date of its data', async () => {
+    await expect(sourceOf('generic')()).rejects.toThrow(
+      'it shows no LAST_DATA_UPDATE of its cubes',
+    );
+  });
+
+  test('of a catalog that it does not have it says so', async () => {
+    await expect(sourceOf('mondrian', 'Bazar')()).rejects.toThrow('it answered with a Fault');
+  });
+});
 
 describe('starting', () => {
   test('two engines side by side works', async () => {
