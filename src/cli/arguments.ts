@@ -43,7 +43,7 @@ run the gateway before a made-up engine, on this machine only;
 --once shows what it does and ends`,
   check: `--config FILE [--connect]
 say what is wrong with a configuration, or print the one in effect;
---connect also says whether engines, Redis and storage answer`,
+--connect also says whether engines, Redis, storage and what is watched answer`,
   'hash-password': `[NAME]
 ask for a password, or read a line of standard input, and print the line for the users file;
 without NAME the hash alone`,

@@ -56,9 +56,9 @@ export function createWatches(
       while (!signal.aborted) {
         judge();
         const began = clock.now();
-        await watcher.poll(signal);
+        const every = await watcher.poll(signal);
         judge();
-        const pause = Math.max(LEAST_PAUSE, began + watch.every - clock.now());
+        const pause = Math.max(LEAST_PAUSE, began + every - clock.now());
         await delay(pause, undefined, { ref: false, signal }).catch(() => {});
       }
       await watcher.leave();

@@ -11,9 +11,11 @@ import type { Source } from './sources.ts';
 const SETTLED = 2;
 /** After so many questions in a row without an answer a watcher is blind. */
 const MISSES = 3;
-/** What a question and a purge may take together, and what may pass between two polls beside `every` (ms). */
+/** What a question and a purge may take together, and the next poll beside `every` (ms). */
 const LONGEST_POLL = 65_000;
 const SLACK = 3_000;
+/** So often a gateway that does not poll looks at least whether it must, and at what was noted (ms). */
+const STANDBY = 10_000;
 
 /** What is known of a watched source, by all gateways: the note of the fleet. Times are ms of a wall clock, 0 for never. */
 export interface WatchNote {
@@ -91,7 +93,7 @@ export function createWatcher(options: {
   async function look(signal: AbortSignal) {
     const leave = await options.gate.enter(signal);
     try {
-      const isMine = await fleet.hold(task, watch.every + LONGEST_POLL);
+      const isMine = await fleet.hold(task, LONGEST_POLL);
       const before = await read();
       if (!isMine) return undefined;
       const found = await signature(signal).then(
@@ -104,16 +106,16 @@ export function createWatcher(options: {
     }
   }
 
-  async function poll(signal: AbortSignal): Promise<void> {
+  async function poll(signal: AbortSignal): Promise<boolean> {
     const looked = await look(signal);
-    if (looked === undefined) return;
+    if (looked === undefined) return false;
     const { before, found } = looked;
     let note = found;
     const elapsed = clock.wall() - note.purged;
     // A clock that was set back joins nothing.
     const isJoined = elapsed >= 0 && elapsed < watch.min_interval;
     if (note.due && !isJoined) {
-      if (!(await write(note))) return;
+      if (!(await write(note))) return false;
       const purged = clock.wall();
       const order = { principal: task, cause: 'watch' } as const;
       const { ok } = await options.purge({ project: name }, order);
@@ -122,26 +124,32 @@ export function createWatcher(options: {
     }
     const isBlind = note.failures >= MISSES || (before.blind && (note.due || note.failures > 0));
     note = { ...note, blind: isBlind };
-    if (!(await write(note))) return;
+    if (!(await write(note))) return false;
     if (isBlind !== before.blind) {
       const state = isBlind ? 'blind' : 'seeing';
       emit({ type: 'watch-state', project: name, state, why: note.why });
     }
-    // The next gateway need not wait for longer, should this one end.
-    await fleet.hold(task, 2 * watch.every + SLACK);
+    // Until the next poll; should this gateway end, no other waits for longer.
+    return fleet.hold(task, watch.every + SLACK);
   }
 
   return {
-    /** Once; the next one after its end. Never rejects. @param signal gives up the question */
-    async poll(signal: AbortSignal): Promise<void> {
+    /**
+     * Once; the next one after its end. Never rejects.
+     * @param signal gives up the question
+     * @returns for how long the next poll may wait (ms): one that asked nothing may have to take the task over
+     */
+    async poll(signal: AbortSignal): Promise<number> {
+      let isMine = false;
       try {
-        await poll(signal);
+        isMine = await poll(signal);
         alone = 0;
       } catch (error) {
-        if (signal.aborted) return;
+        if (signal.aborted) return 0;
         alone += 1;
         emit({ type: 'redis-failed', operation: 'watches', error });
       }
+      return isMine ? watch.every : Math.min(watch.every, STANDBY);
     },
     /** As of the latest poll, at whichever gateway that was; also as long as nothing is known. */
     isBlind: () => latest?.blind !== false || alone >= MISSES,

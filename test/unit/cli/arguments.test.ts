@@ -126,7 +126,7 @@ describe('the help', () => {
   test('of one command tells of its own options alone', () => {
     expect(helpText('check')).toBe(`  mdx-gateway check --config FILE [--connect]
       say what is wrong with a configuration, or print the one in effect;
-      --connect also says whether engines, Redis and storage answer
+      --connect also says whether engines, Redis, storage and what is watched answer
 `);
     const ofPurge = options.filter((word) => helpText('purge').includes(`${word} `));
     expect(ofPurge.sort()).toEqual(['--ca', '--json', '--password-file', '--url', '--user']);

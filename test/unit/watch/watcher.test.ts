@@ -150,6 +150,8 @@ describe('of two gateways', () => {
       clock.advance(EVERY);
     }
     expect([asked, purges.length]).toEqual([5, 1]);
+    // It looks more often than every minute, so that one that ended is soon followed.
+    expect([await one.poll(signal), await other.poll(signal)]).toEqual([EVERY, 10_000]);
     expect(other.age()).toBe(one.age());
     expect(await other.note()).toEqual(await one.note());
   });
