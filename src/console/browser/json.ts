@@ -29,6 +29,11 @@ export type Comparison = Texts<'verdict'> & {
   readonly entry: (Texts<'source'> & Figures<'age_ms' | 'bytes'>) | null;
   readonly engine: readonly Figures<'ms' | 'bytes'>[];
 };
+export interface Watches {
+  readonly watches: readonly (Texts<'project' | 'kind' | 'state' | 'why' | 'signature'> &
+    Figures<'every_ms'> &
+    Readonly<Record<'seen_at' | 'changed_at' | 'purged_at', string | null>>)[];
+}
 export interface Reasons {
   readonly reasons: readonly (Texts<'word' | 'outcome' | 'meaning'> & { remedy?: string })[];
 }

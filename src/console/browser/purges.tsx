@@ -2,7 +2,7 @@
 import { Component, type ComponentChildren, createRef } from 'preact';
 import type { PurgeOutcome } from '../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
-import type { Purges, Status } from './json.ts';
+import type { Purges, Status, Watches } from './json.ts';
 import type { Page, PageView } from './page.ts';
 import { col, type Column, Field, figure, shown, table, Time, toldOf } from './parts.tsx';
 import { count, duration, plural } from '../../common/words.ts';
@@ -11,10 +11,13 @@ export const purgesPage: Page = {
   path: '/console/purges',
   title: 'Purges',
   isFor: () => true,
-  sources: () => ({ purges: '/admin/purges' }),
+  sources: () => ({ purges: '/admin/purges', watches: '/admin/watches' }),
   view: (view) => (
     <>
       {view.rights.purge && <Purging view={view} />}
+      {shown(view.source<Watches>('watches'), ({ watches }) =>
+        table('What is watched', watches, WATCHES, 'No project is watched.'),
+      )}
       {shown(view.source<Purges>('purges'), ({ purges, complete }) => (
         <>
           {table('The latest purges', purges, PURGES, 'Nothing was purged.')}
@@ -153,7 +156,23 @@ const CAUSES: Readonly<Record<string, string>> = {
   change: 'change of a dataset',
   statement: 'statement to the engine',
   hook: 'hook',
+  watch: 'watcher',
 };
+
+const WATCHES: readonly Column<Watches['watches'][number]>[] = [
+  col('Project', ({ project }) => project),
+  col('By', ({ kind }) => kind),
+  figure('Every', ({ every_ms }) => duration(every_ms)),
+  col('State', ({ state, why }) => (
+    <span class={state === 'blind' ? 'problem' : undefined}>
+      {state} {why}
+    </span>
+  )),
+  col('Seen', ({ seen_at: at }) => at && <Time at={at} />),
+  col('Changed', ({ changed_at: at }) => at && <Time at={at} />),
+  col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
+  col('Signature', ({ signature }) => <code>{signature}</code>),
+];
 
 const PURGES: readonly Column<Purges['purges'][number]>[] = [
   col('At', ({ at }) => <Time at={at} />),

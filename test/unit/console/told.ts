@@ -7,6 +7,7 @@ import type {
   Statistics,
   Status,
   System,
+  Watches,
 } from '../../../src/console/browser/json.ts';
 
 const AT = '2026-01-02T03:04:05.000Z';
@@ -137,6 +138,21 @@ export function toldBy(text: (name: string) => string): Readonly<Record<string, 
   const entry = { digest, ...names, bytes: 4_096, hits: 8, age: 60, rest: 3_600 };
   const entries: Entries = { total: 1, complete: true, entries: [entry] };
   const purges: Purges = { complete: false, purges: [purge] };
+  const watches: Watches = {
+    watches: [
+      {
+        project: text('watched project'),
+        kind: 'url',
+        every_ms: 60_000,
+        state: 'blind',
+        seen_at: AT,
+        changed_at: null,
+        purged_at: AT,
+        why: text('failure'),
+        signature: '0123456789ab',
+      },
+    ],
+  };
   const process = {
     pid: 42,
     started_at: AT,
@@ -183,6 +199,7 @@ export function toldBy(text: (name: string) => string): Readonly<Record<string, 
     '/admin/requests': requests,
     '/admin/entries': entries,
     '/admin/purges': purges,
+    '/admin/watches': watches,
     '/admin/system': system,
     '/admin/reasons': reasons,
   };
