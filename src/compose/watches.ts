@@ -52,14 +52,14 @@ export function createWatches(
 
     async function run(): Promise<void> {
       await after;
-      await watcher.note();
+      await watcher.begin();
       while (!signal.aborted) {
         judge();
         const began = clock.now();
-        const every = await watcher.poll(signal);
+        const pause = await watcher.poll(signal);
         judge();
-        const pause = Math.max(LEAST_PAUSE, began + every - clock.now());
-        await delay(pause, undefined, { ref: false, signal }).catch(() => {});
+        const left = Math.max(LEAST_PAUSE, began + pause - clock.now());
+        await delay(left, undefined, { ref: false, signal }).catch(() => {});
       }
       await watcher.leave();
     }

@@ -14,7 +14,7 @@ const MISSES = 3;
 /** What a question and a purge may take together, and the next poll beside `every` (ms). */
 const LONGEST_POLL = 65_000;
 const SLACK = 3_000;
-/** So often a gateway that does not poll looks at least whether it must, and at what was noted (ms). */
+/** After so long at most (ms) a purge is made again that did not hold, and a gateway that does not poll looks whether it must. */
 const STANDBY = 10_000;
 
 /** What is known of a watched source, by all gateways: the note of the fleet. Times are ms of a wall clock, 0 for never. */
@@ -55,7 +55,9 @@ export function createWatcher(options: {
   clock: Clock;
   emit: Emit;
 }) {
-  const { name, watch, signature, fleet, clock, emit } = options;
+  const { name, signature, fleet, clock, emit } = options;
+  const { every, min_interval } = options.watch;
+  const soon = Math.min(every, STANDBY);
   const task = `watch:${name}`;
   const source = hash('sha256', options.source);
   const nothing: WatchNote = {
@@ -78,8 +80,7 @@ export function createWatcher(options: {
   async function read(): Promise<WatchNote> {
     const text = await fleet.note(task);
     const note = text === undefined ? undefined : readNote(text);
-    latest = note?.source === source ? note : nothing;
-    return latest;
+    return note?.source === source ? note : nothing;
   }
 
   /** False, and nothing is noted, where another gateway polls by now. */
@@ -94,7 +95,7 @@ export function createWatcher(options: {
     const leave = await options.gate.enter(signal);
     try {
       const isMine = await fleet.hold(task, LONGEST_POLL);
-      const before = await read();
+      const before = (latest = await read());
       if (!isMine) return undefined;
       const found = await signature(signal).then(
         (text) => sees(before, hash('sha256', text), clock.wall()),
@@ -106,16 +107,17 @@ export function createWatcher(options: {
     }
   }
 
-  async function poll(signal: AbortSignal): Promise<boolean> {
+  /** @returns for how long the next one may wait (ms) */
+  async function poll(signal: AbortSignal): Promise<number> {
     const looked = await look(signal);
-    if (looked === undefined) return false;
+    if (looked === undefined) return soon;
     const { before, found } = looked;
     let note = found;
     const elapsed = clock.wall() - note.purged;
     // A clock that was set back joins nothing.
-    const isJoined = elapsed >= 0 && elapsed < watch.min_interval;
+    const isJoined = elapsed >= 0 && elapsed < min_interval;
     if (note.due && !isJoined) {
-      if (!(await write(note))) return false;
+      if (!(await write(note))) return soon;
       const purged = clock.wall();
       const order = { principal: task, cause: 'watch' } as const;
       const { ok } = await options.purge({ project: name }, order);
@@ -124,38 +126,44 @@ export function createWatcher(options: {
     }
     const isBlind = note.failures >= MISSES || (before.blind && (note.due || note.failures > 0));
     note = { ...note, blind: isBlind };
-    if (!(await write(note))) return false;
+    if (!(await write(note))) return soon;
     if (isBlind !== before.blind) {
       const state = isBlind ? 'blind' : 'seeing';
       emit({ type: 'watch-state', project: name, state, why: note.why });
     }
     // Until the next poll; should this gateway end, no other waits for longer.
-    return fleet.hold(task, watch.every + SLACK);
+    if (!(await fleet.hold(task, every + SLACK))) return soon;
+    if (!note.due) return every;
+    return isJoined ? Math.min(every, min_interval - elapsed) : soon;
   }
 
   return {
     /**
      * Once; the next one after its end. Never rejects.
      * @param signal gives up the question
-     * @returns for how long the next poll may wait (ms): one that asked nothing may have to take the task over
+     * @returns for how long the next poll may wait (ms)
      */
     async poll(signal: AbortSignal): Promise<number> {
-      let isMine = false;
       try {
-        isMine = await poll(signal);
+        const pause = await poll(signal);
         alone = 0;
+        return pause;
       } catch (error) {
         if (signal.aborted) return 0;
         alone += 1;
         emit({ type: 'redis-failed', operation: 'watches', error });
+        return soon;
       }
-      return isMine ? watch.every : Math.min(watch.every, STANDBY);
     },
     /** As of the latest poll, at whichever gateway that was; also as long as nothing is known. */
     isBlind: () => latest?.blind !== false || alone >= MISSES,
     /** Since a question was answered at any gateway, or, where none was, since this watcher was made (ms). */
     age: () => Math.max(0, clock.wall() - (latest?.seen || started)),
-    /** As it is noted now; where that cannot be read, as it was. */
+    /** Reads what is known. Never rejects. */
+    async begin(): Promise<void> {
+      latest = await read().catch(() => undefined);
+    },
+    /** As it is noted now; where that cannot be read, as it was. Meanwhile a poll may have found something newer. */
     note: (): Promise<WatchNote> => read().catch(() => latest ?? nothing),
     /** Another gateway may poll from now on. Never rejects. */
     leave: () => fleet.leave(task).catch(() => {}),
