@@ -47,7 +47,7 @@ export interface About {
 
 /** What the console shows: how the gateway is, what it was worth in the last hour, and what it is made of. */
 export function createConsole(parts: {
-  config: Pick<Config, 'cache' | 'projects'>;
+  config: Pick<Config, 'cache' | 'projects' | 'hooks'>;
   clock: Clock;
   about: About;
   permissions: Pick<Permissions, 'rightsOf'>;
@@ -56,6 +56,7 @@ export function createConsole(parts: {
   engines: () => Promise<{ readonly replicas: readonly ReplicaState[] }>;
   redis: () => RedisFacts;
   storage: () => Promise<State['storage']>;
+  /** Of all projects that are watched. */
   watches: () => Promise<State['watches']>;
   metrics: Pick<Metrics, 'registry'>;
 }) {
@@ -122,6 +123,7 @@ export function createConsole(parts: {
       hour: sum,
       reasons: reasonsOf(hour),
       stale: rowsOf(hour, 'stale').map(({ name }) => name),
+      refusedHooks: rowsOf(hour, 'hook-refused').map(({ name, asks }) => `${name} (${asks})`),
       evictions: processes.map(({ evictions }) => evictions),
       certificateLeft: (about.certificateEnd() ?? Infinity) - now,
       reloaded: own.inForce.reloaded,
@@ -151,7 +153,32 @@ export function createConsole(parts: {
     };
   }
 
+  /** What is configured, what was called in the last hour, and the purges that are still remembered. */
+  async function hooks() {
+    const [{ hour }, { purges }] = await Promise.all([
+      statistics.hour(),
+      purgeLog.latest(ALL_PURGES),
+    ]);
+    const calls = (kind: 'hook' | 'hook-refused', hook: string) =>
+      rowsOf(hour, kind).find(({ name }) => name === hook)?.asks ?? 0;
+    return [...config.hooks].map(([name, { format, projects }]) => {
+      const last = purges.find(({ principal }) => principal === `hook:${name}`);
+      return {
+        name,
+        format,
+        projects: [...new Set(projects.values())],
+        taken: calls('hook', name),
+        refused: calls('hook-refused', name),
+        purged_at: last ? new Date(last.at) : null,
+      };
+    });
+  }
+
   return {
+    async watches() {
+      const [watches, told] = await Promise.all([parts.watches(), hooks()]);
+      return { watches, hooks: told };
+    },
     async status(principal: Principal) {
       const { engines, redis, gateway, processes, complete } = await here();
       const { owed, ...load } = loadOf(processes);

@@ -33,6 +33,8 @@ export interface State {
   readonly certificateLeft: number;
   readonly reloaded: boolean;
   readonly processes: Readonly<Record<'told' | 'wanted', number>>;
+  /** Hooks whose calls were refused in the last hour, with how many. */
+  readonly refusedHooks: readonly string[];
   readonly watches: readonly Readonly<Record<'project' | 'state' | 'why', string>>[];
 }
 
@@ -119,6 +121,11 @@ export function findingsOf(state: State) {
       Mend that, or correct projects.NAME.watch; mdx-gateway check --connect tries it.`,
     ),
 
+    say('warning', 'hook-refused', state.refusedHooks.length > 0)`
+      Calls of hooks were refused in the last hour: ${listOf(state.refusedHooks)}.
+      The secret or the login is wrong, or a message names a project that is not of its hook; then nothing is purged.
+      The lines hook-called of the log say why. Correct the sender, or hooks.NAME.`,
+
     say('problem', 'storage-down', state.storage.state === 'down')`
       The storage (${state.storage.driver}) cannot be reached.
       Roles and datasets are neither read nor changed.
@@ -187,7 +194,7 @@ export function findingsOf(state: State) {
     say('note', 'not-purged', state.unpurged.length > 0)`
       Asked in the last hour, and not purged for longer than the ttl of the project: ${listOf(state.unpurged)}.
       Nothing tells the gateway when their data is loaded.
-      Call clearCache at the end of each load, or set a shorter projects.NAME.ttl.`,
+      Call clearCache at the end of each load, have the project watched (projects.NAME.watch), or set a shorter projects.NAME.ttl.`,
   ].flat(2);
   return SEVERITIES.flatMap((severity) => found.filter((one) => one.severity === severity));
 }

@@ -131,21 +131,21 @@ export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
-  watches: () => Promise<readonly object[]>;
   console: {
     status: (principal: Principal) => Promise<object>;
     overview: () => Promise<object>;
     system: () => Promise<object>;
+    watches: () => Promise<object>;
   };
   clock: Pick<Clock, 'wall'>;
   emit: Emit;
 }) {
-  const { permissions, purgeLog, statistics, watches, console, clock, emit } = options;
+  const { permissions, purgeLog, statistics, console, clock, emit } = options;
   const pages: Readonly<Record<string, AdminPage>> = {
     '/admin/status': { toPurgers: true, tell: (_query, principal) => console.status(principal) },
     '/admin/reasons': { toPurgers: true, tell: async () => ({ reasons: WORDS }) },
     '/admin/purges': { toPurgers: true, names: ['limit'], tell: tellPurges },
-    '/admin/watches': { toPurgers: true, tell: async () => ({ watches: await watches() }) },
+    '/admin/watches': { toPurgers: true, tell: console.watches },
     '/admin/overview': { tell: console.overview },
     '/admin/system': { tell: console.system },
     [DIAGNOSIS]: { tell: diagnose },

@@ -53,7 +53,7 @@ export function addSums(to: Sums, sums: Sums): void {
  * By what is counted. The name of a minute is its beginning; of a reason, its outcome and its word, or the type of another event;
  * of a hit or a miss, the bucket of its duration.
  */
-type Kind = 'minute' | 'project' | 'reason' | 'hit' | 'miss' | 'stale';
+type Kind = 'minute' | 'project' | 'reason' | 'hit' | 'miss' | 'stale' | 'hook' | 'hook-refused';
 const NO_ROW = { kind: '', name: '', last: 0, ...noSums() };
 /** `last`: when it was counted last (wall clock, ms). */
 type Row = Omit<typeof NO_ROW, 'kind'> & { kind: Kind };
@@ -87,7 +87,7 @@ const rowsIn = (table: Table) =>
 
 /** Whether it is no longer than a report can be: others may write to Redis. */
 export const isHour = (rows: HourReport) =>
-  rows.length <= 6 * MOST && rows.every((row) => fits(row, NO_ROW));
+  rows.length <= 8 * MOST && rows.every((row) => fits(row, NO_ROW));
 
 /** What a date can hold (ms). */
 const LATEST = 8.64e15;
@@ -211,6 +211,11 @@ export function createHour(
         case 'login-refused':
         case 'entry-rejected':
           return noteOther(event.type);
+        case 'hook-called':
+          return noteOther(
+            event.hook,
+            /^(?:refused|failed)$/.test(event.result) ? 'hook-refused' : 'hook',
+          );
         case 'compared':
           if (event.verdict !== 'stale') return;
           noteOther(`${event.digest} (${event.project || 'no project'})`, 'stale');

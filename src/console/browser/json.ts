@@ -33,6 +33,9 @@ export interface Watches {
   readonly watches: readonly (Texts<'project' | 'kind' | 'state' | 'why' | 'signature'> &
     Figures<'every_ms'> &
     Readonly<Record<'seen_at' | 'changed_at' | 'purged_at', string | null>>)[];
+  readonly hooks: readonly (Texts<'name' | 'format'> &
+    Figures<'taken' | 'refused'> &
+    Readonly<{ projects: readonly string[]; purged_at: string | null }>)[];
 }
 export interface Reasons {
   readonly reasons: readonly (Texts<'word' | 'outcome' | 'meaning'> & { remedy?: string })[];

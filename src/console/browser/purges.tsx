@@ -15,9 +15,12 @@ export const purgesPage: Page = {
   view: (view) => (
     <>
       {view.rights.purge && <Purging view={view} />}
-      {shown(view.source<Watches>('watches'), ({ watches }) =>
-        table('What is watched', watches, WATCHES, 'No project is watched.'),
-      )}
+      {shown(view.source<Watches>('watches'), ({ watches, hooks }) => (
+        <>
+          {table('What is watched', watches, WATCHES, 'No project is watched.')}
+          {table('Hooks', hooks, HOOKS, 'There are no hooks.')}
+        </>
+      ))}
       {shown(view.source<Purges>('purges'), ({ purges, complete }) => (
         <>
           {table('The latest purges', purges, PURGES, 'Nothing was purged.')}
@@ -172,6 +175,17 @@ const WATCHES: readonly Column<Watches['watches'][number]>[] = [
   col('Changed', ({ changed_at: at }) => at && <Time at={at} />),
   col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
   col('Signature', ({ signature }) => <code>{signature}</code>),
+];
+
+const HOOKS: readonly Column<Watches['hooks'][number]>[] = [
+  col('Name', ({ name }) => name),
+  col('Format', ({ format }) => format),
+  col('Projects', ({ projects }) => projects.join(', ')),
+  figure('Calls in an hour', ({ taken }) => count(taken)),
+  figure('Refused', ({ refused }) => (
+    <span class={refused > 0 ? 'problem' : undefined}>{count(refused)}</span>
+  )),
+  col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
 ];
 
 const PURGES: readonly Column<Purges['purges'][number]>[] = [

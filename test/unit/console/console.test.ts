@@ -10,6 +10,8 @@ import { ABOUT, answered, asked, handClock, seeded, statisticsOf } from '../stat
 
 const HOUR = 3_600_000;
 const TTL = 2 * HOUR;
+/** By the clock of the tests. */
+const PURGED = handClock().wall() - 5;
 type Parts = Parameters<typeof createConsole>[0];
 
 /** Started nearly two hours ago. @param purges the latest first */
@@ -26,7 +28,7 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
     ['Short', { cache: 'on', ttl: HOUR }],
   ]) as unknown as Config['projects'];
   const overviewed = createConsole({
-    config: { cache: { ttl: TTL, lease: 1_000 } as Config['cache'], projects },
+    config: { cache: { ttl: TTL, lease: 1_000 } as Config['cache'], projects, hooks: HOOKS },
     clock,
     about: ABOUT,
     permissions: createPermissions({ admins: ['ADMIN'], purgers: ['bob'] }, 'nobody'),
@@ -47,6 +49,11 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
   });
   return { ...overviewed, on, clock, asks };
 }
+
+const HOOKS: Config['hooks'] = new Map([
+  ['kylin', { format: 'kylin5', user: 'k', secret: undefined, projects: new Map([['a', 'Shop']]) }],
+  ['dbt', { format: 'dbt', user: undefined, secret: 's', projects: new Map([['X', 'X']]) }],
+]);
 
 const purgeAt = (at: number, facts: Partial<PurgeRecord> = {}): PurgeRecord => ({
   id: 'id',
@@ -184,4 +191,37 @@ describe('a project that is not purged for longer than its ttl', () => {
     const { findings, complete } = await overview();
     expect([findings, complete]).toEqual([[], false]);
   });
+});
+
+test('of hooks it is told what they may purge, who was refused in the last hour, and their latest purge', async () => {
+  const { on, watches, overview, clock } = create([purgeAt(PURGED, { principal: 'hook:dbt' })]);
+  const called = { type: 'hook-called', id: 'i', projects: [] } as const;
+  on({ ...called, hook: 'kylin', result: 'refused', why: 'w' });
+  on({ ...called, hook: 'kylin', result: 'failed', why: 'w' });
+  on({ ...called, hook: 'kylin', result: 'accepted' });
+  expect(await watches()).toEqual({
+    watches: [],
+    hooks: [
+      {
+        name: 'kylin',
+        format: 'kylin5',
+        projects: ['Shop'],
+        taken: 1,
+        refused: 2,
+        purged_at: null,
+      },
+      {
+        name: 'dbt',
+        format: 'dbt',
+        projects: ['X'],
+        taken: 0,
+        refused: 0,
+        purged_at: new Date(PURGED),
+      },
+    ],
+  });
+  expect((await overview()).findings.map(({ kind }) => kind)).toContain('hook-refused');
+  clock.moved.wall += 2 * HOUR;
+  clock.moved.now += 2 * HOUR;
+  expect((await overview()).findings.map(({ kind }) => kind)).not.toContain('hook-refused');
 });

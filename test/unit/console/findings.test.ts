@@ -24,6 +24,7 @@ const WELL: State = {
   certificateLeft: Infinity,
   reloaded: true,
   processes: { told: 2, wanted: 2 },
+  refusedHooks: [],
   watches: [],
 };
 
@@ -98,6 +99,12 @@ const RULES: readonly (readonly [
     { watches: [{ project: 'Shop', state: 'blind', why: 'the file is not there' }] },
     'It is not seen whether the data of Shop changes: the file is not there.',
     { watches: [{ project: 'Shop', state: 'waiting', why: 'the file is not there' }] },
+  ],
+  [
+    'hook-refused',
+    'warning',
+    { refusedHooks: ['kylin (12)'] },
+    'Calls of hooks were refused in the last hour: kylin (12).',
   ],
   [
     'storage-down',

@@ -152,6 +152,16 @@ export function toldBy(text: (name: string) => string): Readonly<Record<string, 
         signature: '0123456789ab',
       },
     ],
+    hooks: [
+      {
+        name: text('hook'),
+        format: 'dbt',
+        projects: [text('project of a hook')],
+        taken: 2,
+        refused: 1,
+        purged_at: AT,
+      },
+    ],
   };
   const process = {
     pid: 42,

@@ -40,7 +40,6 @@ beforeAll(async () => {
   };
   const admin = createAdmin({
     statistics: statisticsOf({ clock: handClock(), random: seeded(1) }).shared,
-    watches: async () => [],
     console: NO_CONSOLE,
     clock: handClock(),
     emit() {},

@@ -36,7 +36,6 @@ beforeAll(() => {
       'nobody',
     ),
     statistics: shared,
-    watches: async () => [],
     console: NO_CONSOLE,
     clock: handClock(),
     emit() {},

@@ -109,4 +109,5 @@ export const NO_CONSOLE = {
   status: async () => ({}),
   overview: async () => ({}),
   system: async () => ({}),
+  watches: async () => ({}),
 };

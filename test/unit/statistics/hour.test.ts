@@ -232,7 +232,7 @@ describe('reports', () => {
     expect([[], [row]].map((one) => isHour(one))).toEqual([true, true]);
     const { asks, ...without } = row;
     for (const wrong of [
-      Array.from({ length: 1_201 }, () => row),
+      Array.from({ length: 1_601 }, () => row),
       [{ ...row, hits: -1 }],
       [{ ...row, hits: '1' }],
       [{ ...row, last: NaN }],
