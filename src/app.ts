@@ -12,7 +12,12 @@ import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
 import { type About, createConsole } from './console/console.ts';
 import type { RedisFacts, State } from './console/findings.ts';
 import { createConsolePages, frontPage } from './console/pages.ts';
-import { createAdmin, createAdminHandler, createQuestionHandler } from './http/admin.ts';
+import {
+  createAdmin,
+  createAdminHandler,
+  createQuestionHandler,
+  createWarmHandler,
+} from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { createHooks, type HookOptions } from './http/hooks.ts';
@@ -41,6 +46,7 @@ export interface PageParts extends ApiFront, Pick<HookOptions, 'purge' | 'askLea
   /** Of all projects that are watched. */
   readonly watches: () => Promise<State['watches']>;
   readonly statistics: SharedStatistics;
+  readonly warmUp: Parameters<typeof createAdmin>[0]['warmUp'];
   readonly about: About;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
@@ -114,6 +120,9 @@ export function createApp(config: Config, given: PageParts) {
   app.all('/admin/explain', onlyMethods('POST'), explain);
   const compare = createQuestionHandler(about, xmla.compare, { user: false });
   app.all('/admin/compare', onlyMethods('POST'), compare);
+  const warm = '/admin/warm';
+  app.post(warm, createWarmHandler(given));
+  app.all(warm, onlyMethods('GET', 'HEAD', 'POST'));
   const facts = { ...given, ...cache, config, engines: states, storage: storageState };
   const admin = createAdmin({ ...facts, console: createConsole(facts) });
   for (const path of admin.paths) {

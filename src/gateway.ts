@@ -21,12 +21,17 @@ import {
 } from './statistics/shared-statistics.ts';
 import { createStatistics } from './statistics/statistics.ts';
 import type { Storage } from './storage/sql-storage.ts';
+import { asWhom } from './warm/as-whom.ts';
+import { createCandidates } from './warm/candidates.ts';
+import { createWarmUp } from './warm/warm.ts';
 import { metricsOfAll } from './workers/metrics.ts';
 import { atPrimary } from './workers/shared.ts';
 import { processesOfAll } from './workers/statistics.ts';
 
 /** How often other gateways are told the statistics (ms). */
 const SHARED_EVERY = 30_000;
+/** How often it is looked for a run of the warm-up that is due (ms). */
+const LOOKED_EVERY = 1_000;
 const NO_NODE: NodeFacts = { pid: 0, version: '', memoryUsage: { rss: () => 0 } };
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
@@ -46,6 +51,7 @@ export async function createGateway(
   const gauges = {
     memory: () => cache.memoryUsage(),
     evictions: () => cache.evictions(),
+    warmed: () => cache.warmed(),
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flightUsage(),
     engine: () => runtime.engines.usage(),
@@ -75,7 +81,9 @@ export async function createGateway(
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
   const ownStatistics = createStatistics({ ...given, names });
   ownStatistics.configure(initial.statistics);
-  const emit = tellAll([metrics.on, ownStatistics.on, listener]);
+  let warming: readonly Emit[] = [];
+  const tellWarming: Emit = (event) => tellAll(warming)(event);
+  const emit = tellAll([metrics.on, ownStatistics.on, tellWarming, listener]);
   const parts: Parts = { ...given, emit };
 
   let current = initial;
@@ -96,7 +104,15 @@ export async function createGateway(
     started: clock.wall(),
     clock,
   });
-  const id = createIds(given)();
+  const newId = createIds(given);
+  const id = newId();
+  const ofFleet = { ...parts, fleet: cache.fleet };
+  const candidates = createCandidates(ofFleet);
+  const isShared = initial.cache.redis.url.length > 0;
+  const line = () => runtime.warm;
+  const warmUp = createWarmUp({ ...ofFleet, id, isShared, candidates, line, newId });
+  warmUp.configure(initial.warm, asWhom(initial));
+  warming = [candidates.on, warmUp.on];
   const statistics = createSharedStatistics({
     id,
     processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
@@ -132,7 +148,9 @@ export async function createGateway(
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.knownEngines() ?? [];
     const { blind, tell } = watches;
-    const built = { cache, storage, purge, invalidate, metrics, statistics, blind, watches: tell };
+    const told = { watches: tell, warmUp };
+    const kept = { cache, storage, metrics, statistics, candidates };
+    const built = { ...kept, purge, invalidate, blind, ...told };
     return createRuntime(config, { ...built, ...lasting, known });
   };
 
@@ -150,7 +168,11 @@ export async function createGateway(
   }
   warn(configWarnings(initial, clock.wall()));
   watches.configure(initial);
-  const sharing = setInterval(() => void statistics.share(), SHARED_EVERY).unref();
+  const beats = [
+    setInterval(() => void statistics.share(), SHARED_EVERY).unref(),
+    setInterval(() => void candidates.share(), SHARED_EVERY).unref(),
+    setInterval(() => void warmUp.look(), LOOKED_EVERY).unref(),
+  ];
   const server = createGatewayServer(initial, runtime.handle, parts);
   /** Settles when a shutdown waits no longer. */
   const expired = Promise.withResolvers<void>();
@@ -184,6 +206,7 @@ export async function createGateway(
     names.configure(config);
     watches.configure(config);
     ownStatistics.configure(config.statistics);
+    warmUp.configure(config.warm, asWhom(config));
     warn(configWarnings(config, clock.wall(), keys));
     runtimes.add(renewed);
     // Closed when the last request that uses it is over.
@@ -222,6 +245,7 @@ export async function createGateway(
       void expired.promise.then(server.breakOff);
       await lastReload;
       const unwatched = watches.close();
+      await Promise.race([warmUp.close(), expired.promise]);
       await server.close();
       const all = [...runtimes];
       await Promise.race([Promise.all(all.map((one) => one.idle())), expired.promise]);
@@ -234,7 +258,7 @@ export async function createGateway(
       }
       await storage?.close();
       purging.close();
-      clearInterval(sharing);
+      beats.forEach((one) => clearInterval(one));
       await cache.close();
     },
   };

@@ -18,6 +18,7 @@ import { ConfigError } from './config/problems.ts';
 import type { createGateway } from './gateway.ts';
 import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
 import { createLog, type Log } from './observability/log.ts';
+import { asWhom } from './warm/as-whom.ts';
 import { createLink, messageOf } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
@@ -56,6 +57,7 @@ async function run(words: readonly string[]): Promise<number> {
     case 'check': {
       const config = load(command.config);
       print(describeConfig(config));
+      print(`# warm-up: ${asWhom(config).text}\n`);
       for (const message of configWarnings(config, parts.clock.wall())) {
         complain(`mdx-gateway: warning: ${message}\n`);
       }

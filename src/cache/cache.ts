@@ -230,7 +230,8 @@ export function createQueryCache(
     unshareable.delete(key);
     // Another fill has kept what began later, or has left there what only seems to be newer still.
     if (latest !== own && !query.fresh) return;
-    memory.set(key, latest, digests(), query.fresh ? 'fresh' : 'usual');
+    const how = query.background ? 'warm' : 'usual';
+    memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);
     emit({ type: 'stored', project: query.project, bytes: own.body.length });
   }
 

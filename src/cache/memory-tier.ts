@@ -27,6 +27,10 @@ interface Entry {
   readonly variant: Deflated | undefined;
   /** How often it was used. */
   hits: number;
+  /** When it was put or used last (monotonic, ms). */
+  used: number;
+  /** Filled for no user, and not used yet. */
+  warmed: boolean;
 }
 
 /** How far the wall clocks of two gateways may differ (ms). */
@@ -50,12 +54,14 @@ export function createMemoryTier(options: {
 }) {
   const { clock, account, compress = makeVariant } = options;
   const evicted = { all: 0, unused: 0 };
+  const warmed = { hits: 0, wasted: 0 };
   const entries = new LRUCache<string, Entry>({
     // It knows no limit of 0; no entry is as small as this.
     maxSize: Math.max(1, options.maxBytes),
     sizeCalculation: entryBytes,
     dispose(entry, _key, reason) {
       countEntry(entry, -1);
+      if (entry.warmed && reason !== 'set') warmed.wasted += 1;
       if (reason !== 'evict') return;
       evicted.all += 1;
       if (entry.hits < WORTH_KEEPING) evicted.unused += 1;
@@ -130,8 +136,13 @@ export function createMemoryTier(options: {
     get(key: string, uses = false): StoredAnswer | undefined {
       const entry = entries.get(key);
       if (entry === undefined) return undefined;
-      if (left(entry) > 0) {
-        if (uses) entry.hits += 1;
+      const now = clock.now();
+      if (left(entry, now) > 0) {
+        if (!uses) return entry.answer;
+        entry.hits += 1;
+        entry.used = now;
+        if (entry.warmed) warmed.hits += 1;
+        entry.warmed = false;
         return entry.answer;
       }
       entries.delete(key);
@@ -139,16 +150,35 @@ export function createMemoryTier(options: {
     },
     /**
      * Keeps the answer, unless one is there that began later, by the wall clocks between gateways.
-     * @param fill of this process, later than all of its own; `fresh` replaces whatever is there
+     * @param fill of this process, later than all of its own; `fresh` replaces whatever is there; `warm`: for no user
      */
-    set(key: string, answer: StoredAnswer, digests: PartDigests, fill?: 'usual' | 'fresh'): void {
+    set(
+      key: string,
+      answer: StoredAnswer,
+      digests: PartDigests,
+      fill?: 'usual' | 'fresh' | 'warm',
+    ): void {
       const present = entries.peek(key);
-      const isNewest = fill === 'fresh' || (fill === 'usual' && present?.filledHere === true);
+      const filledHere = fill !== undefined;
+      const isNewest = fill === 'fresh' || (filledHere && present?.filledHere === true);
       const later = present !== undefined && present.answer.requestedAt > answer.requestedAt;
       if (!isNewest && later && left(present) > 0) return;
-      const until = clock.now() + remaining(answer, clock.wall());
-      const filledHere = fill !== undefined;
-      put(key, { answer, digests, until, filledHere, variant: undefined, hits: 0 });
+      if (present?.warmed === true) warmed.wasted += 1;
+      const used = clock.now();
+      const until = used + remaining(answer, clock.wall());
+      const isWarm = fill === 'warm';
+      const unused = { variant: undefined, hits: 0, used, warmed: isWarm };
+      put(key, { answer, digests, until, filledHere, ...unused });
+    },
+    /** Whether so many bytes more find room without one going that was put or used since then (monotonic, ms). */
+    hasRoom(bytes: number, since: number): boolean {
+      let free = options.maxBytes - entries.calculatedSize - ENTRY_OVERHEAD;
+      for (const key of entries.rkeys()) {
+        const entry = entries.peek(key);
+        if (entry === undefined || free >= bytes || entry.used >= since) break;
+        free += entryBytes(entry, key);
+      }
+      return free >= bytes;
     },
     /** This very answer as it goes out compressed. Begins to make that of a short one where there is none yet. */
     gzipOf(key: string, answer: StoredAnswer): Deflated | undefined {
@@ -186,6 +216,8 @@ export function createMemoryTier(options: {
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),
     /** Entries that gave way to others since the start, and those of them that had no second hit. */
     evictions: () => ({ ...evicted }),
+    /** Of entries that were filled for no user: those that a user hit, and those that went without that. */
+    warmed: () => ({ ...warmed }),
   };
 }
 

@@ -19,6 +19,8 @@ export interface Query {
   readonly session: QuerySession | undefined;
   /** The client wants an answer that is new: none that is stored, none of a flight that began before. It is stored. */
   readonly fresh: boolean;
+  /** No user waits for it. */
+  readonly background?: boolean;
   /** Told when there is an answer without a Fault: found, or whole from the engine. */
   answered?(): void;
   /** Told when it was answered from memory or tier 2: under this key it will be found again. */

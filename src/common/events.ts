@@ -66,6 +66,41 @@ export type Verdict =
   | 'not-cached'
   | 'failed';
 
+/** What became of a query of the warm-up; `overtaken`: it was given up for a user, or when its run ended. */
+export type WarmResult = 'stored' | 'there' | 'not-stored' | 'failed' | 'skipped' | 'overtaken';
+/** Why a run of the warm-up ended before its end. */
+export type WarmCut =
+  | 'purge'
+  | 'budget'
+  | 'failures'
+  | 'off'
+  | 'shutdown'
+  | 'gateway-gone'
+  | 'other-gateway';
+
+/** A run of the warm-up, as it is told and noted. Moments are ISO 8601. */
+export interface WarmRun {
+  readonly id: string;
+  /** The process that made it. */
+  readonly gateway: string;
+  /** The purge after which it began by itself; null for one that was asked for. */
+  readonly purge: string | null;
+  /** Who asked for it; null for one that began by itself. */
+  readonly by: string | null;
+  readonly project: string | null;
+  readonly begun: string;
+  ended: string | null;
+  cut: WarmCut | null;
+  planned: number;
+  stored: number;
+  there: number;
+  /** These by their reasons. */
+  readonly not_stored: Record<string, number>;
+  readonly failed: Record<string, number>;
+  readonly skipped: Record<string, number>;
+  engine_seconds: number;
+}
+
 /**
  * Everything that the gateway has to tell; log and metrics subscribe. Times are milliseconds, sizes bytes. `project`
  * is the name in the request path, '' without one.
@@ -184,6 +219,17 @@ export type GatewayEvent =
       readonly digest: string;
       readonly verdict: Verdict;
     }
+  | ({ readonly type: 'warm-run'; readonly state: 'begun' | 'ended' } & Readonly<WarmRun>)
+  | {
+      readonly type: 'warmed';
+      readonly run: string;
+      readonly digest: string;
+      readonly project: string;
+      readonly result: WarmResult;
+      readonly reason?: string;
+      /** What the engine needed. */
+      readonly milliseconds: number;
+    }
   | { readonly type: 'diagnosis-saved'; readonly principal: string }
   | {
       readonly type: 'redis-failed';
@@ -197,6 +243,7 @@ export type GatewayEvent =
         | 'flights'
         | 'purges'
         | 'reports'
+        | 'warm-up'
         | 'sweep'
         | 'watches';
       readonly error: unknown;

@@ -76,6 +76,7 @@ export const GATEWAY_REASONS = {
     503,
     'Redis cannot be reached, so other gateways cannot be told that the session changes.',
   ],
+  'not-warmed': [409, 'The warm-up is off, or a run of it is under way.'],
   'method-not-allowed': [405, 'The HTTP method has no meaning here.'],
   'too-big': [413, 'The body is larger than limits.body, limits.dataset, or 64 KiB for a hook.'],
   'content-coding': [415, 'The content coding of the body is neither gzip nor deflate.'],

@@ -104,6 +104,8 @@ export async function createCache(
     sessions,
     memoryUsage: memory.usage,
     evictions: memory.evictions,
+    warmed: memory.warmed,
+    hasRoom: memory.hasRoom,
     holdBody: memory.hold,
     /** Of the memory tier. */
     listEntries: memory.list,

@@ -52,6 +52,7 @@ export function createEngines(
       ({ settings }) => settings.clear !== 'none' && settings.login === 'forward',
     ),
     usage: admission.usage,
+    admitBackground: admission.admitBackground,
     close(): void {
       for (const one of all) one.engine.close();
     },

@@ -33,9 +33,16 @@ export async function createRuntime(
   config: Config,
   house: Pick<
     PageParts,
-    'storage' | 'invalidate' | 'metrics' | 'statistics' | 'about' | 'isServing' | 'watches'
+    | 'storage'
+    | 'invalidate'
+    | 'metrics'
+    | 'statistics'
+    | 'about'
+    | 'isServing'
+    | 'watches'
+    | 'warmUp'
   > &
-    Pick<LineOptions, 'names' | 'account' | 'blind'> & {
+    Pick<LineOptions, 'names' | 'account' | 'blind' | 'candidates'> & {
       cache: Cache;
       purge: Purge;
       parts: Parts;
@@ -78,6 +85,9 @@ export async function createRuntime(
     cache: cache.queryCache,
     holdBody: cache.holdBody,
     sessions: cache.sessions,
+    candidates: house.candidates,
+    admitBackground: engines.admitBackground,
+    hasRoom: cache.hasRoom,
     config,
     work,
     secret: newId(),
@@ -110,6 +120,7 @@ export async function createRuntime(
     /** Serves everything by itself (Express). */
     app: async () => (await loaded()).app,
     engines,
+    warm: xmla.warm,
     askEngines,
     knownEngines: engineStates.known,
     /** Calls under way are requests under way: they end before the engines are closed. */

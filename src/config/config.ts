@@ -314,6 +314,21 @@ const statistics = section({
   text: key(onOrOff, 'off'),
 });
 
+const warm = section({
+  /** auto asks the most valuable queries again after each purge, before people do. For that the
+   * requests of these queries are kept, without logins and session ids: in this process, and in Redis
+   * where there is one. off keeps nothing. docs/WARMUP.md says more. */
+  mode: key(kinds.choice('off', 'auto'), 'off'),
+  /** How long after the last purge a run begins. */
+  settle: key(kinds.duration('1s', '1h', 'off'), '30s'),
+  /** How many queries a run asks for at most. */
+  queries: key(kinds.integer(1, 2_000), 200),
+  /** How many of them are at the engine at one time. */
+  concurrency: key(kinds.integer(1, 16), 2),
+  /** After how much time of the engine a run ends. */
+  budget: key(kinds.duration('1s', '1d'), '10m'),
+});
+
 /** The whole file. Its sections stand in the order in which the reference tells them. */
 export const schema = section({
   /** Where the gateway listens. */
@@ -342,6 +357,8 @@ export const schema = section({
   log,
   /** What is remembered of queries. */
   statistics,
+  /** Filling the cache again after a purge. */
+  warm,
 });
 
 /** The file after it was read and checked key by key, before anything is inherited. */
@@ -354,6 +371,7 @@ export type ListenConfig = CheckedFile['listen'];
 export type OpenPage = ListenConfig['open'][number];
 export type RedisConfig = CheckedFile['cache']['redis'];
 export type CacheShare = CheckedFile['cache']['share'];
+export type WarmConfig = CheckedFile['warm'];
 export type LogConfig = CheckedFile['log'];
 /** What the program works with: every value is there, also where the file is silent. */
 export type Config = ReturnType<typeof fillIn>;

@@ -10,13 +10,19 @@ interface User {
   readonly waiting: Set<Waiting>;
 }
 
+/**
+ * Called when a user needs a place that was given to what no user waits for: true where it is given up in that very turn;
+ * false where users have joined what it is for, so that from then on it counts as theirs.
+ */
+export type Overtake = () => boolean;
+
 /** The part of the queue that is left to those who have few waiting yet. */
 const OF_OTHERS = 1 / 4;
 
 /**
  * The next request at the engine is of the user who has the fewest there, of equals of the one who
  * has waited longest for a turn. No user can fill the queue alone: its last quarter is for those
- * who have not three quarters of it.
+ * who have not three quarters of it. What no user waits for gets a place only while no user does, and gives it up for one.
  */
 export function createAdmission(
   limits: Readonly<Record<'concurrency' | 'per_user' | 'queue', number>>,
@@ -24,6 +30,9 @@ export function createAdmission(
   /** Those whose last turn is longest ago come first. */
   const users = new Map<string, User>();
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
+  const background = new Set<{ readonly give: Overtake }>();
+  const lowest = new Set<Waiting>();
+  /** The background included. */
   let atEngine = 0;
   const mayEnter = (user: User) => user.atEngine < limits.per_user;
   const waiting = () => users.values().reduce((sum, user) => sum + user.waiting.size, 0);
@@ -58,16 +67,36 @@ export function createAdmission(
       const isReady = user.waiting.size > 0 && mayEnter(user);
       if (isReady && user.atEngine < (next?.atEngine ?? Infinity)) next = user;
     }
-    if (next === undefined) return;
-    const [first] = next.waiting;
-    count(next);
-    first?.enter();
+    if (next !== undefined) {
+      const [first] = next.waiting;
+      count(next);
+      return first?.enter();
+    }
+    wakeLowest();
+  }
+
+  const isIdle = () => atEngine < limits.concurrency && waiting() === 0;
+  /** They look again by themselves, a moment later: a user may come first. */
+  function wakeLowest(): void {
+    if (isIdle()) for (const one of lowest) one.enter();
+  }
+
+  /** Whether a place is free now that was one of the background. */
+  function overtake(): boolean {
+    for (const place of background) {
+      background.delete(place);
+      if (!place.give()) continue;
+      atEngine -= 1;
+      return true;
+    }
+    return false;
   }
 
   /** What ends the stay at the engine; undefined where there is no place now. */
   function enter(name: string): (() => void) | undefined {
     const user: User = users.get(name) ?? { name, atEngine: 0, waiting: new Set() };
-    if (atEngine >= limits.concurrency || !mayEnter(user)) return undefined;
+    if (!mayEnter(user)) return undefined;
+    if (atEngine >= limits.concurrency && !overtake()) return undefined;
     count(user);
     return endOf(user);
   }
@@ -86,8 +115,10 @@ export function createAdmission(
       if (waiting() >= limits.queue) throw overloaded('Too many requests');
       if (user.waiting.size >= mostOfOne) throw overloaded('Too many of your requests');
       users.set(name, user);
+      while (overtake());
       await waitIn(user.waiting, {}, signal).catch((reason: unknown) => {
         forget(user);
+        wakeLowest();
         throw reason;
       });
       const end = endOf(user);
@@ -95,6 +126,26 @@ export function createAdmission(
       if (!signal.aborted) return end;
       end();
       throw signal.reason;
+    },
+    /**
+     * Resolves to what ends the stay at the engine, as soon as there is a place that no user wants.
+     * @throws the signal's reason
+     */
+    async admitBackground(overtaken: Overtake, signal: AbortSignal): Promise<() => void> {
+      signal.throwIfAborted();
+      while (!isIdle()) await waitIn(lowest, {}, signal);
+      let isOver = false;
+      const give = () => (isOver = overtaken());
+      const place = { give };
+      background.add(place);
+      atEngine += 1;
+      return () => {
+        if (isOver) return;
+        isOver = true;
+        background.delete(place);
+        atEngine -= 1;
+        letNextIn();
+      };
     },
     usage: () => ({ atEngine, waiting: waiting() }),
   };

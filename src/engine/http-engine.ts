@@ -15,7 +15,7 @@ import {
 } from '../proxy/forwarded.ts';
 import { NotConnected } from '../proxy/upstream.ts';
 import type { Admission } from './admission.ts';
-import { createClearCalls, touch } from './own-questions.ts';
+import { askOnDemand, createClearCalls, touch } from './own-questions.ts';
 import {
   createReplicas,
   type EngineAddressee,
@@ -74,7 +74,7 @@ export type Engine = ReturnType<typeof createHttpEngine>;
 /** An engine that is spoken to by XMLA over HTTP or HTTPS. */
 export function createHttpEngine(options: {
   config: EngineConfig;
-  admission: Admission;
+  admission: Pick<Admission, 'enter' | 'admit'>;
   clock: Clock;
   emit: Emit;
 }) {
@@ -121,7 +121,8 @@ export function createHttpEngine(options: {
   ): Promise<EngineAnswer> {
     const { user, label: project = addressee.project ?? '' } = addressee;
     told('waits');
-    const leave = admission.enter(user) ?? (await admission.admit(user, unwanted()));
+    const own = addressee.admitted?.() ?? admission.enter(user);
+    const leave = own ?? (await admission.admit(user, unwanted()));
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
     told('asked');
@@ -225,6 +226,10 @@ export function createHttpEngine(options: {
     passThrough,
     touch: (addressee: EngineAddressee, sessionId: string, signal: AbortSignal) =>
       touch(ask, addressee, sessionId, signal),
+    endSession: (addressee: EngineAddressee, sessionId: string, signal: AbortSignal) =>
+      touch(ask, addressee, sessionId, signal, 'EndSession'),
+    onDemand: (addressee: EngineAddressee, signal: AbortSignal) =>
+      askOnDemand(ask, addressee, signal),
     replicaFor: replicas.nameFor,
     clearCalls: createClearCalls(config, cleared.all, loginFor, emit),
     close() {

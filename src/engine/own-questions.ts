@@ -113,7 +113,8 @@ export function cubesQuestion(catalog: string | undefined): Buffer {
 }
 
 /** As character references, nothing of it can mean anything else to any parser. */
-const inXml = (text: string) => text.replace(/[^\w-]/gu, (one) => `&#${one.codePointAt(0)};`);
+export const inXml = (text: string) =>
+  text.replace(/[^\w-]/gu, (one) => `&#${one.codePointAt(0)};`);
 
 /** Asks a replica that can be reached, of a decoded project: the cheapest question, or another. @throws as {@link askOnce} */
 export function askDiscover(
@@ -184,15 +185,21 @@ const TOUCH_HEADERS: QueryHeaders = {
   'x-as-sessionid': undefined,
 };
 
-/** Sends an empty Execute as every query is asked, so that a session is kept. Never rejects. */
+type Ask = (
+  ...asked: [EngineAddressee, QueryHeaders, Buffer, AbortSignal]
+) => Promise<EngineAnswer>;
+
+/** Sends an empty Execute as every query is asked, so that a session is kept, or ended. Never rejects. */
 export async function touch(
-  ask: (...asked: [EngineAddressee, QueryHeaders, Buffer, AbortSignal]) => Promise<EngineAnswer>,
+  ask: Ask,
   addressee: EngineAddressee,
   sessionId: string,
   signal: AbortSignal,
+  element: 'Session' | 'EndSession' = 'Session',
 ): Promise<Touch> {
   try {
-    const { head, body } = await ask(addressee, TOUCH_HEADERS, emptyExecute(sessionId), signal);
+    const sent = emptyExecute(sessionId, element);
+    const { head, body } = await ask(addressee, TOUCH_HEADERS, sent, signal);
     const bytes = await bodyUpTo(body, LONGEST_TOUCH);
     if (bytes === undefined) return { kind: 'failed' };
     const content = soapContent(head, bytes);
@@ -205,12 +212,34 @@ export async function touch(
   }
 }
 
-function emptyExecute(sessionId: string): Buffer {
+function emptyExecute(sessionId: string, element: string): Buffer {
   const id = inXml(sessionId);
   return envelope(
-    `<SOAP-ENV:Header><Session xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
+    `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
     `<Execute xmlns="${XMLA}"><Command><Statement/></Command>${NO_PROPERTIES}</Execute>`,
   );
+}
+
+const CATALOGS = discover('DBSCHEMA_CATALOGS', '', '');
+const DISCOVER_HEADERS = { ...TOUCH_HEADERS, soapaction: soapActionOf('Discover') };
+
+/**
+ * The catalogs that are not to be read before a user needs them: those whose CLIENTCACHEREFRESHPOLICY is 0 ([MS-SSAS]
+ * §3.1.4.2.2.1.3.1.1). None where the engine says nothing of that. @throws as `ask` does
+ */
+export async function askOnDemand(ask: Ask, addressee: EngineAddressee, signal: AbortSignal) {
+  const { head, body } = await ask(addressee, DISCOVER_HEADERS, CATALOGS, signal);
+  const bytes = await bodyUpTo(body, LARGEST_ANSWER);
+  const names: string[] = [];
+  for (let level = bytes && soapContent(head, bytes); level?.length;) {
+    for (const { children } of level.filter(({ local }) => local === 'row')) {
+      const of = (name: string) => children.find(({ local }) => local === name)?.text.trim();
+      const name = of('CATALOG_NAME');
+      if (name !== undefined && of('CLIENTCACHEREFRESHPOLICY') === '0') names.push(name);
+    }
+    level = level.flatMap(({ children }) => children);
+  }
+  return names;
 }
 
 const BAD_NAME = 'It was not asked: the name of the project cannot stand in a path.';

@@ -17,6 +17,8 @@ export interface EngineAddressee {
   readonly authorization: string | undefined;
   /** The replica to which it must go, as `Engine.replicaFor` named it; undefined for any that can be reached. */
   readonly replica: string | undefined;
+  /** What ends the stay in the place that it has already; undefined where it has none, or not any more. */
+  readonly admitted?: (() => (() => void) | undefined) | undefined;
   /** The project or catalog that is told of it; by default that of the path. */
   readonly label?: string | undefined;
 }

@@ -9,6 +9,7 @@ import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { HEADER_VALUE } from '../cache/stored-answer.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
+import type { WarmUp } from '../warm/warm.ts';
 import type { RequestFilter } from '../statistics/statistics.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
@@ -131,6 +132,7 @@ export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
+  warmUp: Pick<WarmUp, 'begin' | 'tell'>;
   console: {
     status: (principal: Principal) => Promise<object>;
     overview: () => Promise<object>;
@@ -140,12 +142,13 @@ export function createAdmin(options: {
   clock: Pick<Clock, 'wall'>;
   emit: Emit;
 }) {
-  const { permissions, purgeLog, statistics, console, clock, emit } = options;
+  const { permissions, purgeLog, statistics, warmUp, console, clock, emit } = options;
   const pages: Readonly<Record<string, AdminPage>> = {
     '/admin/status': { toPurgers: true, tell: (_query, principal) => console.status(principal) },
     '/admin/reasons': { toPurgers: true, tell: async () => ({ reasons: WORDS }) },
     '/admin/purges': { toPurgers: true, names: ['limit'], tell: tellPurges },
     '/admin/watches': { toPurgers: true, tell: console.watches },
+    '/admin/warm': { tell: () => warmUp.tell() },
     '/admin/overview': { tell: console.overview },
     '/admin/system': { tell: console.system },
     [DIAGNOSIS]: { tell: diagnose },
@@ -249,6 +252,31 @@ function toldError(error: unknown): object {
   return { error: error.reason, message: error.message };
 }
 
+/**
+ * `POST /admin/warm`: begins a run of the warm-up with the login of an administrator.
+ * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `not-warmed`
+ */
+export const createWarmHandler =
+  ({ login, permissions, warmUp }: WarmHandlerOptions): RequestHandler =>
+  async (request, response) => {
+    const principal = await login(request);
+    refuseDelegation(request.headers, '');
+    const why = permissions.mayAdminister(principal)
+      ? forgery(request.headers)
+      : `${principal.name} is not in auth.admins`;
+    if (why !== undefined) throw new GatewayError('forbidden', `Nothing was done: ${why}.`);
+    const { project } = readQuery(request, 'project');
+    const { authorization } = request.headers;
+    const id = await warmUp.begin({ principal, authorization }, project);
+    sendPretty(response, { id }, 202);
+  };
+
+interface WarmHandlerOptions {
+  readonly login: Login;
+  readonly permissions: Permissions;
+  readonly warmUp: Pick<WarmUp, 'begin'>;
+}
+
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>
   Object.entries(words).map(([word, said]: [string, string | readonly [number, string]]) => {
@@ -332,6 +360,6 @@ function readQuery<Name extends string>(
 const refused = (why: string) =>
   new GatewayError('bad-request', `The query is refused: ${why.replace(/\.$/, '')}.`);
 
-function sendPretty(response: ServerResponse, value: unknown): void {
-  sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`);
+function sendPretty(response: ServerResponse, value: unknown, status = 200): void {
+  sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`, status);
 }

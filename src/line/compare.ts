@@ -7,6 +7,7 @@ import { answerDigest } from '../xmla/answer/answer-digest.ts';
 import { INSPECTION_SLICE } from '../xmla/answer/inspect-answer.ts';
 import type { Look } from './explain.ts';
 import type { LineOptions } from './options.ts';
+import type { SharedQuery } from './query.ts';
 import { createOwnTurns, type OwnTurn } from './understand.ts';
 
 /** Of what is not compared. */
@@ -25,7 +26,7 @@ export function createComparison(
   const ownTurn = createOwnTurns();
 
   /** @returns what the engine says, or the word for why that cannot be compared */
-  async function ask(query: Query, gone: AbortSignal, timeout: number) {
+  async function ask(query: SharedQuery, gone: AbortSignal, timeout: number) {
     const late = AbortSignal.timeout(timeout);
     const enough = new AbortController();
     const signal = AbortSignal.any([gone, late, enough.signal]);
@@ -52,7 +53,7 @@ export function createComparison(
   }
 
   /** `why` in the words of src/common/reasons.ts; of the engine one row for each time it was asked. */
-  async function compare(query: Query, gone: AbortSignal, timeout: number) {
+  async function compare(query: SharedQuery, gone: AbortSignal, timeout: number) {
     const found = await cache.entryOf(query);
     if (found === undefined) return notCached('epochs-unknown');
     const { key, epochs, entry } = found;
@@ -100,7 +101,7 @@ export function createComparison(
 }
 
 /** In the place of a client: takes an answer as fast as it comes, and keeps nothing of it. */
-const withoutReader = (signal: AbortSignal): Client => ({
+export const withoutReader = (signal: AbortSignal): Client => ({
   signal,
   waits() {},
   replay() {},

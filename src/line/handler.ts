@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Principal } from '../auth/authenticator.ts';
+import type { Query } from '../cache/query.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { isPreflight } from '../http/cors.ts';
@@ -24,6 +25,8 @@ import {
   errorShape,
   understand,
 } from './understand.ts';
+import { createWarmLine } from './warm.ts';
+import { noteBeginning, noteWay } from './ways.ts';
 
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
@@ -158,9 +161,15 @@ export function createXmlaHandler(options: LineOptions) {
       const outcome = { kind: 'bypass', detail: 'unknown-session' } as const;
       return client.answerWhole(gone.head, gone.body, outcome);
     }
-    const found: typeof query.found = (key) =>
-      void memo.rememberAnswer(handled, query, session, key);
-    return cache.answer(control === 'none' ? { ...query, found } : query, client);
+    noteWay(options, handled, principal.name, query, session);
+    const told: Query = {
+      ...query,
+      began: async (...begun) => noteBeginning(options, handled, await query.began(...begun)),
+      found(key) {
+        if (control === 'none') void memo.rememberAnswer(handled, query, session, key);
+      },
+    };
+    return cache.answer(told, client);
   }
 
   const look = createLook(options, queryOf);
@@ -168,5 +177,6 @@ export function createXmlaHandler(options: LineOptions) {
     handle,
     explain: createExplanation(options, look),
     compare: createComparison(options, look),
+    warm: createWarmLine(options, queryOf),
   };
 }

@@ -316,9 +316,9 @@ export function createKnownBodies<T extends object>(bytesOf: (value: T) => numbe
   };
 }
 
-const startOf = ({ at }: Gap, length: number): number => (at < 0 ? length + at : at);
+export const startOf = ({ at }: Gap, length: number): number => (at < 0 ? length + at : at);
 
-function textIn(body: Buffer, gap: Gap): string {
+export function textIn(body: Buffer, gap: Gap): string {
   const from = startOf(gap, body.length);
   return body.toString('latin1', from, from + gap.length);
 }
@@ -364,7 +364,7 @@ export function gapsIn(body: Buffer): Gaps | undefined {
 }
 
 /** In these every byte of ASCII is its letter, wherever it stands. */
-const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
+export const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
 
 /**
  * The gaps of a body, when it is proven that every body which differs in them alone asks the same in the session that

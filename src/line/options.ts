@@ -11,6 +11,8 @@ import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import type { Cors } from '../http/cors.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
+import type { Admission } from '../engine/admission.ts';
+import type { Candidates } from '../warm/candidates.ts';
 import type { EngineOf } from './understand.ts';
 
 /** What the line is built on; each step takes its part. */
@@ -29,6 +31,10 @@ export interface LineOptions {
     'answer' | 'recall' | 'bring' | 'gzipOf' | 'explain' | 'entryOf' | 'fetch'
   >;
   readonly sessions: Sessions;
+  /** What the warm-up asks again. */
+  readonly candidates: Pick<Candidates, 'noteWay' | 'noteBeginning'>;
+  readonly admitBackground: Admission['admitBackground'];
+  readonly hasRoom: MemoryTier['hasRoom'];
   readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
   readonly clearCache: ClearCacheHandler;
   /** Which pages of other origins may ask. */

@@ -11,6 +11,7 @@ import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { noteBegun, type SessionStep } from './session-step.ts';
 import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
+import { noteBeginning } from './ways.ts';
 
 /** One request that goes to the engine and past the cache. */
 interface Passing {
@@ -27,7 +28,9 @@ interface Passing {
 }
 
 /** Passes requests through, and sees to what their answers mean for sessions and cache. */
-export function createPass({ sessions, invalidate }: LineOptions) {
+export function createPass(options: LineOptions) {
+  const { sessions, invalidate } = options;
+
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
   async function drop(passing: Passing, state: 'after' | 'unknown'): Promise<void> {
     const { name } = passing.principal;
@@ -42,7 +45,7 @@ export function createPass({ sessions, invalidate }: LineOptions) {
   }
 
   return async function pass(passing: Passing, reason: BypassReason): Promise<void> {
-    const { asked, destination, principal, client, step, purges } = passing;
+    const { asked, destination, principal, client, body, step, purges } = passing;
     const { engine, addressee } = destination;
     const { known, begins = false } = step ?? {};
     const isKept = asked?.unkept === undefined;
@@ -55,21 +58,23 @@ export function createPass({ sessions, invalidate }: LineOptions) {
     if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
     const watch = watchFor({
       began: begins
-        ? (begun, before) =>
-            noteBegun(sessions, destination, begun, before, {
+        ? async (begun, before) => {
+            const profile = await noteBegun(sessions, destination, begun, before, {
               principal: principal.name,
               request: isKept ? asked?.request : undefined,
               replica,
               // What begins a session can change it as well.
               leftState: asked?.leavesState !== false || !isKept,
-            })
+            });
+            if (asked && body) noteBeginning(options, { asked, body, destination }, profile);
+          }
         : undefined,
       changed: purges === true ? (state) => drop(passing, state) : undefined,
       undoneByFault: asked?.change?.undoneByFault === true,
     });
     const to = client.passingThrough({ kind: 'bypass', detail: reason });
     const label = projectsNamed(asked, addressee.project)[0];
-    await engine.passThrough({ ...addressee, replica, label }, to, passing.body, watch);
+    await engine.passThrough({ ...addressee, replica, label }, to, body, watch);
   };
 }
 

@@ -10,7 +10,11 @@ import { type KnownSession, noteBegun } from './session-step.ts';
 import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
 
 /** A query, and by whose answers it may be answered. */
-export type SharedQuery = Query & { readonly share: CacheShare };
+export type SharedQuery = Omit<Query, 'began'> & {
+  readonly share: CacheShare;
+  /** Resolves as {@link noteBegun} does. */
+  began(...begun: Parameters<Query['began']>): Promise<string | undefined>;
+};
 
 /** What a query is made of. */
 interface QuerySource {
@@ -80,13 +84,10 @@ export function createQueryOf(options: LineOptions) {
       },
       fresh,
       answered: () => names.answered(inRequest),
-      began: (id, before) =>
-        noteBegun(sessions, destination, id, before, {
-          principal: principal.name,
-          request,
-          replica,
-          leftState: false,
-        }),
+      async began(id, before) {
+        const facts = { principal: principal.name, request, replica, leftState: false };
+        return noteBegun(sessions, destination, id, before, facts);
+      },
       async ask(signal, unwanted) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
         const { replica: only } = session?.record ?? {};

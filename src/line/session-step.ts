@@ -166,6 +166,7 @@ export async function enterSession(
 /**
  * Notes a session that the engine began with an answer, before its id reaches the client. Never rejects.
  * @param before other ids that the same answer named before
+ * @returns the profile under which it is noted; undefined where it is not clean
  */
 export async function noteBegun(
   sessions: Sessions,
@@ -180,20 +181,23 @@ export async function noteBegun(
     /** Whether the request may have left something behind in it. */
     readonly leftState: boolean;
   },
-): Promise<void> {
+): Promise<string | undefined> {
   const { properties, headers } = (traits.keepsProperties ? begun.request : undefined) ?? {};
+  const profile = properties && headers ? sessionProfile(properties, headers) : '';
+  // Of two names of one session neither may stay clean when something is done under the other.
+  const dirty = begun.leftState || before.length > 0;
   await sessions.begin(
     { place, id },
     {
       principal: begun.principal,
-      profile: properties && headers ? sessionProfile(properties, headers) : '',
+      profile,
       catalog: properties?.find(namesCatalog)?.value ?? null,
       replica: begun.replica ?? engine.replicaFor(id),
-      // Of two names of one session neither may stay clean when something is done under the other.
-      dirty: begun.leftState || before.length > 0,
+      dirty,
     },
   );
   if (before.length > 0) await sessions.dirty(before.map((other) => ({ place, id: other })));
+  return dirty ? undefined : profile;
 }
 
 /**

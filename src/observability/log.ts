@@ -98,8 +98,10 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
     case 'shared-flight':
     case 'connection-closed':
       return log.debug(event, type);
+    case 'warmed':
     case 'redis-failed':
       return log.debug(lineOf(event), type);
+    case 'warm-run':
     case 'swept':
     case 'users-loaded':
     case 'explained':

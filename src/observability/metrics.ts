@@ -11,6 +11,8 @@ export interface Gauges {
   readonly memory: () => { readonly entries: number; readonly bytes: number };
   /** Of entries of the memory tier, since the start; `unused`: those that had no second hit. */
   readonly evictions: () => Readonly<Record<'all' | 'unused', number>>;
+  /** Of entries that the warm-up filled: those that a user hit, and those that went before. */
+  readonly warmed: () => Readonly<Record<'hits' | 'wasted', number>>;
   readonly flights: () => { readonly flights: number; readonly waiters: number };
   readonly engine: () => { readonly atEngine: number; readonly waiting: number };
   /** Of the configuration: bytes of the memory tier, requests at the engine and waiting for it. */
@@ -74,6 +76,11 @@ const HELP = {
   entries_swept_total:
     'Entries in Redis that were dropped because a purge had made them unreachable.',
   internal_errors_total: 'Failures of the gateway itself.',
+  warm_queries_total:
+    'Queries of the warm-up, by result (stored, there, not-stored, failed, skipped, overtaken).',
+  warm_engine_seconds_total: 'Seconds the engine worked for the warm-up.',
+  warmed_hits_total: 'Entries of the warm-up that a user hit, at the gateway that filled them.',
+  warmed_wasted_total: 'Entries of the warm-up that were dropped before a user hit them.',
   memory_evictions_total: 'Entries of the memory tier that gave way to others.',
 } as const;
 type Name = keyof typeof HELP;
@@ -158,12 +165,16 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const rejected = counter('entries_rejected_total', 'why');
   const swept = counter('entries_swept_total');
   const errors = counter('internal_errors_total');
-  const { memory, evictions, flights, engine, limits } = gauges;
+  const warmQueries = counter('warm_queries_total', 'result');
+  const warmSeconds = counter('warm_engine_seconds_total');
+  const { memory, evictions, warmed, flights, engine, limits } = gauges;
   const { bodies, connections, epochAge, owedPurges } = gauges;
   gauge('memory_entries', 'Entries in the memory tier.', () => memory().entries);
   gauge('memory_bytes', 'Bytes in the memory tier.', () => memory().bytes);
   gauge('memory_limit_bytes', 'What cache.memory allows.', () => limits().memory);
   total('memory_evictions_total', () => evictions().all);
+  total('warmed_hits_total', () => warmed().hits);
+  total('warmed_wasted_total', () => warmed().wasted);
   gauge('flights', 'Engine requests that others may join.', () => flights().flights);
   gauge('flight_waiters', 'Requests that wait for a flight.', () => flights().waiters);
   gauge('engine_requests', 'Requests at the engine.', () => engine().atEngine);
@@ -272,6 +283,10 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     'redis-failed': ({ operation }) => redisFailures.inc({ operation }),
     'entry-rejected': ({ why }) => rejected.inc({ why }),
     swept: ({ unlinked }) => swept.inc(unlinked),
+    warmed({ result, milliseconds }) {
+      warmQueries.inc({ result });
+      warmSeconds.inc(milliseconds / 1000);
+    },
     'internal-error': () => errors.inc(),
   };
   return {

@@ -5,6 +5,7 @@ import { bodyAccount } from '../unit/cache/fakes.ts';
 export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   memory: () => ({ entries: 0, bytes: 0 }),
   evictions: () => ({ all: 0, unused: 0 }),
+  warmed: () => ({ hits: 0, wasted: 0 }),
   limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
   flights: () => ({ flights: 0, waiters: 0 }),
   engine: () => ({ atEngine: 0, waiting: 0 }),

@@ -273,6 +273,8 @@ export function knownAnswers(options: {
       hold: never,
       usage: never,
       evictions: never,
+      hasRoom: never,
+      warmed: never,
       ...options.memory,
     },
     entries: { peek: never, keep: never, ...options.entries },

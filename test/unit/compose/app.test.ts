@@ -20,6 +20,7 @@ import { mddatasetAnswer } from '../../support/answers.ts';
 import { execute } from '../../support/envelopes.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
 import { gauges } from '../../support/gauges.ts';
+import { NO_CANDIDATES, NO_WARM_UP } from '../../support/no-warm-up.ts';
 
 const parts: Parts = {
   clock: systemClock,
@@ -56,6 +57,8 @@ beforeAll(async () => {
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {
     known: [],
+    candidates: NO_CANDIDATES,
+    warmUp: NO_WARM_UP,
     cache,
     storage,
     purge,

@@ -18,6 +18,7 @@ import { createKnownNames } from '../../../src/cache/projects.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { send } from '../../support/http-client.ts';
 import { gauges } from '../../support/gauges.ts';
+import { NO_CANDIDATES, NO_WARM_UP } from '../../support/no-warm-up.ts';
 
 const parts: Parts = {
   clock: systemClock,
@@ -50,6 +51,8 @@ async function makeRuntime() {
   const storage = await createStorage(config.storage, [], parts);
   const runtime = await createRuntime(config, {
     known: [],
+    candidates: NO_CANDIDATES,
+    warmUp: NO_WARM_UP,
     cache,
     storage,
     purge: cache.purges.purge,

@@ -20,6 +20,7 @@ const DEFAULTS = {
     cors: { origins: [], max_age: 7_200_000 },
   },
   workers: 1,
+  warm: { mode: 'off', settle: 30_000, queries: 200, concurrency: 2, budget: 600_000 },
   auth: {
     provider: 'file',
     users: `${FOLDER}/users.htpasswd`,
@@ -274,6 +275,7 @@ statistics: { text: on }
     },
     log: { level: 'debug', slow: 1_000, statements: 'slow' },
     statistics: { text: 'on' },
+    warm: { mode: 'off', settle: 30_000, queries: 200, concurrency: 2, budget: 600_000 },
     withdrawn: ['listen.hot_path'],
   });
 });

@@ -434,7 +434,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ['cache: { __proto__: {} }', `cache.__proto__: unknown key; allowed: ${CACHE_KEYS}`],
   [
     'cahce: {}',
-    'cahce: unknown key; did you mean cache? allowed: listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics',
+    'cahce: unknown key; did you mean cache? allowed: listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics, warm',
   ],
   [
     'projects: { A: { chache: off } }',
@@ -442,7 +442,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'store: { driver: sqlite }',
-    'store: unknown key; did you mean storage? allowed: listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics',
+    'store: unknown key; did you mean storage? allowed: listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics, warm',
   ],
 ];
 
@@ -450,11 +450,11 @@ const NO_MAPPING: readonly (readonly [yaml: string, line: string])[] = [
   ['cache: 12h', `cache: must be a mapping with keys of ${CACHE_KEYS} (got a text)`],
   [
     '- a',
-    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics (got a list)',
+    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics, warm (got a list)',
   ],
   [
     '42',
-    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics (got a number)',
+    'must be a mapping with keys of listen, workers, auth, engine, cache, projects, hooks, storage, limits, log, statistics, warm (got a number)',
   ],
 ];
 

@@ -256,7 +256,6 @@ describe('an engine', () => {
       admission: {
         enter: () => () => {},
         admit: async () => () => {},
-        usage: () => ({ atEngine: 0, waiting: 0 }),
       },
       clock: { ...systemClock, ...clock },
       emit: (event) => events.push(event),

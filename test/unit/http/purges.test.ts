@@ -10,6 +10,7 @@ import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
 import type { PurgeLog, PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
 import { handClock, NO_CONSOLE, seeded, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
+import { NO_WARM_UP } from '../../support/no-warm-up.ts';
 
 const RECORD: PurgeRecord = {
   id: 'oUq0MShjHbDl5nUI2bYzwQ',
@@ -41,6 +42,7 @@ beforeAll(async () => {
   const admin = createAdmin({
     statistics: statisticsOf({ clock: handClock(), random: seeded(1) }).shared,
     console: NO_CONSOLE,
+    warmUp: NO_WARM_UP,
     clock: handClock(),
     emit() {},
     permissions: createPermissions(

@@ -13,6 +13,7 @@ import {
   statisticsOf,
 } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
+import { NO_WARM_UP } from '../../support/no-warm-up.ts';
 
 const { on, shared } = statisticsOf(
   { clock: handClock(), random: seeded(1) },
@@ -37,6 +38,7 @@ beforeAll(() => {
     ),
     statistics: shared,
     console: NO_CONSOLE,
+    warmUp: NO_WARM_UP,
     clock: handClock(),
     emit() {},
   });

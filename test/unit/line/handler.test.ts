@@ -10,6 +10,7 @@ import { createXmlaHandler, type XmlaHandler } from '../../../src/line/handler.t
 import type { KnownKey } from '../../../src/cache/query.ts';
 import { execute } from '../../support/envelopes.ts';
 import { send, until } from '../../support/http-client.ts';
+import { NO_CANDIDATES } from '../../support/no-warm-up.ts';
 import { answerWith } from '../cache/entries/session-documents.ts';
 import { bodyAccount, handClock, quiet } from '../cache/fakes.ts';
 
@@ -86,6 +87,9 @@ beforeEach(async () => {
       fetch: never,
     },
     sessions: {} as never,
+    candidates: NO_CANDIDATES,
+    admitBackground: never,
+    hasRoom: never,
     names: { admit: () => true, wouldAdmit: () => true, answered() {} },
     invalidate: async () => true,
     config: {

@@ -66,6 +66,10 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
   [{ type: 'redis-failed', operation: 'get', error: undefined }, ['redis_failures_total']],
   [{ type: 'entry-rejected', why: 'seal' }, ['entries_rejected_total']],
   [{ type: 'swept', scanned: 9, unlinked: 2 }, ['entries_swept_total']],
+  [
+    { type: 'warmed', run: 'r', digest: 'd', project: '', result: 'stored', milliseconds: 700 },
+    ['warm_queries_total', 'warm_engine_seconds_total'],
+  ],
   [{ type: 'internal-error', id: 'id', error: undefined }, ['internal_errors_total']],
 ];
 
@@ -73,6 +77,7 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
 const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
   [{ memory: () => ({ entries: 3, bytes: 30 }) }, ['memory_entries', 'memory_bytes']],
   [{ evictions: () => ({ all: 7, unused: 1 }) }, ['memory_evictions_total']],
+  [{ warmed: () => ({ hits: 5, wasted: 2 }) }, ['warmed_hits_total', 'warmed_wasted_total']],
   [
     { limits: () => ({ memory: 9, concurrency: 8, queue: 7 }) },
     ['memory_limit_bytes', 'engine_requests_limit', 'engine_queue_limit'],

@@ -1,0 +1,83 @@
+import type { Query } from '../cache/query.ts';
+import type { KeptRequest, Way } from '../warm/candidates.ts';
+import { ASCII_BASED, gapsIn, startOf, textIn } from './memo.ts';
+import type { LineOptions } from './options.ts';
+import type { KnownSession } from './session-step.ts';
+import type { Destination, UnderstoodRequest } from './understand.ts';
+
+/** Longer bodies are not kept (bytes). No client's query is so long. */
+const LONGEST = 64 * 1024;
+/** What may be a password in a text of its own, such as that of a data source. */
+const SECRET = /(?:password|pwd)\s*=/i;
+interface Seen {
+  readonly asked: UnderstoodRequest;
+  readonly body: Buffer;
+  readonly destination: Pick<Destination, 'addressee'>;
+}
+
+/**
+ * A request as it is kept to be asked again: without the values of ignored properties and the id of its session. Undefined
+ * where it is not certain what of it is an id, or it may hold a secret.
+ */
+function kept({ asked, body, destination }: Seen) {
+  const { forwarded, encoding, session, sessionIds } = asked;
+  if (forwarded === undefined || !ASCII_BASED.has(encoding?.name ?? '')) return undefined;
+  const gaps = body.length > LONGEST ? undefined : gapsIn(body);
+  if (gaps === undefined || sessionIds === 'unknown') return undefined;
+  const other = Buffer.from(body);
+  for (const gap of gaps.ids) {
+    const zeros = textIn(body, gap).replaceAll(/[0-9a-f]/gi, '0');
+    other.write(zeros, startOf(gap, body.length), 'latin1');
+  }
+  const id = session.kind === 'in' ? session.id : undefined;
+  const found = gaps.session && textIn(body, gaps.session);
+  if ((found ?? id) !== id || sessionIds.some((one) => one !== id)) return undefined;
+  const [at, length] = gaps.session ? [gaps.session.at, gaps.session.length] : [null, 0];
+  const text = other.toString('latin1');
+  const cut = at === null ? text : text.slice(0, at) + text.slice(at + length);
+  if (SECRET.test(cut) || (id !== undefined && cut.includes(id))) return undefined;
+  const { 'x-as-sessionid': byHeader, traceparent: _, ...given } = forwarded;
+  if (id !== undefined && at === null && byHeader === undefined) return undefined;
+  const { project = null, query } = destination.addressee;
+  const headers = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  );
+  return {
+    request: { project, query, headers: headers as KeptRequest['headers'], body: cut },
+    session: id === undefined ? null : { at, byHeader: byHeader !== undefined },
+  };
+}
+
+/** Notes how queries are asked, for the warm-up. */
+export function noteWay(
+  { candidates }: Pick<LineOptions, 'candidates'>,
+  seen: Seen,
+  user: string,
+  { parts }: Pick<Query, 'parts'>,
+  session: KnownSession | undefined,
+): void {
+  const part = parts.session ?? '';
+  candidates.noteWay(parts.asked.digest, part, user, () => {
+    const found = kept(seen);
+    if (found === undefined || (found.session === null) !== (session === undefined))
+      return undefined;
+    const { subject, named } = seen.asked;
+    const { profile = '', catalog = null } = session?.record ?? {};
+    const way: Way = {
+      ...found.request,
+      session: found.session && { ...found.session, profile, catalog },
+      part,
+    };
+    const catalogs = [...new Set([...(named?.catalogs.catalogs ?? []), ...[catalog ?? []].flat()])];
+    return { subject, project: found.request.project ?? '', catalogs, way };
+  });
+}
+
+/** Notes how a session was begun. @param profile under which it is noted; undefined where it is not clean */
+export function noteBeginning(
+  { candidates }: Pick<LineOptions, 'candidates'>,
+  seen: Seen,
+  profile: string | undefined,
+): void {
+  if (profile !== undefined) candidates.noteBeginning(profile, () => kept(seen)?.request);
+}

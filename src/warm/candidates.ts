@@ -1,0 +1,325 @@
+import { promisify } from 'node:util';
+import { deflateRaw, inflateRaw } from 'node:zlib';
+import type { Clock } from '../common/clock.ts';
+import type { Emit, GatewayEvent } from '../common/events.ts';
+import type { WarmConfig } from '../config/config.ts';
+import type { FleetStore } from '../freshness/fleet.ts';
+
+/** What a request is understood by, less logins, cookies and ids. */
+export interface KeptRequest {
+  /** Of the request path; null without one. */
+  readonly project: string | null;
+  /** The parameters that are forwarded. */
+  readonly query: readonly string[];
+  /** Those that are in the key, in one spelling. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Each byte as one letter (latin1). */
+  readonly body: string;
+}
+
+/** How a query was asked. Two ways of one query differ in what their sessions were. */
+export interface Way extends KeptRequest {
+  /** In which it was asked; null without one. */
+  readonly session: {
+    /** Where its id stood in the body; null where it stood in a header alone. */
+    readonly at: number | null;
+    readonly byHeader: boolean;
+    readonly profile: string;
+    readonly catalog: string | null;
+  } | null;
+  /** What of its session is in the key; '' without one. */
+  readonly part: string;
+}
+
+/** How a session was begun that is noted under this profile. */
+export interface Beginning extends KeptRequest {
+  readonly profile: string;
+  /** When it was seen last (wall clock, ms). */
+  readonly at: number;
+}
+
+/** A query that may be asked again. Moments are ms of the wall clock. */
+export interface Candidate {
+  readonly digest: string;
+  readonly subject: string;
+  readonly project: string;
+  readonly catalogs: readonly string[];
+  /** As of the last one; they fade by {@link HALF_LIFE}. */
+  asks: number;
+  /** The last ask, and the one before; 0 for none. */
+  last: number;
+  before: number;
+  /** What the engine needed for it, on average. */
+  ms: number;
+  /** Of its longest answer. */
+  bytes: number;
+  readonly users: readonly string[];
+  readonly ways: readonly Way[];
+}
+
+export interface CandidateList {
+  readonly candidates: readonly Candidate[];
+  readonly beginnings: readonly Beginning[];
+}
+
+/** A candidate of this process, and how often it was asked since the fleet was told. */
+type Row = Candidate & { added: number; users: string[]; ways: Way[] };
+
+const HALF_LIFE = 3 * 24 * 3_600_000;
+/** What was asked once in so long a time (ms) is not asked again for anyone. */
+const ASKED_AGAIN = 7 * 24 * 3_600_000;
+const MAX_WAYS = 4;
+const MAX_USERS = 8;
+const MAX_BEGINNINGS = 50;
+/** Of all bodies of a process, and of what all gateways have together (bytes). */
+const MAX_BYTES = 4 * 1024 * 1024;
+/** What a way takes beside its body (bytes, rounded up). */
+const OVERHEAD = 1_000;
+/** Of the averages, so much is what came last. */
+const LATEST = 1 / 4;
+const NOTE = 'warm:candidates';
+/** For how long a gateway may take over the list (ms). */
+const TASK_LIFE = 10_000;
+const VERSION = 1;
+const EMPTY: CandidateList = { candidates: [], beginnings: [] };
+const [deflate, inflate] = [promisify(deflateRaw), promisify(inflateRaw)];
+
+type Times = Pick<Candidate, 'asks' | 'last' | 'before'>;
+const asksAt = ({ asks, last }: Pick<Times, 'asks' | 'last'>, now: number) =>
+  asks * 2 ** (Math.min(0, last - now) / HALF_LIFE);
+/** What is worth most: engine time that users do not wait for. */
+export const scoreOf = (one: Times & Pick<Candidate, 'ms'>, now: number): number =>
+  asksAt(one, now) * Math.max(1, one.ms);
+const counts = ({ before }: Times, now: number) => before > now - ASKED_AGAIN;
+const bytesOf = ({ ways }: Pick<Candidate, 'ways'>) =>
+  ways.reduce((sum, { body }) => sum + body.length + OVERHEAD, OVERHEAD);
+
+export type Candidates = ReturnType<typeof createCandidates>;
+/**
+ * Which queries are asked, how often, what they cost and how they were asked: what the warm-up asks again. One list for all
+ * gateways lies among their notes. With `mode: off` nothing is kept.
+ */
+export function createCandidates(parts: {
+  readonly clock: Pick<Clock, 'wall'>;
+  readonly fleet: FleetStore;
+  readonly emit: Emit;
+}) {
+  const { clock, fleet, emit } = parts;
+  const rows = new Map<string, Row>();
+  const beginnings = new Map<string, Beginning>();
+  let settings: Pick<WarmConfig, 'mode' | 'queries'> = { mode: 'off', queries: 0 };
+  let bytes = 0;
+  let isNew = false;
+
+  function forget(row: Row): void {
+    rows.delete(row.digest);
+    bytes -= bytesOf(row);
+  }
+
+  /** Those that are worth least go, some at a time. */
+  function makeRoom(): void {
+    if (bytes <= MAX_BYTES) return;
+    const now = clock.wall();
+    const byWorth = [...rows.values()].sort((a, b) => scoreOf(a, now) - scoreOf(b, now));
+    for (const row of byWorth) if (bytes > MAX_BYTES * 0.9) forget(row);
+  }
+
+  function noteAnswer(event: Extract<GatewayEvent, { type: 'xmla-answered' }>): void {
+    const row = rows.get(event.digest);
+    const { outcome, engine, complete } = event;
+    if (row === undefined || !complete || (outcome.kind !== 'hit' && outcome.kind !== 'miss'))
+      return;
+    const now = clock.wall();
+    const faded = 2 ** (Math.min(0, row.last - now) / HALF_LIFE);
+    row.asks = row.asks * faded + 1;
+    row.added = row.added * faded + 1;
+    row.before = row.last;
+    row.last = now;
+    row.bytes = Math.max(row.bytes, event.bytes);
+    const ms = outcome.kind === 'miss' ? (engine?.last ?? 0) : 0;
+    if (row.ms === 0) row.ms = ms || event.saved;
+    else if (ms > 0) row.ms += (ms - row.ms) * LATEST;
+    isNew = true;
+  }
+
+  async function read(): Promise<CandidateList> {
+    const text = await fleet.note(NOTE);
+    if (!text) return EMPTY;
+    try {
+      const raw = await inflate(Buffer.from(text, 'base64'), { maxOutputLength: 4 * MAX_BYTES });
+      const { version, ...list } = JSON.parse(raw.toString()) as CandidateList & {
+        version: number;
+      };
+      return version === VERSION ? list : EMPTY;
+    } catch {
+      // Of another version, or not written by a gateway.
+      return EMPTY;
+    }
+  }
+
+  /** The list with what this process has seen since. */
+  function merged(list: CandidateList, now: number): CandidateList {
+    const all = new Map(list.candidates.map((one) => [one.digest, one]));
+    for (const row of rows.values()) all.set(row.digest, together(row, all.get(row.digest)));
+    const begun = new Map(list.beginnings.map((one) => [one.profile, one]));
+    for (const one of beginnings.values()) begun.set(one.profile, one);
+    const latest = [...begun.values()].sort((a, b) => b.at - a.at).slice(0, MAX_BEGINNINGS);
+    let room = MAX_BYTES;
+    const best = [...all.values()]
+      .filter(({ last }) => last > now - ASKED_AGAIN)
+      .sort(
+        (a, b) =>
+          Number(counts(b, now)) - Number(counts(a, now)) || scoreOf(b, now) - scoreOf(a, now),
+      )
+      .slice(0, 2 * settings.queries)
+      .filter((one) => (room -= bytesOf(one)) >= 0);
+    return { candidates: best, beginnings: latest };
+  }
+
+  /** Writes the list, if no other gateway does just now. */
+  async function merge(): Promise<CandidateList> {
+    if (!(await fleet.hold(NOTE, TASK_LIFE))) return read();
+    try {
+      const before = await read();
+      isNew = false;
+      const list = merged(before, clock.wall());
+      for (const row of rows.values()) row.added = 0;
+      const text = await deflate(JSON.stringify({ version: VERSION, ...list }));
+      await fleet.write(NOTE, text.toString('base64'), NOTE);
+      return list;
+    } finally {
+      await fleet.leave(NOTE);
+    }
+  }
+
+  return {
+    /** Subscribes the candidates to the events. */
+    on(event: GatewayEvent): void {
+      if (event.type === 'xmla-answered' && rows.size > 0) noteAnswer(event);
+    },
+    /**
+     * Notes in which way a user asks a query that may be cached.
+     * @param part as of {@link Way}
+     * @param make called where it is not known yet; undefined for what may not be kept
+     */
+    noteWay(
+      digest: string,
+      part: string,
+      user: string,
+      make: () => (Pick<Candidate, 'subject' | 'project' | 'catalogs'> & { way: Way }) | undefined,
+    ): void {
+      if (settings.mode === 'off') return;
+      const known = rows.get(digest);
+      if (known !== undefined && !known.users.includes(user) && known.users.length < MAX_USERS) {
+        known.users.push(user);
+      }
+      if (known?.ways.some((way) => way.part === part) || known?.ways.length === MAX_WAYS) return;
+      const { way, ...facts } = make() ?? {};
+      if (way === undefined) return;
+      const none = {
+        asks: 0,
+        added: 0,
+        last: 0,
+        before: 0,
+        ms: 0,
+        bytes: 0,
+        users: [user],
+        ways: [],
+      };
+      const row: Row = known ?? {
+        digest,
+        ...(facts as Pick<Row, 'subject' | 'project' | 'catalogs'>),
+        ...none,
+      };
+      if (known !== undefined) bytes -= bytesOf(known);
+      row.ways.push(way);
+      bytes += bytesOf(row);
+      rows.set(digest, row);
+      isNew = true;
+      makeRoom();
+    },
+    /** Notes how a session was begun. @param make as of `noteWay` */
+    noteBeginning(profile: string, make: () => KeptRequest | undefined): void {
+      if (settings.mode === 'off') return;
+      const request = beginnings.get(profile) ?? make();
+      if (request === undefined) return;
+      beginnings.delete(profile);
+      beginnings.set(profile, { ...request, profile, at: clock.wall() });
+      const [oldest = ''] = beginnings.size > MAX_BEGINNINGS ? beginnings.keys() : [];
+      beginnings.delete(oldest);
+      isNew = true;
+    },
+    /** That of all gateways, as far as they have told. Rejects when it cannot be read. */
+    list: async (): Promise<CandidateList> => {
+      if (settings.mode === 'off') return EMPTY;
+      return isNew ? merge() : read();
+    },
+    /** Tells the others what is new. Never rejects. */
+    async share(): Promise<void> {
+      if (!isNew || settings.mode === 'off') return;
+      await merge().catch((error: unknown) => {
+        isNew = true;
+        emit({ type: 'redis-failed', operation: 'warm-up', error });
+      });
+    },
+    /** With `mode: off` all is forgotten, also what other gateways have told. */
+    configure(next: Pick<WarmConfig, 'mode' | 'queries'>): void {
+      const wasOn = settings.mode === 'auto';
+      settings = next;
+      if (next.mode === 'auto' || !wasOn) return;
+      [...rows.values()].forEach(forget);
+      beginnings.clear();
+      // Those that go on tell it anew.
+      fleet
+        .write(NOTE, '')
+        .catch((error: unknown) => emit({ type: 'redis-failed', operation: 'warm-up', error }));
+    },
+  };
+}
+
+function together(row: Row, listed: Candidate | undefined): Candidate {
+  const { added, ...own } = row;
+  if (listed === undefined) return own;
+  const moments = [row.last, row.before, listed.last, listed.before];
+  const [last = 0, before = 0] = [...new Set(moments)].sort((a, b) => b - a);
+  const asks = asksAt({ asks: added, last: row.last }, last) + asksAt(listed, last);
+  const parts = new Set(row.ways.map(({ part }) => part));
+  const ways = [...row.ways, ...listed.ways.filter(({ part }) => !parts.has(part))];
+  return {
+    ...own,
+    asks,
+    last,
+    before,
+    ms: row.ms || listed.ms,
+    bytes: Math.max(row.bytes, listed.bytes),
+    users: [...new Set([...row.users, ...listed.users])].slice(0, MAX_USERS),
+    ways: ways.slice(0, MAX_WAYS),
+  };
+}
+
+/** Metadata takes at most this part of a run. */
+const OF_METADATA = 1 / 2;
+
+/**
+ * What a run asks, in its order: what clients ask first of the catalogs that are asked for most, then what is worth most.
+ */
+export function planned(
+  candidates: readonly Candidate[],
+  most: number,
+  now: number,
+): readonly Candidate[] {
+  const all = candidates.filter((one) => counts(one, now));
+  const score = (one: Candidate) => scoreOf(one, now);
+  const heat = new Map<string, number>();
+  const catalogOf = ({ catalogs, project }: Candidate) => catalogs[0] ?? project;
+  for (const one of all) heat.set(catalogOf(one), (heat.get(catalogOf(one)) ?? 0) + score(one));
+  const heatOf = (one: Candidate) => heat.get(catalogOf(one)) ?? 0;
+  const { metadata = [], queries = [] } = Object.groupBy(all, ({ subject }) =>
+    subject === 'Execute' ? 'queries' : 'metadata',
+  );
+  metadata.sort((a, b) => heatOf(b) - heatOf(a) || score(b) - score(a));
+  queries.sort((a, b) => score(b) - score(a));
+  const share = Math.max(Math.floor(most * OF_METADATA), most - queries.length);
+  const first = metadata.slice(0, share);
+  return [...first, ...queries.slice(0, most - first.length)];
+}
