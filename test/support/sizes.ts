@@ -56,6 +56,8 @@ interface Sizes {
   /** Users of the synthetic Excel sessions, and workbooks of each. */
   readonly excelUsers: number;
   readonly excelWorkbooks: number;
+  /** Users who come in the morning after a purge. */
+  readonly morningUsers: number;
   /** Sessions of random names that are kept alive, each by a request over HTTP. */
   readonly touches: number;
   /** Every how manieth recorded request is asked of the live engine, and by each third-party client. */
@@ -157,6 +159,7 @@ const SMALL: Sizes = {
   raceStride: 2,
   excelUsers: 2,
   excelWorkbooks: 1,
+  morningUsers: 5,
   touches: 20,
   keyedPairs: 24,
   particularRequests: 1_000,
@@ -227,6 +230,7 @@ const CHAOS: Sizes = {
   raceStride: 1,
   excelUsers: 2,
   excelWorkbooks: 1,
+  morningUsers: 20,
   touches: 40,
   keyedPairs: 300,
   particularRequests: 4_000,
@@ -297,6 +301,7 @@ const FULL: Sizes = {
   raceStride: 1,
   excelUsers: 20,
   excelWorkbooks: 5,
+  morningUsers: 50,
   touches: 1_000,
   keyedPairs: 5_000,
   particularRequests: 200_000,

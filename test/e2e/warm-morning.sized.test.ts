@@ -1,0 +1,127 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import type { EngineKind } from '../../src/common/engine-kinds.ts';
+import { apiOf, users } from '../contract/api-client.ts';
+import { EXCEL_HEADERS, excelBegin, excelEnd, excelRequests } from '../support/excel-session.ts';
+import { execute } from '../support/envelopes.ts';
+import { shortStatus } from '../support/http-client.ts';
+import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
+import { sampled, sizes } from '../support/sizes.ts';
+import { askStamped, beginSession, inSession } from '../support/stamped-client.ts';
+import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { askAs, THIRD_PARTY_CLIENTS } from '../support/third-party-clients.ts';
+import { nextRun, purge } from '../support/warm-up.ts';
+
+const USERS = Array.from({ length: sizes.morningUsers }, (_, at) => `analyst${at + 1}`);
+const SERVICE = { login: 'service', service: { name: 'gateway', password: 'secret' } };
+
+let engine: SessionEngine;
+let gateway: TestGateway;
+afterEach(async () => {
+  await gateway?.close();
+  await engine?.close();
+});
+
+/** What became of each request of a user, by client and question. */
+type Morning = Map<string, string>;
+
+const QUESTIONS = ['1997', '1998'].map((year) => ({
+  method: 'Execute' as const,
+  requestType: '',
+  restrictions: [],
+  statement: `SELECT [Measures].MEMBERS ON COLUMNS FROM [Sales] WHERE [Time].[${year}]`,
+  parameters: [],
+  properties: [['Catalog', 'FoodMart']] as const,
+}));
+
+/** olap4j and Saiku ask without sessions. */
+async function withoutSession(user: string, morning: Morning): Promise<void> {
+  for (const client of THIRD_PARTY_CLIENTS.filter(({ name }) => /olap4j|Saiku/.test(name))) {
+    for (const question of QUESTIONS) {
+      const to = { base: gateway.url, path: '/mdx/xmla', authorization: basic(user) };
+      const answer = await askAs(client, to, question);
+      morning.set(`${client.name} ${question.statement}`, shortStatus(answer));
+    }
+  }
+}
+
+async function excel(user: string, morning: Morning): Promise<void> {
+  const ask = (body: Buffer, soapaction: string) =>
+    askStamped(gateway.url, body, { user, headers: { ...EXCEL_HEADERS, soapaction } });
+  const begin = excelBegin();
+  const { session = '' } = await ask(begin.body, begin.soapAction);
+  const asked = new Set<string>();
+  for (const { body, soapAction, question } of excelRequests(session)) {
+    const { status } = await ask(body, soapAction);
+    if (!asked.has(question)) morning.set(`Excel ${question}`, status);
+    asked.add(question);
+  }
+  const end = excelEnd(session);
+  await ask(end.body, end.soapAction);
+}
+
+/** A session that names its catalog later. */
+async function movedLater(user: string, morning: Morning): Promise<void> {
+  const session = inSession(await beginSession(gateway.url, { user }));
+  for (const cube of ['A', 'A', 'B', 'C']) {
+    const statement = `SELECT FROM [${cube}]`;
+    const body = execute({ statement, properties: { Catalog: 'FoodMart' }, session });
+    const { status } = await askStamped(gateway.url, body, { user });
+    morning.set(`moved ${statement}`, status);
+  }
+}
+
+/** Of all users, one after the other: of each request what became of it the first time. */
+async function morningOf(all: readonly string[]): Promise<Morning> {
+  const first: Morning = new Map();
+  for (const user of all) {
+    const own: Morning = new Map();
+    await excel(user, own);
+    await withoutSession(user, own);
+    await movedLater(user, own);
+    for (const [what, status] of own) if (!first.has(what)) first.set(what, status);
+  }
+  return first;
+}
+
+const MODES: readonly (readonly [EngineKind, string, object])[] = [
+  ['ssas', 'everyone', SERVICE],
+  ['emondrian', 'roles', SERVICE],
+  ['generic', 'everyone', { login: 'none' }],
+  ['mondrian', 'roles', { login: 'none' }],
+  ['kylin', 'everyone', SERVICE],
+];
+
+describe('after a purge', () => {
+  test.each([...sampled(MODES, 3)])(
+    'over %s, shared by %s, people find what was cached before: %j',
+    async (kind, share, login) => {
+      engine = await startSessionEngine({ kind });
+      gateway = await startTestGateway(
+        {
+          engine: { url: engine.url, kind, ...login },
+          cache: { share },
+          warm: { mode: 'auto', settle: '1s' },
+        },
+        {},
+        USERS,
+      );
+      if (share === 'roles') {
+        const contains = users(...(USERS as never[]));
+        await apiOf(gateway.url).created({ name: 'analysts', contains });
+      }
+      await morningOf(USERS);
+      const cached = [...(await morningOf(USERS))].filter(([, status]) => status === 'hit');
+      const run = await nextRun(gateway, () => purge(gateway));
+      const asked = engine.seen.length;
+      const morning = await morningOf(USERS);
+      const cold = cached.filter(([what]) => morning.get(what) !== 'hit');
+      console.log(
+        `${kind}, ${share}: ${cached.length - cold.length} of ${cached.length} hits at the first ask; ${JSON.stringify(run)}; ${engine.seen.length - asked} at the engine afterwards`,
+      );
+      expect(cached.length).toBeGreaterThan(20);
+      expect(cold.length / cached.length).toBeLessThanOrEqual(0.05);
+      expect([run.failed, run.cut]).toEqual([{}, null]);
+    },
+    300_000,
+  );
+});
