@@ -245,8 +245,8 @@ export function createCandidates(parts: {
       if (request === undefined) return;
       beginnings.delete(profile);
       beginnings.set(profile, { ...request, profile, at: clock.wall() });
-      const [oldest = ''] = beginnings.size > MAX_BEGINNINGS ? beginnings.keys() : [];
-      beginnings.delete(oldest);
+      const [oldest = profile] = beginnings.keys();
+      if (beginnings.size > MAX_BEGINNINGS) beginnings.delete(oldest);
       isNew = true;
     },
     /** That of all gateways, as far as they have told. Rejects when it cannot be read. */

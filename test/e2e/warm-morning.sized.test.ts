@@ -1,15 +1,18 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { apiOf, users } from '../contract/api-client.ts';
 import { EXCEL_HEADERS, excelBegin, excelEnd, excelRequests } from '../support/excel-session.ts';
 import { execute } from '../support/envelopes.ts';
-import { shortStatus } from '../support/http-client.ts';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { askXmla, shortStatus, until } from '../support/http-client.ts';
 import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { sampled, sizes } from '../support/sizes.ts';
 import { askStamped, beginSession, inSession } from '../support/stamped-client.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 import { askAs, THIRD_PARTY_CLIENTS } from '../support/third-party-clients.ts';
-import { nextRun, purge } from '../support/warm-up.ts';
+import { endedRuns, nextRun, purge } from '../support/warm-up.ts';
 
 const USERS = Array.from({ length: sizes.morningUsers }, (_, at) => `analyst${at + 1}`);
 const SERVICE = { login: 'service', service: { name: 'gateway', password: 'secret' } };
@@ -85,9 +88,9 @@ async function morningOf(all: readonly string[]): Promise<Morning> {
 
 const MODES: readonly (readonly [EngineKind, string, object])[] = [
   ['ssas', 'everyone', SERVICE],
-  ['emondrian', 'roles', SERVICE],
-  ['generic', 'everyone', { login: 'none' }],
   ['mondrian', 'roles', { login: 'none' }],
+  ['generic', 'everyone', { login: 'none' }],
+  ['emondrian', 'roles', SERVICE],
   ['kylin', 'everyone', SERVICE],
 ];
 
@@ -110,7 +113,11 @@ describe('after a purge', () => {
         await apiOf(gateway.url).created({ name: 'analysts', contains });
       }
       await morningOf(USERS);
-      const cached = [...(await morningOf(USERS))].filter(([, status]) => status === 'hit');
+      // Of these the warm-up leaves out what makes MDX for Kylin read its definitions anew.
+      const isLeftOut = (what: string) => kind === 'kylin' && what.includes('DISCOVER_PROPERTIES');
+      const cached = [...(await morningOf(USERS))].filter(
+        ([what, status]) => status === 'hit' && !isLeftOut(what),
+      );
       const run = await nextRun(gateway, () => purge(gateway));
       const asked = engine.seen.length;
       const morning = await morningOf(USERS);
@@ -125,3 +132,52 @@ describe('after a purge', () => {
     300_000,
   );
 });
+
+test('a user is not kept waiting: times beside a run without warm-up, and at most two of its queries at the engine', async () => {
+  const query = (name: string) => execute({ statement: `SELECT FROM [${name}]` });
+  const warmAtEngine = { now: 0, most: 0 };
+  const stub = await startStubEngine(async (response, request) => {
+    const isOfUser = String(request.body).includes('[User ');
+    warmAtEngine.now += Number(!isOfUser);
+    warmAtEngine.most = Math.max(warmAtEngine.most, warmAtEngine.now);
+    await delay(5);
+    warmAtEngine.now -= Number(!isOfUser);
+    await sendXml(mddatasetAnswer())(response, request);
+  });
+  gateway = await startTestGateway({
+    engine: { url: stub.url },
+    cache: { share: 'everyone' },
+    warm: { mode: 'auto', settle: '1s' },
+  });
+  try {
+    for (let at = 0; at < 2 * sizes.morningQueries; at += 1) {
+      await askXmla(gateway.url, query(`Warm ${at % sizes.morningQueries}`));
+    }
+    let asked = 0;
+    async function timesWhile(goesOn: () => boolean): Promise<number[]> {
+      const times = [];
+      do {
+        const began = performance.now();
+        await askXmla(gateway.url, query(`User ${(asked += 1)}`));
+        times.push(performance.now() - began);
+      } while (goesOn());
+      return times.sort((a, b) => a - b);
+    }
+    let during: number[] = [];
+    warmAtEngine.most = 0;
+    const run = await nextRun(gateway, async () => {
+      await purge(gateway);
+      await until(() => gateway.events.some(({ type }) => type === 'warm-run'));
+      during = await timesWhile(() => endedRuns(gateway.events).length === 0);
+    });
+    let left = during.length;
+    const without = await timesWhile(() => (left -= 1) > 0);
+    const p95 = (times: number[]) => times[Math.floor(times.length * 0.95)]?.toFixed(1);
+    console.log(
+      `p95 of ${during.length} requests of a user: ${p95(during)} ms during the warm-up, ${p95(without)} ms without`,
+    );
+    expect([run.stored, warmAtEngine.most <= 2]).toEqual([sizes.morningQueries, true]);
+  } finally {
+    await stub.close();
+  }
+}, 300_000);

@@ -58,6 +58,8 @@ interface Sizes {
   readonly excelWorkbooks: number;
   /** Users who come in the morning after a purge. */
   readonly morningUsers: number;
+  /** Queries of a warm-up beside which a user asks. */
+  readonly morningQueries: number;
   /** Sessions of random names that are kept alive, each by a request over HTTP. */
   readonly touches: number;
   /** Every how manieth recorded request is asked of the live engine, and by each third-party client. */
@@ -160,6 +162,7 @@ const SMALL: Sizes = {
   excelUsers: 2,
   excelWorkbooks: 1,
   morningUsers: 5,
+  morningQueries: 60,
   touches: 20,
   keyedPairs: 24,
   particularRequests: 1_000,
@@ -231,6 +234,7 @@ const CHAOS: Sizes = {
   excelUsers: 2,
   excelWorkbooks: 1,
   morningUsers: 20,
+  morningQueries: 200,
   touches: 40,
   keyedPairs: 300,
   particularRequests: 4_000,
@@ -302,6 +306,7 @@ const FULL: Sizes = {
   excelUsers: 20,
   excelWorkbooks: 5,
   morningUsers: 50,
+  morningQueries: 200,
   touches: 1_000,
   keyedPairs: 5_000,
   particularRequests: 200_000,

@@ -13,8 +13,8 @@ export async function nextRun(
   among = [gateway],
 ): Promise<WarmRun> {
   const all = () => among.flatMap(({ events }) => endedRuns(events));
-  const before = all().map(({ id }) => id);
-  const next = () => all().find(({ id }) => !before.includes(id));
+  const before = new Set(all().map(({ id }) => id));
+  const next = () => all().find(({ id }) => !before.has(id));
   await begin();
   await until(() => next() !== undefined);
   return next() as WarmRun;
