@@ -116,12 +116,12 @@ export function createCandidates(parts: {
     bytes -= bytesOf(row);
   }
 
-  /** Those that are worth least go, some at a time. */
-  function makeRoom(): void {
+  /** Those that are worth least go, some at a time. What the new one is worth is not known yet. */
+  function makeRoom(added: Row): void {
     if (bytes <= MAX_BYTES) return;
     const now = clock.wall();
     const byWorth = [...rows.values()].sort((a, b) => scoreOf(a, now) - scoreOf(b, now));
-    for (const row of byWorth) if (bytes > MAX_BYTES * 0.9) forget(row);
+    for (const row of byWorth) if (row !== added && bytes > MAX_BYTES * 0.9) forget(row);
   }
 
   function noteAnswer(event: Extract<GatewayEvent, { type: 'xmla-answered' }>): void {
@@ -236,7 +236,7 @@ export function createCandidates(parts: {
       bytes += bytesOf(row);
       rows.set(digest, row);
       isNew = true;
-      makeRoom();
+      makeRoom(row);
     },
     /** Notes how a session was begun. @param make as of `noteWay` */
     noteBeginning(profile: string, make: () => KeptRequest | undefined): void {

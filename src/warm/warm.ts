@@ -200,7 +200,7 @@ export function createWarmUp(parts: {
         await askAll(as, run, end.signal, cut);
       } catch (error) {
         emit({ type: 'internal-error', id: run.id, error });
-        run.cut ??= 'failures';
+        cut('failures');
       }
       clearInterval(signs);
       run.ended = wallText();

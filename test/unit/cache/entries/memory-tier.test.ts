@@ -41,6 +41,41 @@ describe('the memory tier', () => {
     expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
   });
 
+  test('has room for what no user waits for only where nothing goes that was used since', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 4_000, clock, account });
+    const put = (key: string) =>
+      tier.set(key, storedAnswer({ body: LONG, requestedAt: clock.wall() }), DIGESTS);
+    put('used');
+    put('unused');
+    clock.advance(1);
+    const purged = clock.now();
+    expect([tier.hasRoom(1_000, purged), tier.hasRoom(3_900, purged)]).toEqual([true, false]);
+    tier.get('used', true);
+    expect([tier.hasRoom(1_000, purged), tier.hasRoom(2_000, purged)]).toEqual([true, false]);
+    put('new');
+    expect([tier.hasRoom(1_000, purged), tier.hasRoom(10, purged)]).toEqual([false, false]);
+    expect(tier.hasRoom(3_000, clock.now() + 1)).toBe(true);
+  });
+
+  test('counts what was filled for no user: the first hit of it, and what goes without one', () => {
+    const clock = handClock();
+    const tier = createMemoryTier({ maxBytes: 40_000, clock, account });
+    const put = (key: string, fill: 'usual' | 'warm', lifetime = 10_000) =>
+      tier.set(key, storedAnswer({ requestedAt: clock.wall(), lifetime }), DIGESTS, fill);
+    for (const key of ['hit', 'expires', 'is replaced', 'stays']) put(key, 'warm', 1_000);
+    put('of a user', 'usual');
+    for (const key of ['hit', 'hit', 'of a user']) tier.get(key, true);
+    tier.get('stays');
+    expect(tier.warmed()).toEqual({ hits: 1, wasted: 0 });
+    clock.advance(1_000);
+    tier.get('expires', true);
+    put('is replaced', 'usual');
+    expect(tier.warmed()).toEqual({ hits: 1, wasted: 2 });
+    tier.clear();
+    expect(tier.warmed()).toEqual({ hits: 1, wasted: 3 });
+  });
+
   test('counts what gives way to others, and what of it had no second hit', () => {
     const clock = handClock();
     const tier = createMemoryTier({ maxBytes: 4_000, clock, account });

@@ -1,0 +1,250 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import type { GatewayEvent } from '../../../src/common/events.ts';
+import { createMemoryFleet, fleetOf, type FleetStore } from '../../../src/freshness/fleet.ts';
+import type { Candidate } from '../../../src/warm/candidates.ts';
+import { type AskedWay, createWarmUp, type Job, type WarmLine } from '../../../src/warm/warm.ts';
+import { endedRuns, figuresOf } from '../../support/warm-up.ts';
+import { handClock, quiet } from '../cache/fakes.ts';
+
+const SETTINGS = {
+  mode: 'auto',
+  settle: 30_000,
+  queries: 100,
+  concurrency: 1,
+  budget: 600_000,
+} as const;
+const POSSIBLE = { possible: true, text: 'by itself' };
+const purged = (id: string, result: 'cleared' | 'owed' = 'cleared') =>
+  ({ type: 'purged', id, result }) as GatewayEvent;
+
+let clock: ReturnType<typeof handClock>;
+let shared: ReturnType<typeof createMemoryFleet>;
+/** What the line was asked, and what it answers. */
+let asked: Job[];
+let answer: (job: Job) => Promise<readonly AskedWay[]>;
+let pauses: number[];
+let lanes: { open: number; made: number };
+
+beforeEach(() => {
+  clock = handClock();
+  shared = createMemoryFleet(clock);
+  [asked, pauses, lanes] = [[], [], { open: 0, made: 0 }];
+  answer = async () => [{ result: 'stored', ms: 100 }];
+});
+
+const store = (holder: string): FleetStore =>
+  fleetOf(async (method, ...args) =>
+    (shared[method] as (...given: readonly unknown[]) => unknown)(holder, ...args),
+  );
+
+const candidate = (digest: string): Candidate => {
+  const now = clock.wall();
+  const way = { project: null, query: [], headers: {}, body: '', session: null, part: '' };
+  const facts = { digest, subject: 'Execute', project: '', catalogs: ['Shop'] };
+  return { ...facts, asks: 2, last: now, before: now, ms: 100, bytes: 10, users: [], ways: [way] };
+};
+
+/** One process, whose candidates are as many as told. */
+function member(id: string, count: number, isShared = true, fleet = store(id)) {
+  const events: GatewayEvent[] = [];
+  let ids = 0;
+  const line: WarmLine = () => {
+    lanes.open += 1;
+    lanes.made += 1;
+    return {
+      async ask(job) {
+        asked.push(job);
+        return answer(job);
+      },
+      async close() {
+        lanes.open -= 1;
+      },
+    };
+  };
+  let current = line;
+  const all = Array.from({ length: count }, (_, at) => candidate(`d ${at}`));
+  const warmUp = createWarmUp({
+    id,
+    isShared,
+    candidates: {
+      list: async () => ({ candidates: all, beginnings: [] }),
+      configure() {},
+    } as never,
+    fleet,
+    line: () => current,
+    clock,
+    newId: () => `${id} ${(ids += 1)}`,
+    sleep: async (milliseconds) => void pauses.push(milliseconds),
+    emit: (event) => events.push(event),
+  });
+  warmUp.configure(SETTINGS, POSSIBLE);
+  return {
+    ...warmUp,
+    events,
+    reload: () => void (current = (given) => line(given)),
+    /** Looks after so long (ms), and lets the run go to its end. */
+    async after(milliseconds: number) {
+      clock.advance(milliseconds);
+      await warmUp.look();
+      await quiet();
+    },
+    runs: () => endedRuns(events),
+  };
+}
+
+describe('a run', () => {
+  test('begins when the purges have been over for a while, once', async () => {
+    const one = member('a', 3);
+    one.on(purged('first'));
+    await one.after(29_999);
+    one.on(purged('second'));
+    await one.after(29_999);
+    expect(asked).toEqual([]);
+    await one.after(1);
+    for (let times = 0; times < 3; times += 1) await one.after(60_000);
+    expect(one.runs()).toMatchObject([{ purge: 'second', by: null, planned: 3, stored: 3 }]);
+    expect([asked.length, lanes.open]).toEqual([3, 0]);
+    expect(one.events.map(({ type }) => type)).toEqual([
+      ...['warm-run', 'warmed', 'warmed', 'warmed', 'warm-run'],
+    ]);
+  });
+
+  test('is not made for a purge that is owed, where none may begin by itself, or while it is off', async () => {
+    const one = member('a', 1);
+    one.on(purged('owed', 'owed'));
+    await one.after(60_000);
+    one.configure(SETTINGS, { possible: false, text: 'by POST only' });
+    one.on(purged('cleared'));
+    await one.after(60_000);
+    one.configure({ ...SETTINGS, mode: 'off' }, POSSIBLE);
+    one.on(purged('later'));
+    await one.after(60_000);
+    expect([asked, await store('x').note('warm:purge')]).toEqual([[], 'cleared']);
+  });
+
+  test('is made by one of several that share, and by each where they do not', async () => {
+    for (const [isShared, runs] of [
+      [true, 1],
+      [false, 2],
+    ] as const) {
+      const [one, other] = [member('a', 1, isShared), member('b', 1, isShared)];
+      one.on(purged(`purge ${isShared}`));
+      await other.after(0);
+      await Promise.all([one.after(60_000), other.after(0)]);
+      for (let times = 0; times < 3; times += 1) {
+        await one.after(1_000);
+        await other.after(1_000);
+      }
+      expect([isShared, one.runs().length + other.runs().length]).toEqual([isShared, runs]);
+    }
+  });
+
+  test('that another process began and did not end is told as such, and made anew', async () => {
+    const [one, other] = [member('a', 2), member('b', 2)];
+    answer = () => new Promise(() => {});
+    one.on(purged('p'));
+    await one.after(60_000);
+    await other.after(30_000);
+    answer = async () => [{ result: 'there', ms: 0 }];
+    await other.after(30_000);
+    expect(other.runs()).toMatchObject([{ purge: 'p', there: 2 }]);
+    const { runs } = (await other.tell()) as { runs: readonly object[] };
+    expect(runs).toMatchObject([{ gateway: 'b' }, { gateway: 'a', cut: 'gateway-gone' }]);
+  });
+
+  test('goes over to the line of another configuration, and ends what it began in the other', async () => {
+    const one = member('a', 3);
+    answer = async () => {
+      if (asked.length === 1) one.reload();
+      return [{ result: 'stored', ms: 1 }];
+    };
+    one.on(purged('p'));
+    await one.after(30_000);
+    expect([one.runs()[0]?.stored, lanes]).toEqual([3, { open: 0, made: 2 }]);
+  });
+
+  test('counts each identity, and tries again what users overtook, only for those that are left', async () => {
+    const one = member('a', 2);
+    let tries = 0;
+    answer = async ({ candidate: { digest }, done }) => {
+      if (digest === 'd 1') return [{ result: 'skipped', reason: 'of-one-user', ms: 0 }];
+      tries += 1;
+      const isFirst = !done.has('roles:1');
+      done.add('roles:1');
+      const first: AskedWay[] = isFirst ? [{ result: 'stored', ms: 50 }] : [];
+      if (tries < 3) return [...first, { result: 'overtaken', ms: 10 }];
+      return [...first, { result: 'stored', ms: 50 }];
+    };
+    one.on(purged('p'));
+    await one.after(30_000);
+    expect(one.runs().map(figuresOf)).toMatchObject([
+      { planned: 3, stored: 2, skipped: { 'of-one-user': 1 }, failed: {} },
+    ]);
+    expect([tries, one.runs()[0]?.engine_seconds]).toEqual([3, 0.1]);
+  });
+
+  test('leaves an engine alone that needs more than twice as long as before, as long as it needed', async () => {
+    const one = member('a', 3);
+    const times = [200, 201, 900];
+    answer = async () => [{ result: 'stored', ms: times.shift() ?? 0 }];
+    one.on(purged('p'));
+    await one.after(30_000);
+    expect(pauses).toEqual([201, 900]);
+  });
+
+  test.each<[string, AskedWay, number]>([
+    ['failures', { result: 'failed', reason: 'engine-timeout', ms: 1 }, 5],
+    ['failures', { result: 'not-stored', reason: 'fault', ms: 1 }, 5],
+    ['budget', { result: 'stored', ms: 200_000 }, 3],
+  ])('is cut by %s', async (cut, result, count) => {
+    const one = member('a', 20);
+    answer = async () => [result];
+    one.on(purged('p'));
+    await one.after(30_000);
+    expect([one.runs()[0]?.cut, asked.length]).toEqual([cut, count]);
+    await one.after(60_000);
+    expect(one.runs()).toHaveLength(1);
+  });
+
+  test.each<AskedWay>([
+    { result: 'skipped', reason: 'of-one-user', ms: 0 },
+    { result: 'not-stored', reason: 'too-large', ms: 1 },
+  ])('goes on after %j', async (result) => {
+    const one = member('a', 20);
+    answer = async () => [result];
+    one.on(purged('p'));
+    await one.after(30_000);
+    expect([one.runs()[0]?.cut, asked.length]).toEqual([null, 20]);
+  });
+
+  test('that this program fails at ends, and is told', async () => {
+    const one = member('a', 2);
+    answer = () => Promise.reject(new TypeError('a mistake'));
+    one.on(purged('p'));
+    await one.after(30_000);
+    expect(one.events.some(({ type }) => type === 'internal-error')).toBe(true);
+    expect([one.runs().length, lanes.open]).toEqual([1, 0]);
+  });
+
+  test('begins no sooner where the store is away, and then begins', async () => {
+    let isAway = true;
+    const own = store('a');
+    const fleet = fleetOf((method, ...args) =>
+      isAway
+        ? Promise.reject(new Error('away'))
+        : (own[method] as (...given: readonly unknown[]) => Promise<unknown>)(...args),
+    );
+    const one = member('a', 1, true, fleet);
+    one.on(purged('p'));
+    await one.after(60_000);
+    await expect(
+      one.begin({ principal: { name: 'ADMIN' }, authorization: undefined }, undefined),
+    ).rejects.toThrow('Redis does not answer');
+    expect(await one.tell()).toMatchObject({ complete: false });
+    expect(asked).toEqual([]);
+    isAway = false;
+    await one.after(1_000);
+    expect(one.runs()).toMatchObject([{ purge: 'p', stored: 1 }]);
+    expect(await store('x').note('warm:purge')).toBe('p');
+  });
+});
