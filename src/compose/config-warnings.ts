@@ -21,7 +21,7 @@ export function configWarnings(
   now: number,
   waiting: readonly string[] = [],
 ): readonly string[] {
-  const { workers, cache, engine, hooks, limits, projects, storage, withdrawn } = config;
+  const { workers, cache, engine, hooks, limits, projects, storage, warm, withdrawn } = config;
   const engines = [
     ['engine', engine] as const,
     ...[...projects].map(([name, own]) => [`projects.${name}.engine`, own.engine] as const),
@@ -51,6 +51,10 @@ export function configWarnings(
       `limits.concurrency: ${limits.concurrency} is less than one place for each of the ${workers} workers; each has one, so that up to ${workers} requests may be at the engine at one time`,
     long.length > 0 &&
       `${listOf(long)}: a name of more than ${LONGEST_NAME} bytes; requests to such a project are refused, and what names one as its catalog is not cached`,
+    warm.mode === 'auto' &&
+      cache.redis.url.length > 0 &&
+      cache.redis.encryption_key === undefined &&
+      'warm.mode: auto keeps bodies of queries in Redis, where they lie as they are; cache.redis.encryption_key would encrypt them',
     missingUsers(config),
     endingCertificate(config.listen, now),
   ].filter((warning) => typeof warning === 'string');

@@ -183,7 +183,10 @@ export function createCandidates(parts: {
       const before = await read();
       isNew = false;
       const list = merged(before, clock.wall());
-      for (const row of rows.values()) row.added = 0;
+      for (const row of rows.values()) {
+        row.added = 0;
+        if (row.last > 0 && row.last < clock.wall() - ASKED_AGAIN) forget(row);
+      }
       const text = await deflate(JSON.stringify({ version: VERSION, ...list }));
       await fleet.write(NOTE, text.toString('base64'), NOTE);
       return list;

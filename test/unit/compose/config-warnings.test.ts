@@ -22,6 +22,14 @@ test('a file of roles beside a Redis is warned of', () => {
   ]);
 });
 
+test('bodies of queries that lie in Redis as they are are warned of', () => {
+  const warned = (more: string) =>
+    warningsOf(`cache: { redis: { url: "redis://a"${more} } }\nwarm: { mode: auto }`);
+  const [, warning] = warned('');
+  expect(warning).toMatch(/^warm\.mode: auto .* cache\.redis\.encryption_key would/);
+  expect(warned(`, encryption_key: "${'k'.repeat(32)}"`)).toHaveLength(1);
+});
+
 test('a repetition that cannot call an engine is warned of, with the engines', () => {
   const [warning, ...more] = warningsOf(
     `${REPEAT}
