@@ -1,7 +1,10 @@
 import { createKnownNames } from './cache/projects.ts';
 import type { EngineClearing, Purges } from './cache/purge/purge.ts';
+import { createCandidates } from './cache/warm/candidates.ts';
+import { createWarmUp } from './cache/warm/warm.ts';
 import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
+import { asWhom } from './compose/as-whom.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings, endOfCertificate } from './compose/config-warnings.ts';
 import { createIds, type Parts, tellAll } from './compose/parts.ts';
@@ -21,9 +24,6 @@ import {
 } from './statistics/shared-statistics.ts';
 import { createStatistics } from './statistics/statistics.ts';
 import type { Storage } from './storage/sql-storage.ts';
-import { asWhom } from './warm/as-whom.ts';
-import { createCandidates } from './warm/candidates.ts';
-import { createWarmUp } from './warm/warm.ts';
 import { metricsOfAll } from './workers/metrics.ts';
 import { atPrimary } from './workers/shared.ts';
 import { processesOfAll } from './workers/statistics.ts';
@@ -110,8 +110,8 @@ export async function createGateway(
   const candidates = createCandidates(ofFleet);
   const isShared = initial.cache.redis.url.length > 0;
   const line = () => runtime.warm;
-  const warmUp = createWarmUp({ ...ofFleet, id, isShared, candidates, line, newId });
-  warmUp.configure(initial.warm, asWhom(initial));
+  const settings = { ...initial.warm, as: asWhom(initial) };
+  const warmUp = createWarmUp({ ...ofFleet, id, isShared, settings, candidates, line, newId });
   warming = [candidates.on, warmUp.on];
   const statistics = createSharedStatistics({
     id,
@@ -206,7 +206,7 @@ export async function createGateway(
     names.configure(config);
     watches.configure(config);
     ownStatistics.configure(config.statistics);
-    warmUp.configure(config.warm, asWhom(config));
+    warmUp.configure({ ...config.warm, as: asWhom(config) });
     warn(configWarnings(config, clock.wall(), keys));
     runtimes.add(renewed);
     // Closed when the last request that uses it is over.

@@ -9,7 +9,7 @@ import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { HEADER_VALUE } from '../cache/stored-answer.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
-import type { WarmUp } from '../warm/warm.ts';
+import type { WarmUp } from '../cache/warm/warm.ts';
 import type { RequestFilter } from '../statistics/statistics.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';

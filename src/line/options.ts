@@ -12,7 +12,7 @@ import type { Cors } from '../http/cors.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Admission } from '../engine/admission.ts';
-import type { Candidates } from '../warm/candidates.ts';
+import type { Candidates } from '../cache/warm/candidates.ts';
 import type { EngineOf } from './understand.ts';
 
 /** What the line is built on; each step takes its part. */

@@ -1,5 +1,5 @@
 import type { Query } from '../cache/query.ts';
-import type { KeptRequest, Way } from '../warm/candidates.ts';
+import type { KeptRequest, Way } from '../cache/warm/candidates.ts';
 import { ASCII_BASED, gapsIn, startOf, textIn } from './memo.ts';
 import type { LineOptions } from './options.ts';
 import type { KnownSession } from './session-step.ts';

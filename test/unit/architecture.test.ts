@@ -48,11 +48,11 @@ const COMMON = ['common'];
 /** What each part may use, beside itself and what is common. `types`: only as types. */
 const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: readonly string[] }>> = {
   main: {
-    values: ['gateway', 'cli', 'config', 'demo', 'observability', 'compose', 'warm', 'workers'],
+    values: ['gateway', 'cli', 'config', 'demo', 'observability', 'compose', 'workers'],
   },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: ['compose', 'config', 'observability', 'cache', 'statistics', 'warm', 'workers'],
+    values: ['compose', 'config', 'observability', 'cache', 'statistics', 'workers'],
     types: ['storage'],
   },
   compose: {
@@ -82,11 +82,11 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
-    types: ['freshness', 'config', 'roles', 'warm'],
+    types: ['freshness', 'config', 'roles'],
   },
   http: {
     values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'statistics'],
-    types: ['config', 'warm'],
+    types: ['config'],
   },
   api: { values: ['http', 'proxy', 'roles', 'datasets'], types: ['auth', 'config'] },
   engine: { values: ['proxy', 'xml', 'xmla'], types: ['config', 'cache'] },
@@ -103,7 +103,6 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   xmla: { values: ['xml'] },
   xml: { values: [] },
   roles: { values: ['freshness'] },
-  warm: { values: [], types: ['auth', 'config', 'freshness'] },
   datasets: { values: [] },
   auth: { values: [] },
   cli: { values: ['auth', 'config', 'console', 'http', 'storage'], types: ['cache', 'compose'] },

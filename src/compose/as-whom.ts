@@ -2,7 +2,6 @@ import { listOf } from '../common/list-of.ts';
 import type { Config } from '../config/config.ts';
 
 type Settings = Pick<Config, 'warm' | 'cache' | 'engine' | 'projects'>;
-export type AsWhom = ReturnType<typeof asWhom>;
 
 /** Whether a run of the warm-up would happen by itself, and as whom, in one line. */
 export function asWhom({ warm, cache, engine, projects }: Settings) {

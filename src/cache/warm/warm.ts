@@ -1,11 +1,9 @@
-import type { Principal } from '../auth/authenticator.ts';
-import type { Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
-import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../common/events.ts';
-import { foldObjectName } from '../common/fold-case.ts';
-import type { WarmConfig } from '../config/config.ts';
-import type { FleetStore } from '../freshness/fleet.ts';
-import type { AsWhom } from './as-whom.ts';
+import type { Clock } from '../../common/clock.ts';
+import { GatewayError } from '../../common/errors.ts';
+import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../../common/events.ts';
+import { foldObjectName } from '../../common/fold-case.ts';
+import type { WarmConfig } from '../../config/config.ts';
+import type { FleetStore } from '../../freshness/fleet.ts';
 import {
   type Beginning,
   type Candidate,
@@ -17,7 +15,7 @@ import {
 
 /** In whose name a run asks. The login is kept by the run alone. */
 export interface WarmUser {
-  readonly principal: Principal;
+  readonly principal: { readonly name: string };
   readonly authorization: string | undefined;
   /** Whether it is a user, whose own entries may be filled. */
   readonly isUser: boolean;
@@ -83,14 +81,10 @@ const BY_ITSELF: WarmUser = {
 };
 const ENDED = new GatewayError('client-gone', 'The run of the warm-up was ended.');
 
-const OFF = {
-  mode: 'off',
-  settle: 0,
-  queries: 0,
-  concurrency: 0,
-  budget: 0,
-  as: { possible: false, text: 'off' },
-} as const;
+/** What counts from now on, and whether a run may begin by itself, as whom, in words. */
+export interface WarmSettings extends WarmConfig {
+  readonly as: { readonly possible: boolean; readonly text: string };
+}
 
 export type WarmUp = ReturnType<typeof createWarmUp>;
 /**
@@ -103,6 +97,7 @@ export type WarmUp = ReturnType<typeof createWarmUp>;
 export function createWarmUp(parts: {
   readonly id: string;
   readonly isShared: boolean;
+  readonly settings: WarmSettings;
   readonly candidates: Candidates;
   readonly fleet: FleetStore;
   readonly line: () => WarmLine;
@@ -112,7 +107,8 @@ export function createWarmUp(parts: {
   readonly emit: Emit;
 }) {
   const { id, isShared, candidates, fleet, clock, newId, emit } = parts;
-  let settings: WarmConfig & { readonly as: AsWhom } = OFF;
+  let { settings } = parts;
+  candidates.configure(settings);
   /** The latest purge that is known here, and since when (monotonic, ms). */
   let purge: { readonly id: string; readonly at: number } | undefined;
   /** One that was made here and that the others were not told yet. */
@@ -162,11 +158,15 @@ export function createWarmUp(parts: {
   async function begin(as: WarmUser, cause: string | null, project: string | null) {
     if (!(await fleet.hold(TASK, LIFE))) return undefined;
     const runs = await readRuns();
-    const isDone = ({ purge: of, ended, cut, gateway }: WarmRun) =>
+    const ofOthers = ({ purge: of, ended, cut, gateway }: WarmRun) =>
       of === cause && ended !== null && !UNFINISHED.has(cut) && (isShared || gateway === id);
-    if (running !== undefined || settings.mode === 'off' || (cause !== null && runs.some(isDone))) {
-      if (running === undefined) await fleet.leave(TASK);
-      done = cause ?? done;
+    if (running !== undefined) return undefined;
+    const isDone = cause !== null && runs.some(ofOthers);
+    if (isDone) done = cause;
+    // Meanwhile another purge may have come, a reload, or the end.
+    const isLate = cause !== null && cause !== purge?.id;
+    if (isDone || isLate || closed || settings.mode === 'off') {
+      await fleet.leave(TASK);
       return undefined;
     }
     // Who had the task is gone.
@@ -218,15 +218,17 @@ export function createWarmUp(parts: {
   async function askAll(as: WarmUser, run: WarmRun, cut: AbortSignal, end: (why: WarmCut) => void) {
     const { queries, concurrency, budget } = settings;
     const list = await candidates.list();
-    const { project } = run;
-    const isOf = ({ project: own, catalogs }: Candidate) =>
-      project === null ||
-      [own, ...catalogs].some((name) => foldObjectName(name) === foldObjectName(project));
+    const wanted = run.project === null ? undefined : foldObjectName(run.project);
+    const isOf = ({ project, catalogs }: Candidate) =>
+      wanted === undefined || [project, ...catalogs].map(foldObjectName).includes(wanted);
     const jobs = planned(list.candidates.filter(isOf), queries, clock.wall()).flatMap((candidate) =>
       candidate.ways.map((way) => ({ candidate, way, done: new Set<string>(), tries: 0 })),
     );
     run.planned = jobs.length;
     let inRow = 0;
+    const isCut = new Promise<void>((resolve) =>
+      cut.addEventListener('abort', () => resolve(), { once: true }),
+    );
 
     function count({ result, reason = '' }: AskedWay): void {
       if (result === 'overtaken') return;
@@ -260,7 +262,9 @@ export function createWarmUp(parts: {
       }
       if (run.engine_seconds * 1000 >= budget) end('budget');
       const longest = Math.max(0, ...asked.map(({ ms }) => ms));
-      if (longest > SLOWER * candidate.ms) await unlessCut(parts.sleep(longest), cut);
+      if (longest > SLOWER * candidate.ms && !cut.aborted) {
+        await Promise.race([parts.sleep(longest), isCut]);
+      }
     }
 
     const since = purge?.at ?? clock.now();
@@ -317,7 +321,9 @@ export function createWarmUp(parts: {
     async tell(): Promise<object> {
       const { mode, as, settle, queries } = settings;
       const now = clock.wall();
-      const isWaiting = purge !== undefined && purge.id !== done && as.possible && !running;
+      const isWaiting = mode === 'auto' && as.possible && purge?.id !== done && !running;
+      const left = (purge?.at ?? 0) + settle - clock.now();
+      const waiting = { purge: purge?.id, begins_in_ms: Math.max(0, Math.round(left)) };
       let complete = true;
       const lost = (error: unknown) => {
         failed(error);
@@ -333,13 +339,7 @@ export function createWarmUp(parts: {
         mode,
         as: as.text,
         complete,
-        waiting:
-          isWaiting && mode === 'auto'
-            ? {
-                purge: purge?.id,
-                begins_in_ms: Math.max(0, Math.round((purge?.at ?? 0) + settle - clock.now())),
-              }
-            : null,
+        waiting: isWaiting ? waiting : null,
         run: open === undefined ? null : rounded(open),
         runs: runs.filter((one) => one.ended !== null).map(rounded),
         candidates: planned(list?.candidates ?? [], queries, now).map((one) => ({
@@ -354,8 +354,8 @@ export function createWarmUp(parts: {
       };
     },
     /** All but `mode` counts for the next run. */
-    configure(next: WarmConfig, as: AsWhom): void {
-      settings = { ...next, as };
+    configure(next: WarmSettings): void {
+      settings = next;
       candidates.configure(next);
       if (next.mode === 'off') running?.cut('off');
     },
@@ -375,13 +375,6 @@ const OF_SIZE: ReadonlySet<string> = new Set(['too-large', 'no-room', 'session-c
 const COUNTED = { 'not-stored': 'not_stored', failed: 'failed', skipped: 'skipped' } as const;
 
 const notNow = (why: string) => new GatewayError('not-warmed', `Nothing is asked: ${why}.`);
-
-function unlessCut(promise: Promise<void>, cut: AbortSignal): Promise<void> {
-  const { promise: isCut, resolve } = Promise.withResolvers<void>();
-  cut.addEventListener('abort', () => resolve(), { once: true });
-  if (cut.aborted) resolve();
-  return Promise.race([promise, isCut]);
-}
 
 const rounded = (run: WarmRun) => ({
   ...run,

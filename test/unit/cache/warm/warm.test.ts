@@ -1,19 +1,24 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createMemoryFleet, fleetOf, type FleetStore } from '../../../src/freshness/fleet.ts';
-import type { Candidate } from '../../../src/warm/candidates.ts';
-import { type AskedWay, createWarmUp, type Job, type WarmLine } from '../../../src/warm/warm.ts';
-import { endedRuns, figuresOf } from '../../support/warm-up.ts';
-import { handClock, quiet } from '../cache/fakes.ts';
+import type { GatewayEvent } from '../../../../src/common/events.ts';
+import { createMemoryFleet, fleetOf, type FleetStore } from '../../../../src/freshness/fleet.ts';
+import type { Candidate } from '../../../../src/cache/warm/candidates.ts';
+import {
+  type AskedWay,
+  createWarmUp,
+  type Job,
+  type WarmLine,
+} from '../../../../src/cache/warm/warm.ts';
+import { endedRuns, figuresOf } from '../../../support/warm-up.ts';
+import { handClock, quiet } from '../fakes.ts';
 
 const SETTINGS = {
+  as: { possible: true, text: 'by itself' },
   mode: 'auto',
   settle: 30_000,
   queries: 100,
   concurrency: 1,
   budget: 600_000,
 } as const;
-const POSSIBLE = { possible: true, text: 'by itself' };
 const purged = (id: string, result: 'cleared' | 'owed' = 'cleared') =>
   ({ type: 'purged', id, result }) as GatewayEvent;
 
@@ -66,6 +71,7 @@ function member(id: string, count: number, isShared = true, fleet = store(id)) {
   const warmUp = createWarmUp({
     id,
     isShared,
+    settings: SETTINGS,
     candidates: {
       list: async () => ({ candidates: all, beginnings: [] }),
       configure() {},
@@ -77,7 +83,6 @@ function member(id: string, count: number, isShared = true, fleet = store(id)) {
     sleep: async (milliseconds) => void pauses.push(milliseconds),
     emit: (event) => events.push(event),
   });
-  warmUp.configure(SETTINGS, POSSIBLE);
   return {
     ...warmUp,
     events,
@@ -113,10 +118,10 @@ describe('a run', () => {
     const one = member('a', 1);
     one.on(purged('owed', 'owed'));
     await one.after(60_000);
-    one.configure(SETTINGS, { possible: false, text: 'by POST only' });
+    one.configure({ ...SETTINGS, as: { possible: false, text: 'by POST only' } });
     one.on(purged('cleared'));
     await one.after(60_000);
-    one.configure({ ...SETTINGS, mode: 'off' }, POSSIBLE);
+    one.configure({ ...SETTINGS, mode: 'off' });
     one.on(purged('later'));
     await one.after(60_000);
     expect([asked, await store('x').note('warm:purge')]).toEqual([[], 'cleared']);

@@ -1,9 +1,9 @@
 import { promisify } from 'node:util';
 import { deflateRaw, inflateRaw } from 'node:zlib';
-import type { Clock } from '../common/clock.ts';
-import type { Emit, GatewayEvent } from '../common/events.ts';
-import type { WarmConfig } from '../config/config.ts';
-import type { FleetStore } from '../freshness/fleet.ts';
+import type { Clock } from '../../common/clock.ts';
+import type { Emit, GatewayEvent } from '../../common/events.ts';
+import type { WarmConfig } from '../../config/config.ts';
+import type { FleetStore } from '../../freshness/fleet.ts';
 
 /** What a request is understood by, less logins, cookies and ids. */
 export interface KeptRequest {

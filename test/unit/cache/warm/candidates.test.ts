@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createMemoryFleet, fleetOf } from '../../../src/freshness/fleet.ts';
-import { createCandidates, planned, type Way } from '../../../src/warm/candidates.ts';
-import { handClock } from '../cache/fakes.ts';
-import { answered, asked } from '../statistics/answered.ts';
+import type { GatewayEvent } from '../../../../src/common/events.ts';
+import { createMemoryFleet, fleetOf } from '../../../../src/freshness/fleet.ts';
+import { createCandidates, planned, type Way } from '../../../../src/cache/warm/candidates.ts';
+import { handClock } from '../fakes.ts';
+import { answered, asked } from '../../statistics/answered.ts';
 
 const DAY = 24 * 3_600_000;
 const wayOf = (part = '', body = '<body/>'): Way => ({
