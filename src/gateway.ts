@@ -28,7 +28,7 @@ import { metricsOfAll } from './workers/metrics.ts';
 import { atPrimary } from './workers/shared.ts';
 import { processesOfAll } from './workers/statistics.ts';
 
-/** How often other gateways are told the statistics (ms). */
+/** How often other gateways are told statistics and candidates of the warm-up (ms). */
 const SHARED_EVERY = 30_000;
 /** How often it is looked for a run of the warm-up that is due (ms). */
 const LOOKED_EVERY = 1_000;
@@ -168,9 +168,9 @@ export async function createGateway(
   }
   warn(configWarnings(initial, clock.wall()));
   watches.configure(initial);
+  const share = () => Promise.all([statistics.share(), candidates.share()]);
   const beats = [
-    setInterval(() => void statistics.share(), SHARED_EVERY).unref(),
-    setInterval(() => void candidates.share(), SHARED_EVERY).unref(),
+    setInterval(() => void share(), SHARED_EVERY).unref(),
     setInterval(() => void warmUp.look(), LOOKED_EVERY).unref(),
   ];
   const server = createGatewayServer(initial, runtime.handle, parts);
@@ -244,14 +244,13 @@ export async function createGateway(
       setTimeout(expired.resolve, deadline).unref();
       void expired.promise.then(server.breakOff);
       await lastReload;
-      const unwatched = watches.close();
-      await Promise.race([warmUp.close(), expired.promise]);
+      const background = Promise.all([watches.close(), warmUp.close()]);
       await server.close();
       const all = [...runtimes];
       await Promise.race([Promise.all(all.map((one) => one.idle())), expired.promise]);
       // What is still under way breaks off now.
       await Promise.all(all.map((one) => one.close()));
-      await Promise.race([unwatched.then(cache.purges.told), expired.promise]);
+      await Promise.race([background.then(cache.purges.told), expired.promise]);
       const lost = cache.owed().join(', ');
       if (lost !== '') {
         emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${lost}` });

@@ -51,7 +51,8 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
   return ({ as, cut, beginnings, since, onDemand }) => {
     const { principal, authorization, isUser } = as;
     /** Sessions of this lane, by where they live and what they were begun with. */
-    const begun = new Map<string, ReturnType<typeof begin>>();
+    const begun = new Map<string, Promise<string | undefined>>();
+    const toEnd: { id: string; destination: Destination; replica: string }[] = [];
     let place: Place | undefined;
     // What it uses of this configuration is closed after it.
     work.begin();
@@ -107,8 +108,8 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         for await (const piece of answer.body) await tell(piece);
         await tell();
       });
-      const [id] = ids;
-      return id === undefined ? undefined : { id, destination, replica };
+      for (const id of ids) toEnd.push({ id, destination, replica });
+      return ids[0];
     }
 
     async function sessionFor({ project, session }: Way) {
@@ -128,14 +129,14 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
     }
 
     /** Fills the cache with the answer to one query, unless it is there. */
-    async function fill(query: SharedQuery, bytes: number): Promise<Result> {
+    async function fill(query: SharedQuery, bytes: number): Promise<AskedWay> {
       const before = await cache.entryOf(query);
       if (before === undefined) return failed('epochs-unknown');
       if (before.entry !== undefined) return { result: 'there', ms: 0 };
       if (!options.hasRoom(bytes, since)) return skipped('memory');
       return withPlace(cut, async (own) => {
         let began: number | undefined;
-        let found: Result | undefined;
+        let found: AskedWay | undefined;
         const client: Client = {
           ...withoutReader(own.gone.signal),
           notStored(reason) {
@@ -196,9 +197,9 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
     }
 
     async function askWay({ candidate, way, done }: Job): Promise<readonly AskedWay[]> {
-      const session = await sessionFor(way);
-      if (way.session !== null && session === undefined) return [skipped('session-differs')];
-      const { headers, body } = inSession(way, session?.id);
+      const id = await sessionFor(way);
+      if (way.session !== null && id === undefined) return [skipped('session-differs')];
+      const { headers, body } = inSession(way, id);
       let seen = await read(way, headers, body);
       const { settings, addressee } = seen.destination;
       if (settings.login === 'forward' && addressee.authorization === undefined)
@@ -210,19 +211,12 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       if (seen.judged !== 'refuse' && seen.judged.before === 'take-catalog') {
         await enterSession(seen.asked, seen.judged, sessions);
         // As of any session, the answer that moves it is not kept.
-        const moving = await queryOf({
-          ...seen,
-          principal,
-          session: seen.judged.known,
-          fresh: false,
-        });
+        const session = seen.judged.known;
+        const moving = await queryOf({ ...seen, principal, session, fresh: false });
         if (typeof moving === 'string') return [skipped(moving)];
+        const own = { ...moving, began: async () => {} };
         await withPlace(cut, ({ gone }) =>
-          cache.fetch(
-            { ...moving, began: async () => {} },
-            withoutReader(gone.signal),
-            async () => {},
-          ),
+          cache.fetch(own, withoutReader(gone.signal), async () => {}),
         );
         seen = await read(way, headers, body);
       }
@@ -261,14 +255,11 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       },
       async close() {
         const until = AbortSignal.timeout(ENDING);
-        for (const beginning of begun.values()) {
-          const { id, destination, replica } = (await beginning.catch(() => undefined)) ?? {};
-          if (id === undefined || destination === undefined) continue;
-          const to = { ...destination.addressee, replica };
-          await withPlace(until, () => destination.engine.endSession(to, id, until)).catch(
-            () => {},
-          );
-          await sessions.end({ place: destination.place, id });
+        for (const { id, destination, replica } of toEnd) {
+          const { engine, addressee, place: where } = destination;
+          const end = () => engine.endSession({ ...addressee, replica }, id, until);
+          await withPlace(until, end).catch(() => {});
+          await sessions.end({ place: where, id });
         }
         work.end();
       },
@@ -277,7 +268,6 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
 }
 
 type Headers = Readonly<Record<string, string>>;
-type Result = Omit<AskedWay, 'identity'>;
 type Source = Omit<Parameters<QueryOf>[0], 'principal'>;
 
 const OF_ENGINE = /^(?:engine-|overloaded)/;

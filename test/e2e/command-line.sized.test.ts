@@ -118,6 +118,7 @@ describe('the command line', () => {
     expect(exit).toBe(0);
     expect(stderr).toMatch(/^mdx-gateway: warning: storage\.driver: sqlite [^\n]+\n$/);
     expect(stdout).toMatch(/^ {2}ttl: 5m$/m);
+    expect(stdout).toMatch(/\n# warm-up: off\n$/);
     expect(stdout).not.toMatch(/kkkk|topsecret/);
   });
 

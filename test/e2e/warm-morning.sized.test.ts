@@ -73,6 +73,18 @@ async function movedLater(user: string, morning: Morning): Promise<void> {
   }
 }
 
+/** A session that stands in a header alone, as SSAS knows it. */
+async function inHeader(user: string, morning: Morning): Promise<void> {
+  const id = await beginSession(gateway.url, { user, properties: { Catalog: 'FoodMart' } });
+  for (const cube of ['A', 'B']) {
+    const statement = `SELECT FROM [${cube}]`;
+    const body = execute({ statement, properties: { Catalog: 'FoodMart' } });
+    const headers = { 'x-as-sessionid': id };
+    const { status } = await askStamped(gateway.url, body, { user, headers });
+    morning.set(`header ${statement}`, status);
+  }
+}
+
 /** Of all users, one after the other: of each request what became of it the first time. */
 async function morningOf(all: readonly string[]): Promise<Morning> {
   const first: Morning = new Map();
@@ -81,6 +93,7 @@ async function morningOf(all: readonly string[]): Promise<Morning> {
     await excel(user, own);
     await withoutSession(user, own);
     await movedLater(user, own);
+    await inHeader(user, own);
     for (const [what, status] of own) if (!first.has(what)) first.set(what, status);
   }
   return first;
@@ -118,7 +131,12 @@ describe('after a purge', () => {
       const cached = [...(await morningOf(USERS))].filter(
         ([what, status]) => status === 'hit' && !isLeftOut(what),
       );
+      const before = engine.asked.length;
       const run = await nextRun(gateway, () => purge(gateway));
+      const kinds = engine.asked.slice(before).map(({ session }) => session.kind);
+      const count = (wanted: string) => kinds.filter((one) => one === wanted).length;
+      expect(count('begin')).toBeGreaterThan(0);
+      expect(count('end')).toBe(count('begin'));
       const asked = engine.seen.length;
       const morning = await morningOf(USERS);
       const cold = cached.filter(([what]) => morning.get(what) !== 'hit');
