@@ -132,7 +132,7 @@ export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
-  warmUp: Pick<WarmUp, 'begin' | 'tell'>;
+  warmUp: Pick<WarmUp, 'begin'> & { tell: () => Promise<object> };
   console: {
     status: (principal: Principal) => Promise<object>;
     overview: () => Promise<object>;

@@ -17,6 +17,7 @@ const PATHS = [
   '/console/queries?view=requests',
   '/console/queries?view=entries',
   '/console/purges',
+  '/console/warm',
   '/console/system',
 ];
 
@@ -34,6 +35,7 @@ const settings = (port: number) => ({
   listen: { port },
   auth: { admins: ['ADMIN'], viewers: ['eve'], purgers: ['pat'] },
   statistics: { text: 'on' },
+  warm: { mode: 'auto' },
 });
 const start = (port: number) =>
   startTestGateway(settings(port), {}, ['eve', 'pat', `mallory ${MARKUP}`]);
@@ -232,6 +234,26 @@ describe('acts', () => {
     expect(purges()).toBe(before + 1);
   });
 
+  test('a run of the warm-up asks again what its administrator would be answered', async () => {
+    const statement = 'SELECT {[Warmed]} ON 0 FROM [Sales]';
+    const own = { user: 'ADMIN', project: 'Warmed' };
+    await ask(statement, own);
+    await ask(statement, own);
+    await fetch(`${gateway.url}/mdx/xmla/Warmed/clearCache`, {
+      method: 'POST',
+      headers: { authorization: basic('ADMIN') },
+    });
+    const page = await open('/console');
+    await page.getByRole('link', { name: 'Warm-up' }).click();
+    await page.getByText(/is asked again by POST .admin.warm only/).waitFor();
+    await page.getByLabel('Project').fill('Warmed');
+    await page.getByRole('button', { name: 'Run now, with my login' }).click();
+    await page.getByText('A run has begun.').waitFor();
+    // Planned, stored, and nothing there.
+    await page.getByRole('row', { name: /ADMIN Warmed \d\d:\d\d:\d\d 1 1 0/ }).waitFor();
+    expect(await ask(statement, own)).toMatch(/hit/);
+  });
+
   test('explain says what becomes of a request of somebody, and what differs from the nearest entry', async () => {
     const statement = 'SELECT {[Why]} ON 0 FROM [Sales]';
     await ask(statement);
@@ -285,7 +307,7 @@ describe('acts', () => {
 
 describe('rights', () => {
   test.each([
-    ['eve', ['Overview', 'Queries', 'Purges', 'System']],
+    ['eve', ['Overview', 'Queries', 'Purges', 'Warm-up', 'System']],
     ['pat', ['Purges']],
   ])('%s is shown %j, and no act that is not for her', async (user, titles) => {
     const page = await open('/console', user);

@@ -318,7 +318,7 @@ export function createWarmUp(parts: {
       return run.id;
     },
     /** What GET /admin/warm tells, for JSON. */
-    async tell(): Promise<object> {
+    async tell() {
       const { mode, as, settle, queries } = settings;
       const now = clock.wall();
       const isWaiting = mode === 'auto' && as.possible && purge?.id !== done && !running;

@@ -8,10 +8,18 @@ import { type Fact, facts, Time, ways } from './parts.tsx';
 import { purgesPage } from './purges.tsx';
 import { queriesPage } from './queries.tsx';
 import { systemPage } from './system.tsx';
+import { warmPage } from './warm.tsx';
 import { whyPage } from './why.tsx';
 import { count, duration, size } from '../../common/words.ts';
 
-const PAGES: readonly Page[] = [overviewPage, whyPage, queriesPage, purgesPage, systemPage];
+const PAGES: readonly Page[] = [
+  overviewPage,
+  whyPage,
+  queriesPage,
+  purgesPage,
+  warmPage,
+  systemPage,
+];
 
 /** Every page shows it. */
 export const STATUS = { status: '/admin/status' } as const;

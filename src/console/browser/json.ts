@@ -1,6 +1,7 @@
 /** What /admin tells (docs/openapi.yaml), by what makes it. */
 import type { PurgeRecord } from '../../cache/purge/purge-log.ts';
 import type { SharedStatistics } from '../../statistics/shared-statistics.ts';
+import type { WarmUp as Warming } from '../../cache/warm/warm.ts';
 import type { createConsole } from '../console.ts';
 
 /** What is left of a value when it was JSON. */
@@ -22,6 +23,7 @@ export type Purges = Json<{
   complete: boolean;
   purges: readonly (Omit<PurgeRecord, 'at'> & { at: string })[];
 }>;
+export type WarmUp = Told<Warming['tell']>;
 type Texts<Names extends string> = Readonly<Record<Names, string>>;
 type Figures<Names extends string> = Readonly<Record<Names, number>>;
 export type Comparison = Texts<'verdict'> & {

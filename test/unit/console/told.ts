@@ -7,6 +7,7 @@ import type {
   Statistics,
   Status,
   System,
+  WarmUp,
   Watches,
 } from '../../../src/console/browser/json.ts';
 
@@ -163,6 +164,42 @@ export function toldBy(text: (name: string) => string): Readonly<Record<string, 
       },
     ],
   };
+  const run: WarmUp['runs'][number] = {
+    id: 'a run',
+    gateway: 'a gateway',
+    purge: null,
+    by: user,
+    project: text('warmed project'),
+    begun: AT,
+    ended: AT,
+    cut: 'failures',
+    planned: 20,
+    stored: 9,
+    there: 3,
+    not_stored: { [text('not stored')]: 1 },
+    failed: { [text('failed')]: 5 },
+    skipped: { [text('skipped')]: 2 },
+    engine_seconds: 12.5,
+  };
+  const warm: WarmUp = {
+    mode: 'auto',
+    as: text('as whom'),
+    complete: false,
+    waiting: { purge: 'a receipt', begins_in_ms: 12_000 },
+    run: { ...run, by: null, purge: 'a receipt', project: null, ended: null, cut: null },
+    runs: [run],
+    candidates: [
+      {
+        digest,
+        subject: text('subject'),
+        project: '',
+        catalogs: text('catalog'),
+        score: 442_000,
+        asks: 812.1,
+        engine_ms: 544.6,
+      },
+    ],
+  };
   const process = {
     pid: 42,
     started_at: AT,
@@ -210,6 +247,7 @@ export function toldBy(text: (name: string) => string): Readonly<Record<string, 
     '/admin/entries': entries,
     '/admin/purges': purges,
     '/admin/watches': watches,
+    '/admin/warm': warm,
     '/admin/system': system,
     '/admin/reasons': reasons,
   };
