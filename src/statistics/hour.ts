@@ -211,6 +211,9 @@ export function createHour(
         case 'login-refused':
         case 'entry-rejected':
           return noteOther(event.type);
+        case 'warm-run':
+          if (event.cut === 'failures') noteOther('warm-up-failed');
+          return;
         case 'hook-called':
           return noteOther(
             event.hook,

@@ -18,6 +18,23 @@ import { createStatistics } from '../../../src/statistics/statistics.ts';
 import { answered, asked, handClock, NAMES, seeded } from './answered.ts';
 
 const MINUTE = 60_000;
+const RUN = {
+  type: 'warm-run',
+  id: 'a run',
+  gateway: 'a gateway',
+  purge: null,
+  by: null,
+  project: null,
+  begun: '',
+  ended: '',
+  planned: 5,
+  stored: 0,
+  there: 0,
+  not_stored: {},
+  failed: { 'engine-timeout': 5 },
+  skipped: {},
+  engine_seconds: 1,
+} as const;
 
 function create(names: Parameters<typeof createHour>[1] = NAMES) {
   const clock = handClock();
@@ -146,12 +163,15 @@ describe('the last hour', () => {
       { type: 'login-refused', ...login },
       { type: 'login-refused', ...login },
       { type: 'entry-rejected', why: 'sealed' },
+      { ...RUN, state: 'ended', cut: 'purge' },
+      { ...RUN, state: 'ended', cut: 'failures' },
     ];
     for (const event of events) on(event);
     expect(reasons()).toEqual([
       { outcome: 'login-refused', reason: '', count: 2 },
       { outcome: 'entry-rejected', reason: '', count: 1 },
       { outcome: 'internal-error', reason: '', count: 1 },
+      { outcome: 'warm-up-failed', reason: '', count: 1 },
     ]);
     const compared = { type: 'compared', id: 'id', principal: 'ADMIN', project: 'Shop' } as const;
     on({ ...compared, digest: 'same', verdict: 'same' });
