@@ -56,7 +56,7 @@ export class Chart extends Component<Given> {
           <span class="bypass">{sum('bypasses')} past the cache</span>{' '}
           {purges.length > 0 && (
             <span class="purge">
-              {plural(purges.length, 'purge')}, the last at {moment(purges.at(-1)?.at ?? '')}
+              {plural(purges.length, 'purge')}, the last at {moment(purges[0]?.at ?? '')}
             </span>
           )}
         </figcaption>

@@ -168,7 +168,8 @@ const WATCHES: readonly Column<Watches['watches'][number]>[] = [
   figure('Every', ({ every_ms }) => duration(every_ms)),
   col('State', ({ state, why }) => (
     <span class={state === 'blind' ? 'problem' : undefined}>
-      {state} {why}
+      {state}
+      {why !== '' && `: ${why}`}
     </span>
   )),
   col('Seen', ({ seen_at: at }) => at && <Time at={at} />),

@@ -175,7 +175,7 @@ export const queriesPage: Page = {
   },
 };
 
-const DigestLink = ({ digest }: { digest: string }) =>
+export const DigestLink = ({ digest }: { digest: string }) =>
   digest === '' ? <>not understood</> : <a href={link(PATH, { digest })}>{digest.slice(0, 10)}</a>;
 
 function sortedBy({ query }: PageView, usual: string) {

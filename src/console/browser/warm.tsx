@@ -4,6 +4,7 @@ import { call, problemOf } from './call.ts';
 import type { WarmUp } from './json.ts';
 import { link, type Page, type PageView } from './page.ts';
 import { col, type Column, Field, figure, shown, table, Time } from './parts.tsx';
+import { DigestLink } from './queries.tsx';
 import { count, duration } from '../../common/words.ts';
 
 type Run = WarmUp['runs'][number];
@@ -61,7 +62,7 @@ const RUNS: readonly Column<Run>[] = [
   col('Begun', ({ begun }) => <Time at={begun} />),
   col('Because of', ({ by, purge, project }) => (
     <>
-      {by ?? <code>purge {purge}</code>} {project}
+      {by ?? `purge ${purge?.slice(0, 10)}`} {project}
     </>
   )),
   col('Ended', ({ ended, cut }) => (
@@ -80,9 +81,8 @@ const RUNS: readonly Column<Run>[] = [
 ];
 
 const CANDIDATES: readonly Column<WarmUp['candidates'][number]>[] = [
-  col('Query', ({ digest, subject }) => (
-    <a href={link('/console/queries', { digest })}>{subject}</a>
-  )),
+  col('Query', ({ digest }) => <DigestLink digest={digest} />),
+  col('Asks for', ({ subject }) => subject),
   col('Project', ({ project, catalogs }) => project || catalogs),
   figure('Score', ({ score }) => count(score)),
   figure('Asks', ({ asks }) => count(asks)),

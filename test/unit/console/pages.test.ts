@@ -94,6 +94,13 @@ describe.each(PAGES)('%s', (path, title, text) => {
   });
 });
 
+test('of several purges the chart names the latest', async () => {
+  const { text: html } = await open('/console');
+  expect(html.replaceAll('<!-- -->', '')).toContain(
+    '2 purges, the last at 2026-01-02 03:04:05 UTC',
+  );
+});
+
 describe('who sees a page', () => {
   test.each([
     ['ann', ['Overview', 'Why', 'Queries', 'Purges', 'Warm-up', 'System']],

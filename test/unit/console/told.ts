@@ -69,7 +69,10 @@ export function toldBy(text: (name: string) => string): Readonly<Record<string, 
       miss_ms: null,
     },
     minutes: [{ at: AT, ...counts, engine_ms: 60_000, saved_ms: 60_000 }],
-    purges: [{ at: AT, scope: purge.scope }],
+    purges: [
+      { at: AT, scope: purge.scope },
+      { at: '2026-01-02T02:04:05.000Z', scope: 'everything' },
+    ],
     reasons: [{ outcome: 'bypass', reason: 'volatile', count: 4 }],
     totals: { asks: 100, hits: 87, uncached_ms: 60_000, saved_ms: 60_000, bytes: 1 },
     projects: [
