@@ -257,7 +257,7 @@ function toldError(error: unknown): object {
  * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `not-warmed`
  */
 export const createWarmHandler =
-  ({ login, permissions, warmUp }: WarmHandlerOptions): RequestHandler =>
+  ({ login, permissions, warmUp }: WarmParts): RequestHandler =>
   async (request, response) => {
     const principal = await login(request);
     refuseDelegation(request.headers, '');
@@ -271,11 +271,7 @@ export const createWarmHandler =
     sendPretty(response, { id }, 202);
   };
 
-interface WarmHandlerOptions {
-  readonly login: Login;
-  readonly permissions: Permissions;
-  readonly warmUp: Pick<WarmUp, 'begin'>;
-}
+type WarmParts = { login: Login; permissions: Permissions; warmUp: Pick<WarmUp, 'begin'> };
 
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>

@@ -111,6 +111,12 @@ export function createCandidates(parts: {
   let bytes = 0;
   let isNew = false;
 
+  /** It is tried again. */
+  function failed(error: unknown): void {
+    isNew = true;
+    emit({ type: 'redis-failed', operation: 'warm-up', error });
+  }
+
   function forget(row: Row): void {
     rows.delete(row.digest);
     bytes -= bytesOf(row);
@@ -147,10 +153,8 @@ export function createCandidates(parts: {
     if (!text) return EMPTY;
     try {
       const raw = await inflate(Buffer.from(text, 'base64'), { maxOutputLength: 4 * MAX_BYTES });
-      const { version, ...list } = JSON.parse(raw.toString()) as CandidateList & {
-        version: number;
-      };
-      return version === VERSION ? list : EMPTY;
+      const list = JSON.parse(raw.toString()) as CandidateList & { readonly version: number };
+      return list.version === VERSION ? list : EMPTY;
     } catch {
       // Of another version, or not written by a gateway.
       return EMPTY;
@@ -187,7 +191,7 @@ export function createCandidates(parts: {
         row.added = 0;
         if (row.last > 0 && row.last < clock.wall() - ASKED_AGAIN) forget(row);
       }
-      const text = await deflate(JSON.stringify({ version: VERSION, ...list }));
+      const text = await deflate(JSON.stringify({ ...list, version: VERSION }));
       await fleet.write(NOTE, text.toString('base64'), NOTE);
       return list;
     } finally {
@@ -217,23 +221,11 @@ export function createCandidates(parts: {
         known.users.push(user);
       }
       if (known?.ways.some((way) => way.part === part) || known?.ways.length === MAX_WAYS) return;
-      const { way, ...facts } = make() ?? {};
-      if (way === undefined) return;
-      const none = {
-        asks: 0,
-        added: 0,
-        last: 0,
-        before: 0,
-        ms: 0,
-        bytes: 0,
-        users: [user],
-        ways: [],
-      };
-      const row: Row = known ?? {
-        digest,
-        ...(facts as Pick<Row, 'subject' | 'project' | 'catalogs'>),
-        ...none,
-      };
+      const made = make();
+      if (made === undefined) return;
+      const { way, ...facts } = made;
+      const none = { asks: 0, added: 0, last: 0, before: 0, ms: 0, bytes: 0 };
+      const row: Row = known ?? { digest, ...facts, ...none, users: [user], ways: [] };
       if (known !== undefined) bytes -= bytesOf(known);
       row.ways.push(way);
       bytes += bytesOf(row);
@@ -260,10 +252,7 @@ export function createCandidates(parts: {
     /** Tells the others what is new. Never rejects. */
     async share(): Promise<void> {
       if (!isNew || settings.mode === 'off') return;
-      await merge().catch((error: unknown) => {
-        isNew = true;
-        emit({ type: 'redis-failed', operation: 'warm-up', error });
-      });
+      await merge().catch(failed);
     },
     /** With `mode: off` all is forgotten, also what other gateways have told. */
     configure(next: Pick<WarmConfig, 'mode' | 'queries'>): void {
@@ -273,9 +262,7 @@ export function createCandidates(parts: {
       [...rows.values()].forEach(forget);
       beginnings.clear();
       // Those that go on tell it anew.
-      fleet
-        .write(NOTE, '')
-        .catch((error: unknown) => emit({ type: 'redis-failed', operation: 'warm-up', error }));
+      fleet.write(NOTE, '').catch(failed);
     },
   };
 }

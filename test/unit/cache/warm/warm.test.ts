@@ -157,6 +157,28 @@ describe('a run', () => {
     expect(runs).toMatchObject([{ gateway: 'b' }, { gateway: 'a', cut: 'gateway-gone' }]);
   });
 
+  test('ends when another process purges, and one that purges meanwhile keeps it from beginning', async () => {
+    const [one, other] = [member('a', 2), member('b', 2)];
+    const { promise, resolve } = Promise.withResolvers<readonly AskedWay[]>();
+    answer = () => promise;
+    one.on(purged('first'));
+    await one.after(30_000);
+    other.on(purged('second'));
+    await one.after(1_000);
+    resolve([{ result: 'overtaken', ms: 5 }]);
+    await quiet();
+    expect(one.runs()).toMatchObject([{ purge: 'first', cut: 'purge', stored: 0, skipped: {} }]);
+    answer = async () => [{ result: 'stored', ms: 1 }];
+    clock.advance(29_000);
+    const looking = one.look();
+    one.on(purged('third'));
+    await looking;
+    await quiet();
+    expect(one.runs()).toHaveLength(1);
+    await one.after(30_000);
+    expect(one.runs()[1]).toMatchObject({ purge: 'third', cut: null, stored: 2 });
+  });
+
   test('goes over to the line of another configuration, and ends what it began in the other', async () => {
     const one = member('a', 3);
     answer = async () => {
