@@ -85,7 +85,7 @@ const CELLS = KINDS.flatMap((kind) =>
 );
 const SAMPLE = [...new Set([...strided(CELLS, 7), ...CELLS.slice(6, 18)])];
 
-describe('nobody is answered by the warm-up what an own request would not have given', () => {
+describe('no user is answered by the warm-up what an own request would not have given', () => {
   test.each(SAMPLE)(
     'login: $login, share: $share, $how, over $kind',
     async ({ kind, login, share, how }) => {
