@@ -7,7 +7,7 @@ import { startSessionEngine, type SessionEngine } from '../support/session-engin
 import { strided } from '../support/sizes.ts';
 import { askStamped, beginSession, inSession } from '../support/stamped-client.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
-import { nextRun, purge, readWarmUp, warmNow } from '../support/warm-up.ts';
+import { nextRun, purge, readWarmUp, warmNow, withRolesInTime } from '../support/warm-up.ts';
 
 const USERS = ['ADMIN', 'alice', 'bob', 'carol'] as const;
 type User = (typeof USERS)[number];
@@ -22,10 +22,11 @@ type Share = 'user' | 'roles' | 'everyone';
 
 let engine: SessionEngine;
 let gateway: TestGateway;
-afterEach(async () => {
+async function close(): Promise<void> {
   await gateway?.close();
   await engine?.close();
-});
+}
+afterEach(close);
 
 /** alice and bob have a role in common, ADMIN another, carol none. */
 async function start(kind: EngineKind, login: Login, share: Share, settle: string): Promise<void> {
@@ -88,43 +89,48 @@ const SAMPLE = [...new Set([...strided(CELLS, 7), ...CELLS.slice(6, 18)])];
 describe('no user is answered by the warm-up what an own request would not have given', () => {
   test.each(SAMPLE)(
     'login: $login, share: $share, $how, over $kind',
-    async ({ kind, login, share, how }) => {
-      await start(kind, login, share, how === 'manual' ? '1h' : '1s');
-      for (const user of [...USERS, ...USERS]) await askAll(user);
-      const begins = how === 'manual' || (login !== 'forward' && share !== 'user');
-      if (how === 'manual') {
-        await purge(gateway);
-        const run = await nextRun(gateway, () => warmNow(gateway));
-        expect([run.failed, run.stored]).toEqual([{}, 2]);
-      } else if (begins) await nextRun(gateway, () => purge(gateway));
-      else {
-        await purge(gateway);
-        expect((await readWarmUp(gateway)).waiting).toBeNull();
-      }
-      const questions = new Map<User, readonly Buffer[]>();
-      for (const user of USERS) questions.set(user, await questionsOf(user));
-      const found = new Map<User, boolean[]>();
-      for (const [user, bodies] of questions) {
-        found.set(user, await Promise.all(bodies.map((body) => isThere(user, body))));
-      }
-      const hits = [...questions].filter(([user]) => found.get(user)?.includes(true));
-      for (const [user, bodies] of hits) {
-        for (const body of bodies) {
-          const headers = { 'cache-control': 'no-store' };
-          const hit = await askStamped(gateway.url, body, { user });
-          const own = await askStamped(gateway.url, body, { user, headers });
-          expect([hit.status, own.status]).toEqual(['hit', 'bypass no-store']);
-          const shared = share === 'user' ? {} : { user: '' };
-          expect({ ...hit.stamp, ...shared }).toEqual({ ...own.stamp, ...shared });
-        }
-      }
-      const all = login === 'forward' && how === 'itself' ? [] : EXPECTED[share][how];
-      // Both or none.
-      expect(new Set([...found.values()].map(String))).toEqual(
-        new Set([...found.values()].map(([one]) => String([one, one]))),
-      );
-      expect(hits.map(([user]) => user)).toEqual(begins ? all : []);
-    },
+    ({ kind, login, share, how }) =>
+      withRolesInTime(
+        () => gateway,
+        close,
+        async () => {
+          await start(kind, login, share, how === 'manual' ? '1h' : '1s');
+          for (const user of [...USERS, ...USERS]) await askAll(user);
+          const begins = how === 'manual' || (login !== 'forward' && share !== 'user');
+          if (how === 'manual') {
+            await purge(gateway);
+            const run = await nextRun(gateway, () => warmNow(gateway));
+            expect([run.failed, run.stored]).toEqual([{}, 2]);
+          } else if (begins) await nextRun(gateway, () => purge(gateway));
+          else {
+            await purge(gateway);
+            expect((await readWarmUp(gateway)).waiting).toBeNull();
+          }
+          const questions = new Map<User, readonly Buffer[]>();
+          for (const user of USERS) questions.set(user, await questionsOf(user));
+          const found = new Map<User, boolean[]>();
+          for (const [user, bodies] of questions) {
+            found.set(user, await Promise.all(bodies.map((body) => isThere(user, body))));
+          }
+          const hits = [...questions].filter(([user]) => found.get(user)?.includes(true));
+          for (const [user, bodies] of hits) {
+            for (const body of bodies) {
+              const headers = { 'cache-control': 'no-store' };
+              const hit = await askStamped(gateway.url, body, { user });
+              const own = await askStamped(gateway.url, body, { user, headers });
+              expect([hit.status, own.status]).toEqual(['hit', 'bypass no-store']);
+              const shared = share === 'user' ? {} : { user: '' };
+              expect({ ...hit.stamp, ...shared }).toEqual({ ...own.stamp, ...shared });
+            }
+          }
+          const all = login === 'forward' && how === 'itself' ? [] : EXPECTED[share][how];
+          // Both or none.
+          expect(new Set([...found.values()].map(String))).toEqual(
+            new Set([...found.values()].map(([one]) => String([one, one]))),
+          );
+          expect(hits.map(([user]) => user)).toEqual(begins ? all : []);
+        },
+      ),
     60_000,
   );
 });

@@ -12,17 +12,18 @@ import { sampled, sizes } from '../support/sizes.ts';
 import { askStamped, beginSession, inSession } from '../support/stamped-client.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 import { askAs, THIRD_PARTY_CLIENTS } from '../support/third-party-clients.ts';
-import { endedRuns, nextRun, purge } from '../support/warm-up.ts';
+import { endedRuns, nextRun, purge, withRolesInTime } from '../support/warm-up.ts';
 
 const USERS = Array.from({ length: sizes.morningUsers }, (_, at) => `analyst${at + 1}`);
 const SERVICE = { login: 'service', service: { name: 'gateway', password: 'secret' } };
 
 let engine: SessionEngine;
 let gateway: TestGateway;
-afterEach(async () => {
+async function close(): Promise<void> {
   await gateway?.close();
   await engine?.close();
-});
+}
+afterEach(close);
 
 /** What became of each request of a user, by client and question. */
 type Morning = Map<string, string>;
@@ -110,43 +111,49 @@ const MODES: readonly (readonly [EngineKind, string, object])[] = [
 describe('after a purge', () => {
   test.each([...sampled(MODES, 3)])(
     'over %s, shared by %s, people find what was cached before: %j',
-    async (kind, share, login) => {
-      engine = await startSessionEngine({ kind });
-      gateway = await startTestGateway(
-        {
-          engine: { url: engine.url, kind, ...login },
-          cache: { share },
-          warm: { mode: 'auto', settle: '1s' },
+    (kind, share, login) =>
+      withRolesInTime(
+        () => gateway,
+        close,
+        async () => {
+          engine = await startSessionEngine({ kind });
+          gateway = await startTestGateway(
+            {
+              engine: { url: engine.url, kind, ...login },
+              cache: { share },
+              warm: { mode: 'auto', settle: '1s' },
+            },
+            {},
+            USERS,
+          );
+          if (share === 'roles') {
+            const contains = users(...(USERS as never[]));
+            await apiOf(gateway.url).created({ name: 'analysts', contains });
+          }
+          await morningOf(USERS);
+          // Of these the warm-up leaves out what makes MDX for Kylin read its definitions anew.
+          const isLeftOut = (what: string) =>
+            kind === 'kylin' && what.includes('DISCOVER_PROPERTIES');
+          const cached = [...(await morningOf(USERS))].filter(
+            ([what, status]) => status === 'hit' && !isLeftOut(what),
+          );
+          const before = engine.asked.length;
+          const run = await nextRun(gateway, () => purge(gateway));
+          const kinds = engine.asked.slice(before).map(({ session }) => session.kind);
+          const count = (wanted: string) => kinds.filter((one) => one === wanted).length;
+          expect(count('begin')).toBeGreaterThan(0);
+          expect(count('end')).toBe(count('begin'));
+          const asked = engine.seen.length;
+          const morning = await morningOf(USERS);
+          const cold = cached.filter(([what]) => morning.get(what) !== 'hit');
+          console.log(
+            `${kind}, ${share}: ${cached.length - cold.length} of ${cached.length} hits at the first ask; ${JSON.stringify(run)}; ${engine.seen.length - asked} at the engine afterwards`,
+          );
+          expect(cached.length).toBeGreaterThan(20);
+          expect(cold.length / cached.length).toBeLessThanOrEqual(0.05);
+          expect([run.failed, run.cut]).toEqual([{}, null]);
         },
-        {},
-        USERS,
-      );
-      if (share === 'roles') {
-        const contains = users(...(USERS as never[]));
-        await apiOf(gateway.url).created({ name: 'analysts', contains });
-      }
-      await morningOf(USERS);
-      // Of these the warm-up leaves out what makes MDX for Kylin read its definitions anew.
-      const isLeftOut = (what: string) => kind === 'kylin' && what.includes('DISCOVER_PROPERTIES');
-      const cached = [...(await morningOf(USERS))].filter(
-        ([what, status]) => status === 'hit' && !isLeftOut(what),
-      );
-      const before = engine.asked.length;
-      const run = await nextRun(gateway, () => purge(gateway));
-      const kinds = engine.asked.slice(before).map(({ session }) => session.kind);
-      const count = (wanted: string) => kinds.filter((one) => one === wanted).length;
-      expect(count('begin')).toBeGreaterThan(0);
-      expect(count('end')).toBe(count('begin'));
-      const asked = engine.seen.length;
-      const morning = await morningOf(USERS);
-      const cold = cached.filter(([what]) => morning.get(what) !== 'hit');
-      console.log(
-        `${kind}, ${share}: ${cached.length - cold.length} of ${cached.length} hits at the first ask; ${JSON.stringify(run)}; ${engine.seen.length - asked} at the engine afterwards`,
-      );
-      expect(cached.length).toBeGreaterThan(20);
-      expect(cold.length / cached.length).toBeLessThanOrEqual(0.05);
-      expect([run.failed, run.cut]).toEqual([{}, null]);
-    },
+      ),
     300_000,
   );
 });
