@@ -223,10 +223,12 @@ async function startGateway(engineUrl: string, port: number, parts: GatewayParts
   const listen = { host: '127.0.0.1', port };
   const auth = { users: './users.htpasswd', admins: [USER] };
   const engine = { url: engineUrl, kind: 'mondrian' };
-  // The recordings hold no personal data, so their statements may be shown.
-  await writeFile(file, stringify({ listen, auth, engine, statistics: { text: 'on' } }));
-  const config = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
-  const gateway = await createGateway(config, parts, listener);
+  // The recordings hold no personal data, so that all may see their answers and statements.
+  const shown = { cache: { share: 'everyone' }, statistics: { text: 'on' } };
+  const config = { listen, auth, engine, ...shown, warm: { mode: 'auto' } };
+  await writeFile(file, stringify(config));
+  const loaded = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
+  const gateway = await createGateway(loaded, parts, listener);
   ending.defer(() => gateway.close(SHUTDOWN_DEADLINE));
   // Without a slash at its end.
   const url = await gateway.listen();

@@ -37,7 +37,7 @@ const SEVERITIES = { problem: 'Problem', warning: 'Warning', note: 'Note' } as c
 
 function findingsIn(findings: Overview['findings']) {
   if (findings.length === 0) {
-    return <p class="finding good">Nothing to do: all that the gateway watches is in order.</p>;
+    return <p class="finding good">Nothing to do: all that the gateway knows is in order.</p>;
   }
   return findings.map(({ kind, severity, text, cause, remedy }) => (
     <article key={kind + text} class={`finding ${severity}`}>

@@ -17,8 +17,8 @@ export const purgesPage: Page = {
       {view.rights.purge && <Purging view={view} />}
       {shown(view.source<Watches>('watches'), ({ watches, hooks }) => (
         <>
-          {table('What is watched', watches, WATCHES, 'No project is watched.')}
-          {table('Hooks', hooks, HOOKS, 'There are no hooks.')}
+          {watches.length > 0 && table('What is watched', watches, WATCHES, '')}
+          {hooks.length > 0 && table('Hooks', hooks, HOOKS, '')}
         </>
       ))}
       {shown(view.source<Purges>('purges'), ({ purges, complete }) => (
