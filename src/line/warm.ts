@@ -100,22 +100,24 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       await withPlace(cut, async ({ gone }) => {
         const to = { ...addressee, replica };
         const answer = await engine.ask(to, forwarded, bytes, gone.signal);
-        if (answer.head.status !== 200) return;
         const tell = tellSessions(answer.head, async (id, before) => {
+          // Also one whose answer is given up.
+          toEnd.push({ id, destination, replica });
           await noteBegun(sessions, destination, id, before, facts);
           ids.push(id);
         });
-        for await (const piece of answer.body) await tell(piece);
-        await tell();
+        const isBegun = answer.head.status === 200;
+        for await (const piece of answer.body) if (isBegun) await tell(piece);
+        if (isBegun) await tell();
       });
-      for (const id of ids) toEnd.push({ id, destination, replica });
       return ids[0];
     }
 
-    async function sessionFor({ project, session }: Way) {
+    async function sessionFor(way: Way) {
+      const { project, session } = way;
       if (session === null) return undefined;
       const { profile, catalog } = session;
-      const name = JSON.stringify([project, profile]);
+      const name = nameOf(way);
       const fits = (one: Beginning) =>
         one.profile === profile ||
         (catalog !== null && extendProfile(one.profile, catalog) === profile);
@@ -214,13 +216,17 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const session = seen.judged.known;
         const moving = await queryOf({ ...seen, principal, session, fresh: false });
         if (typeof moving === 'string') return [skipped(moving)];
-        const own = { ...moving, began: async () => {} };
-        await withPlace(cut, ({ gone }) =>
-          cache.fetch(own, withoutReader(gone.signal), async () => {}),
-        );
+        await withPlace(cut, ({ gone: { signal } }) => {
+          const ask: Query['ask'] = (ends) => moving.ask(AbortSignal.any([ends, signal]));
+          const own = { ...moving, ask, began: async () => {} };
+          return cache.fetch(own, withoutReader(signal), async () => {});
+        });
         seen = await read(way, headers, body);
       }
       const { asked, judged } = seen;
+      // Redis may have lost the session, or all sessions count as changed: the next one gets another.
+      const isLost = judged === 'refuse' || /^(?:unknown|dirty)-/.test(judged.reason ?? '');
+      if (way.session !== null && isLost) begun.delete(nameOf(way));
       if (judged === 'refuse' || judged.before !== 'nothing') return [skipped('session-differs')];
       const reason = asked.bypass ?? judged.reason;
       if (reason !== undefined) return [skipped(reason)];
@@ -236,8 +242,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const one = isSame ? await fill(query, candidate.bytes) : skipped('session-differs');
         if (one.result !== 'overtaken') done.add(identity);
         // The engine may know the session no more: the next one gets another.
-        if (one.reason === 'fault')
-          begun.delete(JSON.stringify([way.project, way.session?.profile]));
+        if (one.reason === 'fault' || one.reason === 'session-changed') begun.delete(nameOf(way));
         told.push(one);
       }
       return told;
@@ -268,6 +273,8 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
 }
 
 type Headers = Readonly<Record<string, string>>;
+/** One for each session of a lane. */
+const nameOf = ({ project, session }: Way) => JSON.stringify([project, session?.profile]);
 type Source = Omit<Parameters<QueryOf>[0], 'principal'>;
 
 const OF_ENGINE = /^(?:engine-|overloaded)/;

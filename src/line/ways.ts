@@ -34,11 +34,12 @@ function kept({ asked, body, destination }: Seen) {
   if ((found ?? id) !== id || sessionIds.some((one) => one !== id)) return undefined;
   const [at, length] = gaps.session ? [gaps.session.at, gaps.session.length] : [null, 0];
   const text = other.toString('latin1');
-  const cut = at === null ? text : text.slice(0, at) + text.slice(at + length);
-  if (SECRET.test(cut) || (id !== undefined && cut.includes(id))) return undefined;
-  const { 'x-as-sessionid': byHeader, traceparent: _, ...given } = forwarded;
-  if (id !== undefined && at === null && byHeader === undefined) return undefined;
   const { project = null, query } = destination.addressee;
+  const { 'x-as-sessionid': byHeader, traceparent: _, ...given } = forwarded;
+  const cut = at === null ? text : text.slice(0, at) + text.slice(at + length);
+  if ([cut, ...query].some((one) => SECRET.test(one)) || (id !== undefined && cut.includes(id)))
+    return undefined;
+  if (id !== undefined && at === null && byHeader === undefined) return undefined;
   const headers = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );

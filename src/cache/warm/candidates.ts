@@ -92,7 +92,10 @@ export const scoreOf = (one: Times & Pick<Candidate, 'ms'>, now: number): number
   asksAt(one, now) * Math.max(1, one.ms);
 const counts = ({ before }: Times, now: number) => before > now - ASKED_AGAIN;
 const bytesOf = ({ ways }: Pick<Candidate, 'ways'>) =>
-  ways.reduce((sum, { body }) => sum + body.length + OVERHEAD, OVERHEAD);
+  ways.reduce(
+    (sum, { body, query }) => sum + body.length + String(query).length + OVERHEAD,
+    OVERHEAD,
+  );
 
 export type Candidates = ReturnType<typeof createCandidates>;
 /**
@@ -133,8 +136,10 @@ export function createCandidates(parts: {
   function noteAnswer(event: Extract<GatewayEvent, { type: 'xmla-answered' }>): void {
     const row = rows.get(event.digest);
     const { outcome, engine, complete } = event;
-    if (row === undefined || !complete || (outcome.kind !== 'hit' && outcome.kind !== 'miss'))
-      return;
+    const isMiss = outcome.kind === 'miss';
+    if (row === undefined || !complete || (outcome.kind !== 'hit' && !isMiss)) return;
+    // What is not stored, such as a Fault, would be asked in vain.
+    if (isMiss && outcome.detail !== undefined) return;
     const now = clock.wall();
     const faded = 2 ** (Math.min(0, row.last - now) / HALF_LIFE);
     row.asks = row.asks * faded + 1;
@@ -142,7 +147,7 @@ export function createCandidates(parts: {
     row.before = row.last;
     row.last = now;
     row.bytes = Math.max(row.bytes, event.bytes);
-    const ms = outcome.kind === 'miss' ? (engine?.last ?? 0) : 0;
+    const ms = isMiss ? (engine?.last ?? 0) : 0;
     if (row.ms === 0) row.ms = ms || event.saved;
     else if (ms > 0) row.ms += (ms - row.ms) * LATEST;
     isNew = true;
@@ -236,7 +241,8 @@ export function createCandidates(parts: {
     /** Notes how a session was begun. @param make as of `noteWay` */
     noteBeginning(profile: string, make: () => KeptRequest | undefined): void {
       if (settings.mode === 'off') return;
-      const request = beginnings.get(profile) ?? make();
+      // The latest one that the engine took: what an earlier one names may be gone.
+      const request = make() ?? beginnings.get(profile);
       if (request === undefined) return;
       beginnings.delete(profile);
       beginnings.set(profile, { ...request, profile, at: clock.wall() });

@@ -7,6 +7,7 @@ import type { FleetStore } from '../../freshness/fleet.ts';
 import {
   type Beginning,
   type Candidate,
+  type CandidateList,
   type Candidates,
   planned,
   scoreOf,
@@ -154,10 +155,22 @@ export function createWarmUp(parts: {
     }
   }
 
+  /** For who looks on: a run of a process that was killed is not under way. */
+  async function readLiving(): Promise<WarmRun[]> {
+    const runs = await readRuns();
+    const isOpen = runs.some(({ ended }) => ended === null);
+    if (!isOpen || running !== undefined || !(await fleet.hold(TASK, SIGN))) return runs;
+    endLost(runs);
+    await fleet.write(RUNS, JSON.stringify(runs), TASK);
+    await fleet.leave(TASK);
+    return runs;
+  }
+
   /** Undefined where another gateway is at it, or nothing is left to be done. */
   async function begin(as: WarmUser, cause: string | null, project: string | null) {
     if (!(await fleet.hold(TASK, LIFE))) return undefined;
-    const runs = await readRuns();
+    // Where the store does not answer, the run begins later.
+    const [runs, list] = await Promise.all([readRuns(), candidates.list()]);
     const ofOthers = ({ purge: of, ended, cut, gateway }: WarmRun) =>
       of === cause && ended !== null && !UNFINISHED.has(cut) && (isShared || gateway === id);
     if (running !== undefined) return undefined;
@@ -169,18 +182,22 @@ export function createWarmUp(parts: {
       await fleet.leave(TASK);
       return undefined;
     }
-    // Who had the task is gone.
-    for (const one of runs) {
-      if (one.ended === null) Object.assign(one, { ended: wallText(), cut: 'gateway-gone' });
-    }
+    endLost(runs);
     const by = as.isUser ? as.principal.name : null;
     const none = { planned: 0, stored: 0, there: 0, not_stored: {}, failed: {}, skipped: {} };
     const open = { ended: null, cut: null, engine_seconds: 0 };
     const from = { id: newId(), gateway: id, purge: cause, by, project, begun: wallText() };
-    return start(as, { ...from, ...open, ...none }, runs);
+    return start(as, { ...from, ...open, ...none }, list, runs);
   }
 
-  function start(as: WarmUser, run: WarmRun, others: readonly WarmRun[]): WarmRun {
+  /** Who had the task is gone. */
+  function endLost(runs: readonly WarmRun[]): void {
+    for (const one of runs) {
+      if (one.ended === null) Object.assign(one, { ended: wallText(), cut: 'gateway-gone' });
+    }
+  }
+
+  function start(as: WarmUser, run: WarmRun, list: CandidateList, others: readonly WarmRun[]) {
     const end = new AbortController();
     const cut = (why: WarmCut) => {
       run.cut ??= why;
@@ -195,9 +212,9 @@ export function createWarmUp(parts: {
 
     async function whole(): Promise<void> {
       try {
-        await save();
+        await save().catch(failed);
         tell('begun');
-        await askAll(as, run, end.signal, cut);
+        await askAll(as, run, list, end.signal, cut);
       } catch (error) {
         emit({ type: 'internal-error', id: run.id, error });
         cut('failures');
@@ -215,9 +232,14 @@ export function createWarmUp(parts: {
     return run;
   }
 
-  async function askAll(as: WarmUser, run: WarmRun, cut: AbortSignal, end: (why: WarmCut) => void) {
+  async function askAll(
+    as: WarmUser,
+    run: WarmRun,
+    list: CandidateList,
+    cut: AbortSignal,
+    end: (why: WarmCut) => void,
+  ) {
     const { queries, concurrency, budget } = settings;
-    const list = await candidates.list();
     const wanted = run.project === null ? undefined : foldObjectName(run.project);
     const isOf = ({ project, catalogs }: Candidate) =>
       wanted === undefined || [project, ...catalogs].map(foldObjectName).includes(wanted);
@@ -331,7 +353,7 @@ export function createWarmUp(parts: {
       };
       const [list, noted] = await Promise.all([
         candidates.list().catch(lost),
-        mode === 'off' ? [] : readRuns().catch(lost),
+        mode === 'off' ? [] : readLiving().catch(lost),
       ]);
       const runs = (noted ?? []).map((one) => (one.id === running?.run.id ? running.run : one));
       const open = running?.run ?? runs.find(({ ended }) => ended === null);

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createMemoryFleet, fleetOf, type FleetStore } from '../../../../src/freshness/fleet.ts';
-import type { Candidate } from '../../../../src/cache/warm/candidates.ts';
+import type { Candidate, CandidateList } from '../../../../src/cache/warm/candidates.ts';
 import {
   type AskedWay,
   createWarmUp,
@@ -27,6 +27,8 @@ let shared: ReturnType<typeof createMemoryFleet>;
 /** What the line was asked, and what it answers. */
 let asked: Job[];
 let answer: (job: Job) => Promise<readonly AskedWay[]>;
+/** What the store has of the candidates. */
+let listed: (all: CandidateList) => Promise<CandidateList>;
 let pauses: number[];
 let lanes: { open: number; made: number };
 
@@ -35,6 +37,7 @@ beforeEach(() => {
   shared = createMemoryFleet(clock);
   [asked, pauses, lanes] = [[], [], { open: 0, made: 0 }];
   answer = async () => [{ result: 'stored', ms: 100 }];
+  listed = async (all) => all;
 });
 
 const store = (holder: string): FleetStore =>
@@ -73,7 +76,7 @@ function member(id: string, count: number, isShared = true, fleet = store(id)) {
     isShared,
     settings: SETTINGS,
     candidates: {
-      list: async () => ({ candidates: all, beginnings: [] }),
+      list: () => listed({ candidates: all, beginnings: [] }),
       configure() {},
     } as never,
     fleet,
@@ -251,6 +254,40 @@ describe('a run', () => {
     await one.after(30_000);
     expect(one.events.some(({ type }) => type === 'internal-error')).toBe(true);
     expect([one.runs().length, lanes.open]).toEqual([1, 0]);
+  });
+
+  test('of a process that was killed is told as under way for as long as another may go on, and no longer', async () => {
+    const [one, other] = [member('a', 1), member('b', 1)];
+    answer = () => new Promise(() => {});
+    await one.begin({ principal: { name: 'ADMIN' }, authorization: undefined }, undefined);
+    await quiet();
+    expect(await other.tell()).toMatchObject({ run: { gateway: 'a' }, runs: [] });
+    clock.advance(11_000);
+    const gone = { run: null, runs: [{ gateway: 'a', cut: 'gateway-gone' }] };
+    expect(await other.tell()).toMatchObject(gone);
+    expect(await other.tell()).toMatchObject(gone);
+  });
+
+  test('begins when the store has the candidates, and outlives a note that it does not take', async () => {
+    const own = store('a');
+    let failures = 2;
+    const fleet: FleetStore = {
+      ...own,
+      async write(name, text, task) {
+        if (name === 'warm:runs' && (failures -= 1) >= 0) throw new Error('late');
+        return own.write(name, text, task);
+      },
+    };
+    const one = member('a', 1, true, fleet);
+    let isAway = true;
+    listed = async (all) => (isAway ? Promise.reject(new Error('away')) : all);
+    one.on(purged('p'));
+    await one.after(30_000);
+    expect(one.runs()).toEqual([]);
+    isAway = false;
+    await one.after(1_000);
+    expect(one.runs()).toMatchObject([{ purge: 'p', stored: 1, cut: null }]);
+    expect(one.events.filter(({ type }) => type === 'internal-error')).toEqual([]);
   });
 
   test('begins no sooner where the store is away, and then begins', async () => {
