@@ -7,6 +7,8 @@ import type { Destination, UnderstoodRequest } from './understand.ts';
 
 /** Longer bodies are not kept (bytes). No client's query is so long. */
 const LONGEST = 64 * 1024;
+/** Shorter values are sizes and limits, which an engine may refuse as zeros (characters). */
+const ID = 32;
 /** What may be a password in a text of its own, such as that of a data source. */
 const SECRET = /(?:password|pwd)\s*=/i;
 interface Seen {
@@ -16,7 +18,7 @@ interface Seen {
 }
 
 /**
- * A request as it is kept to be asked again: without the values of ignored properties and the id of its session. Undefined
+ * A request as it is kept to be asked again: without the ids in ignored properties and the id of its session. Undefined
  * where it is not certain what of it is an id, or it may hold a secret.
  */
 function kept({ asked, body, destination }: Seen) {
@@ -26,6 +28,7 @@ function kept({ asked, body, destination }: Seen) {
   if (gaps === undefined || sessionIds === 'unknown') return undefined;
   const other = Buffer.from(body);
   for (const gap of gaps.ids) {
+    if (gap.length < ID) continue;
     const zeros = textIn(body, gap).replaceAll(/[0-9a-f]/gi, '0');
     other.write(zeros, startOf(gap, body.length), 'latin1');
   }

@@ -109,6 +109,23 @@ test('goes on in another session where the one it has does not count any more', 
   });
 });
 
+test('the engine is told the sizes and limits that the client named, and none of its ids', async () => {
+  const { asked } = await start('ssas');
+  const id = '11111111-2222-4333-8444-555555555555';
+  const named = { SspropInitPacketsize: '4096', Timeout: '3600', DbpropMsmdActivityID: id };
+  const statement = 'SELECT FROM [A]';
+  const body = execute({ statement, properties: { ...SHOP, ...named } });
+  for (let times = 0; times < 2; times += 1) await askXmla(gateway.url, body);
+  await nextRun(gateway, () => purge(gateway));
+  const last = asked.findLast((one) => one.statement === statement);
+  expect(asked.filter((one) => one.statement === statement)).toHaveLength(2);
+  expect(Object.fromEntries(last?.properties ?? [])).toEqual({
+    ...SHOP,
+    ...named,
+    DbpropMsmdActivityID: id.replaceAll(/\d/g, '0'),
+  });
+});
+
 test('what may hold a password in its address is not kept', async () => {
   await start('mondrian');
   for (const search of ['?locale=de', '?pwd=hush', '?locale=de', '?pwd=hush']) {
