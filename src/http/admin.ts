@@ -91,19 +91,22 @@ function readQuestionQuery(request: IncomingMessage, mayNameUser: boolean) {
   if (user !== undefined && !USER_NAME.test(user)) {
     throw refused('user must be a user name: 1 to 255 characters, no colon, no control characters');
   }
-  if (project !== undefined) {
-    // Names that no path can carry are refused here as they are there.
-    const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(project)}`);
-    const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
-    if (path?.kind !== 'xmla' || path.project !== project) {
-      throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
-    }
-  }
+  checkProject(project);
   const client = {
     ...(user_agent && { 'user-agent': user_agent }),
     ...(content_type && { 'content-type': content_type }),
   };
   return { project, user, ...client };
+}
+
+/** Names that no path can carry are refused here as they are there. */
+function checkProject(project: string | undefined): void {
+  if (project === undefined) return;
+  const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(project)}`);
+  const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
+  if (path?.kind !== 'xmla' || path.project !== project) {
+    throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
+  }
 }
 
 const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
@@ -266,6 +269,7 @@ export const createWarmHandler =
       : `${principal.name} is not in auth.admins`;
     if (why !== undefined) throw new GatewayError('forbidden', `Nothing was done: ${why}.`);
     const { project } = readQuery(request, 'project');
+    checkProject(project);
     const { authorization } = request.headers;
     const id = await warmUp.begin({ principal, authorization }, project);
     sendPretty(response, { id }, 202);

@@ -354,6 +354,10 @@ describe('POST /admin/warm', () => {
     expect(await refused('bob')).toEqual([403, 'Nothing was done: bob is not in auth.admins.']);
     const [status] = await refused('ADMIN', { 'sec-fetch-site': 'cross-site' });
     expect([status, (await refused('ADMIN', {}, '?user=x'))[0]]).toEqual([403, 400]);
+    for (const project of ['', '..', 'x'.repeat(300)]) {
+      const [wrong, message] = await refused('ADMIN', {}, `?project=${project}`);
+      expect([wrong, message]).toEqual([400, expect.stringMatching(/project must be a name that/)]);
+    }
     const open = hold('Sales');
     await nextRun(gateway, async () => {
       await purge(gateway);
