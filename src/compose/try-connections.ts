@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { createKnownNames } from '../cache/projects.ts';
-import { createBodyAccount } from '../common/body-account.ts';
+import { createBodyAccount, createGate, type Gate } from '../common/body-account.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import type { Config } from '../config/config.ts';
 import { describeFailure } from '../engine/probe.ts';
@@ -9,7 +9,7 @@ import { createCache } from './cache.ts';
 import { createEngineStates } from './engine-states.ts';
 import type { Parts } from './parts.ts';
 import { createStorage } from './storage.ts';
-import { watchedIn } from './watches.ts';
+import { MOST_FILES, watchedIn } from './watches.ts';
 import { createSource, type Watched } from '../watch/sources.ts';
 
 /** Between two questions to what is watched (ms). */
@@ -26,7 +26,8 @@ export async function tryConnections(config: Config, parts: Parts) {
   const engines = createEngineStates(config, parts);
   const { replicas } = await engines.states(true);
   engines.close();
-  const watches = watchedIn(config).map((watched) => tryWatch(watched, parts));
+  const files = createGate(MOST_FILES);
+  const watches = watchedIn(config).map((watched) => tryWatch(watched, parts, files));
   const found = [
     ...replicas.map(({ url, state, why }) => [`engine ${url}`, state, why]),
     ['Redis', ...(await tryRedis(config, parts))],
@@ -72,10 +73,10 @@ async function tryStorage({ storage: config, auth }: Config, parts: Parts) {
 const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, SHOWN);
 
 /** What differs each time would purge each time. */
-async function tryWatch(watched: Watched, { clock, sleep }: Parts) {
+async function tryWatch(watched: Watched, { clock, sleep }: Parts, files: Gate) {
   const { name, watch } = watched;
   const what = `watch ${name} (${watch.kind})`;
-  const ask = createSource(watched, clock);
+  const ask = createSource(watched, clock, files);
   const { signal } = new AbortController();
   try {
     const first = await ask(signal);

@@ -8,8 +8,11 @@ import { createSource, type Watched } from '../watch/sources.ts';
 import { createWatcher, type WatchNote } from '../watch/watcher.ts';
 import type { Parts } from './parts.ts';
 
-/** So many sources are asked at one time. */
+/** So many sources are asked at one time, and one that takes longer (ms) counts no more: it must not keep the others waiting. */
 const MOST_ASKED = 8;
+const COUNTS_FOR = 1_000;
+/** So many files are looked at at one time: of a file system that hangs each look keeps a thread, of which Node.js has four for all. */
+export const MOST_FILES = 2;
 /** Between two polls at least, however long they take (ms). */
 const LEAST_PAUSE = 100;
 
@@ -24,7 +27,15 @@ export function createWatches(
   options: Pick<Parts, 'clock' | 'emit'> & { fleet: FleetStore; purge: Purge },
 ) {
   const { clock } = options;
-  const gate = createGate(MOST_ASKED);
+  const files = createGate(MOST_FILES);
+  const asked = createGate(MOST_ASKED);
+  const gate = {
+    async enter(signal: AbortSignal) {
+      const leave = await asked.enter(signal);
+      setTimeout(leave, COUNTS_FOR).unref();
+      return leave;
+    },
+  };
   const running = new Map<string, ReturnType<typeof start>>();
   const blind = new Set<Scope>();
 
@@ -47,7 +58,7 @@ export function createWatches(
     const watcher = createWatcher({
       ...common,
       source: describeSource(watched),
-      signature: createSource(watched, clock),
+      signature: createSource(watched, clock, files),
     });
 
     async function run(): Promise<void> {

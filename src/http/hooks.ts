@@ -4,7 +4,6 @@ import type { IncomingMessage } from 'node:http';
 import { canonicalAuthorization, type Login, throttled } from '../auth/authenticator.ts';
 import { type AskLeave, createBuckets } from '../auth/login-throttle.ts';
 import type { Purge, PurgeOrder } from '../cache/purge/purge.ts';
-import { createGate } from '../common/body-account.ts';
 import { type Clock, inTime } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
@@ -17,7 +16,7 @@ import { forgery, nameRequest } from './request-head.ts';
 /** Kylin gives up a call after 3 s, dbt after 10 s: so long after its head it is answered at the latest (ms). */
 const ANSWERED_WITHIN = 2_500;
 const LARGEST_BODY = 65_536;
-/** So many are read at one time, also of callers without a login. */
+/** So many are read at one time of callers with a login, and as many of those who have not shown yet that they know a secret. */
 const BODIES = 64;
 /** No body has so many bytes as the pace: one that has not come whole in ten seconds is broken off. */
 const READING = { limitName: 'the most of a hook', pace: LARGEST_BODY + 1 };
@@ -108,21 +107,28 @@ export interface HookOptions {
 export function createHooks(options: HookOptions): RequestHandler {
   const { hooks, taken, clock, emit } = options;
   const bucketOf = createBuckets(CALLS, options);
-  const bodies = createGate(BODIES);
+  const reading = { login: new Set<IncomingMessage>(), signature: new Set<IncomingMessage>() };
 
-  async function read(request: IncomingMessage): Promise<Buffer> {
-    const leave = bodies.tryEnter();
-    if (!leave) throw new GatewayError('overloaded', 'Too many calls of hooks.', { retryAfter: 1 });
-    return readBody(request, LARGEST_BODY, READING).finally(leave);
+  /** Of too many the oldest is broken off, so that none who sends little by little keeps out who sends in one go. */
+  function read(request: IncomingMessage, proof: Format['proof']): Promise<Buffer> {
+    const bodies = reading[proof];
+    const [oldest] = bodies;
+    if (oldest !== undefined && bodies.size >= BODIES) {
+      bodies.delete(oldest);
+      oldest.destroy(new Error('too many others came'));
+    }
+    bodies.add(request);
+    return readBody(request, LARGEST_BODY, READING).finally(() => bodies.delete(request));
   }
 
   /** @returns the body of a message that the hook may believe */
   async function receive(name: string, hook: HookConfig, request: IncomingMessage) {
     const forged = forgery(request.headers);
     if (forged !== undefined) throw refused(forged);
-    if (FORMATS[hook.format].proof === 'login') {
+    const { proof } = FORMATS[hook.format];
+    if (proof === 'login') {
       const principal = await options.login(request);
-      if (principal.name === hook.user) return read(request);
+      if (principal.name === hook.user) return read(request, proof);
       throw refused(`${principal.name} is not the user of this hook`);
     }
     const { authorization = '' } = request.headers;
@@ -130,7 +136,7 @@ export function createHooks(options: HookOptions): RequestHandler {
     // Before the body, so that no address has many of them read.
     const leave = await options.askLeave(`hook:${name}`, options.addressOf(request));
     if (typeof leave === 'number') throw throttled(leave);
-    const body = await read(request);
+    const body = await read(request, proof);
     const { secret = '' } = hook;
     const signature = createHmac('sha256', secret).update(body).digest();
     if (!timingSafeEqual(signature, Buffer.from(authorization, 'hex'))) throw unsigned();

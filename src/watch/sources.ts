@@ -1,5 +1,6 @@
-import { hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import type { Gate } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { ENGINE_KINDS } from '../common/engine-kinds.ts';
 import type { EngineConfig, WatchConfig } from '../config/config.ts';
@@ -12,7 +13,7 @@ import {
 } from '../engine/own-questions.ts';
 import { describeFailure } from '../engine/probe.ts';
 import { createReplicas, tellsProject } from '../engine/replicas.ts';
-import { bodyUpTo, serviceAuthorization } from '../proxy/forwarded.ts';
+import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { createUpstream } from '../proxy/upstream.ts';
 import { isElement, type XmlElement } from '../xml/xml-scanner.ts';
 import { SOAP, XMLA } from '../xmla/names.ts';
@@ -32,15 +33,18 @@ export interface Watched {
 export type Source = (signal: AbortSignal) => Promise<string>;
 type Ask = (signal: AbortSignal) => Promise<string>;
 
-/** Nothing of one question is kept for the next: certificates are read each time, and no connection waits. */
-export function createSource(watched: Watched, clock: Pick<Clock, 'now'>): Source {
+/**
+ * Nothing of one question is kept for the next: certificates are read each time, and no connection waits.
+ * @param files bounds how many files are looked at at one time
+ */
+export function createSource(watched: Watched, clock: Pick<Clock, 'now'>, files: Gate): Source {
   const { watch, engine } = watched;
   const asks = {
     xmla: askEngine,
     kylin: askKylin,
     postgres: askPostgres,
     url: askUrl,
-    file: askFile,
+    file: (one: Watched) => askFile(one, files),
   };
   const ask = asks[watch.kind](watched, clock);
   return async (signal) => {
@@ -125,6 +129,8 @@ function rowsOf(content: readonly XmlElement[] | undefined): readonly XmlElement
   }
   const root = answer?.children[0]?.children[0];
   if (!root || !isElement(root, `${XMLA}:rowset`, 'root')) throw new Error('it answered no rowset');
+  if (root.children.some(({ local }) => local === 'Exception'))
+    throw new Error('it answered with an error behind some rows');
   return root.children.filter(({ local }) => local === 'row');
 }
 
@@ -190,9 +196,12 @@ function listIn(body: Buffer) {
   } catch {
     // Told below.
   }
-  if (!Array.isArray(data?.value)) throw new Error('it answered no list as Kylin 5 does');
-  const value = data.value as readonly Readonly<Record<string, unknown>>[];
-  return { value, total_size: Number(data.total_size) };
+  const { value, total_size } = data ?? {};
+  const isList = Array.isArray(value) && value.every((one) => one instanceof Object);
+  // Without the size what stands on later pages would not be seen.
+  if (!isList || typeof total_size !== 'number')
+    throw new Error('it answered no list as Kylin 5 does');
+  return { value: value as readonly Readonly<Record<string, unknown>>[], total_size };
 }
 
 async function withUpstream<T>(
@@ -232,15 +241,21 @@ function askUrl({ watch }: Watched): Ask {
       const answer = await upstream.forward(asked, limits);
       checkStatus(answer.statusCode ?? 0);
       if (answer.headers.etag !== undefined) return `ETag ${answer.headers.etag}`;
-      const body = await bodyUpTo(answer, LARGEST);
-      if (body === undefined) throw new Error('it has no ETag, and its body is longer than 16MiB');
-      return `SHA-256 ${hash('sha256', body)}`;
+      const digest = createHash('sha256');
+      let size = 0;
+      for await (const piece of answer as AsyncIterable<Buffer>) {
+        size += piece.length;
+        if (size > LARGEST) throw new Error('it has no ETag, and its body is longer than 16MiB');
+        digest.update(piece);
+      }
+      return `SHA-256 ${digest.digest('hex')}`;
     });
 }
 
-function askFile({ watch: { path = '' } }: Watched): Ask {
+function askFile({ watch: { path = '' } }: Watched, files: Gate): Ask {
   let running: Promise<string> | undefined;
-  const read = async () => {
+  const read = async (signal: AbortSignal) => {
+    const leave = await files.enter(signal);
     try {
       const { mtimeNs, size, ino } = await stat(path, { bigint: true });
       return `written ${mtimeNs}, ${size} bytes, inode ${ino}`;
@@ -252,8 +267,10 @@ function askFile({ watch: { path = '' } }: Watched): Ask {
           cause: error,
         },
       );
+    } finally {
+      leave();
     }
   };
   // One that hangs keeps a thread: the next question waits for the same.
-  return () => (running ??= read().finally(() => (running = undefined)));
+  return (signal) => (running ??= read(signal).finally(() => (running = undefined)));
 }

@@ -42,7 +42,7 @@ export interface WatchNote {
  * read what it noted. What is noted and when makes that no change is lost wherever a poller ends: a change is noted as due
  * before its purge, and as done behind it; one that lost the task meanwhile can note neither.
  * @param options.source names what is asked, without secrets
- * @param options.gate bounds how many sources are asked at one time
+ * @param options.gate bounds how many sources are asked at one time; it may let others in before a question is over
  */
 export function createWatcher(options: {
   name: string;
@@ -51,7 +51,7 @@ export function createWatcher(options: {
   signature: Source;
   fleet: FleetStore;
   purge: Purge;
-  gate: Gate;
+  gate: Pick<Gate, 'enter'>;
   clock: Clock;
   emit: Emit;
 }) {

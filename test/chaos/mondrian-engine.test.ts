@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ParseOption, XmlDocument } from 'libxml2-wasm';
 import { createMemoryTier } from '../../src/cache/memory-tier.ts';
 import { keepText, LONG } from '../../src/cache/stored-answer.ts';
-import { createBodyAccount } from '../../src/common/body-account.ts';
+import { createBodyAccount, createGate } from '../../src/common/body-account.ts';
 import { systemClock } from '../../src/common/clock.ts';
 import type { RefusalReason } from '../../src/common/reasons.ts';
 import { watchedIn } from '../../src/compose/watches.ts';
@@ -196,7 +196,7 @@ describe('watched by its cubes', () => {
       load({ yaml: JSON.stringify({ engine: { url: engine.url, kind }, projects }) }),
     );
     if (watched === undefined) throw new Error('nothing is watched');
-    const source = createSource(watched, systemClock);
+    const source = createSource(watched, systemClock, createGate(1));
     return () => source(new AbortController().signal);
   };
 

@@ -1,5 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -178,6 +181,32 @@ test('a reload goes on with what it does not change, and stops what is gone', as
   writeFileSync(path, 'more');
   await untilPurges(gateway, 4);
   expect(causes(gateway).slice(2)).toEqual(['watch:b watch', 'watch:b watch']);
+});
+
+test('sources that hang keep no other waiting', async () => {
+  let looks = 0;
+  const server = createServer((request, response) => {
+    if (request.url === '/hangs') return;
+    looks += 1;
+    response.setHeader('etag', '"1"').end();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const watchOf = (path: string) => ({
+    watch: { kind: 'url', url: `http://127.0.0.1:${port}/${path}`, every: '1s' },
+  });
+  const hanging = Array.from({ length: 20 }, (_, at) => [`h${at}`, watchOf('hangs')] as const);
+  const projects = { ...Object.fromEntries(hanging), seen: watchOf('answers') };
+  try {
+    await start({}, '', { projects });
+    await until(
+      async () => looks,
+      (count) => count > 3,
+    );
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 test('GET /admin/watches is for those who may see purges, and shows no source', async () => {

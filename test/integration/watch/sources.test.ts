@@ -12,6 +12,8 @@ import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createGate } from '../../../src/common/body-account.ts';
 import { systemClock } from '../../../src/common/clock.ts';
 import { createSource } from '../../../src/watch/sources.ts';
 import { readRequest } from '../../../src/xmla/request/read-request.ts';
@@ -30,6 +32,7 @@ import { load } from '../../unit/config/fake-files.ts';
 const { signal } = new AbortController();
 const BASIC = `Basic ${Buffer.from('watcher:good eyes').toString('base64')}`;
 const LOGIN = { user: 'watcher', password: 'good eyes' };
+const fileGate = createGate(1);
 let server: StubEngine;
 let folder: string;
 
@@ -48,7 +51,8 @@ function sourceOf(watch: object, engine: object = { url: server.url }) {
   const { projects } = load({ yaml: JSON.stringify({ engine, projects: { 'A&B': { watch } } }) });
   const [name, project] = [...projects][0] ?? [];
   if (name === undefined || project?.watch === undefined) throw new Error('no watcher');
-  const source = createSource({ name, watch: project.watch, engine: project.engine }, systemClock);
+  const watched = { name, watch: project.watch, engine: project.engine };
+  const source = createSource(watched, systemClock, fileGate);
   return () => source(signal);
 }
 
@@ -128,6 +132,17 @@ describe('an engine', () => {
       'it shows no LAST_DATA_UPDATE of its cubes',
     ],
     ['answers with a Fault', sendXml(faultAnswer()), 'it answered with a Fault'],
+    [
+      'breaks its rows off by an error',
+      sendXml(
+        response(
+          'Discover',
+          'rowset',
+          '<row><LAST_DATA_UPDATE>2026</LAST_DATA_UPDATE></row><Exception xmlns="urn:schemas-microsoft-com:xml-analysis:exception"/>',
+        ),
+      ),
+      'it answered with an error behind some rows',
+    ],
     ['wants another login', sendXml('', { status: 401 }), 'it refused the login (status 401)'],
     [
       'leads elsewhere',
@@ -210,7 +225,11 @@ describe('a URL', () => {
     const { watch, engine: own } = projects.get('a') ?? {};
     if (!watch || !own) throw new Error('no watcher');
     const asks = (ca?: string) =>
-      createSource({ name: 'a', watch: { ...watch, ca }, engine: own }, systemClock)(signal);
+      createSource(
+        { name: 'a', watch: { ...watch, ca }, engine: own },
+        systemClock,
+        fileGate,
+      )(signal);
     expect(await asks(authority.certificate)).toContain('SHA-256');
     await expect(asks()).rejects.toThrow('watch.ca');
     https.close();
@@ -283,6 +302,8 @@ describe('Kylin', () => {
     ['{}', 'it answered no list as Kylin 5 does'],
     ['<html>', 'it answered no list as Kylin 5 does'],
     ['{"data":{"value":[],"total_size":0}}', 'it shows no model of the project shop 1'],
+    ['{"data":{"value":[{"uuid":"m"}]}}', 'it answered no list as Kylin 5 does'],
+    ['{"data":{"value":[null],"total_size":1}}', 'it answered no list as Kylin 5 does'],
   ])('that answers %s is not seen', async (text, why) => {
     server.answerWith(sendXml(text));
     await expect(ask()).rejects.toThrow(why);
@@ -313,6 +334,15 @@ describe('a file', () => {
   test('that is missing is not seen', async () => {
     rmSync(path());
     await expect(ask()).rejects.toThrow('the file is not there');
+  });
+
+  test('waits for those that hang, so that they take few threads', async () => {
+    const leave = await fileGate.enter(signal);
+    const first = ask();
+    const later = ask();
+    await expect(Promise.race([first, later, delay(50, 'waits')])).resolves.toBe('waits');
+    leave();
+    expect(await first).toBe(await later);
   });
 });
 
@@ -362,7 +392,7 @@ describe('PostgreSQL', () => {
     const { watch, engine } = projects.get('a') ?? {};
     if (!watch || !engine) throw new Error('no watcher');
     const closing = new AbortController();
-    const asked = createSource({ name: 'a', watch, engine }, systemClock)(closing.signal);
+    const asked = createSource({ name: 'a', watch, engine }, systemClock, fileGate)(closing.signal);
     const sleeps = () =>
       postgres.ask(
         `SELECT FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)' AND state = 'active'`,
