@@ -14,6 +14,8 @@ const MISSES = 3;
 /** What a question and a purge may take together, and the next poll beside `every` (ms). */
 const LONGEST_POLL = 65_000;
 const SLACK = 3_000;
+const ALONE =
+  'this gateway cannot speak to the others: Redis, or the primary process, does not answer';
 /** After so long at most (ms) a purge is made again that did not hold, and a gateway that does not poll looks whether it must. */
 const STANDBY = 10_000;
 
@@ -164,7 +166,11 @@ export function createWatcher(options: {
       latest = await read().catch(() => undefined);
     },
     /** As it is noted now; where that cannot be read, as it was. Meanwhile a poll may have found something newer. */
-    note: (): Promise<WatchNote> => read().catch(() => latest ?? nothing),
+    note: (): Promise<WatchNote> =>
+      read().catch(() => ({
+        ...(latest ?? nothing),
+        ...(alone >= MISSES && { blind: true, why: ALONE }),
+      })),
     /** Another gateway may poll from now on. Never rejects. */
     leave: () => fleet.leave(task).catch(() => {}),
   };

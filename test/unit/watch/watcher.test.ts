@@ -300,9 +300,13 @@ describe('blindness', () => {
     expect(watcher.isBlind()).toBe(false);
     await polls(watcher);
     expect(watcher.isBlind()).toBe(true);
+    const why =
+      'this gateway cannot speak to the others: Redis, or the primary process, does not answer';
+    expect(await watcher.note()).toMatchObject({ blind: true, why });
     fails = false;
     await polls(watcher);
     expect(watcher.isBlind()).toBe(false);
+    expect(await watcher.note()).toMatchObject({ blind: false, why: '' });
   });
 });
 
