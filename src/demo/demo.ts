@@ -8,7 +8,7 @@ import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
 import type { Emit } from '../common/events.ts';
 import { meaningOf } from '../common/reasons.ts';
-import { duration } from '../common/words.ts';
+import { duration, size } from '../common/words.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { createGateway } from '../gateway.ts';
 import { loadRecordings, type Recording, startReplayEngine } from './replay-engine.ts';
@@ -65,7 +65,7 @@ async function askEverything(options: DemoOptions): Promise<void> {
   async function ask(recording: Recording) {
     const start = now();
     const told = await askOne(recording, gateway, signal);
-    return { ...told, time: formatTime(now() - start) };
+    return { ...told, time: duration(now() - start) };
   }
 
   print(
@@ -81,7 +81,7 @@ async function askEverything(options: DemoOptions): Promise<void> {
     // A long answer goes on to its client before it is inspected as a whole.
     if (first.from === MISS) await inspected;
     const second = await ask(recording);
-    const bytes = formatBytes(recording.answer.body.length);
+    const bytes = size(recording.answer.body.length);
     rows.push([recording.name, bytes, `${second.status}`, first.time, second.time, second.from]);
     for (const { from } of [first, second]) said.add(from);
   }
@@ -260,15 +260,4 @@ export function formatTable(titles: readonly string[], rows: readonly (readonly 
   };
   const body = [line('├', '┼', '┤'), ...rows.map(cells), line('└', '┴', '┘')];
   return [line('┌', '┬', '┐'), cells(titles), ...body].join('\n');
-}
-
-/** `0.4 ms`, `37 ms`, `1.24 s`. */
-export const formatTime = (milliseconds: number): string =>
-  milliseconds < 999.5 ? duration(milliseconds) : `${(milliseconds / 1000).toFixed(2)} s`;
-
-/** `890 B`, `19.1 kB`, `5.2 MB`; decimal units. */
-export function formatBytes(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} B`;
-  if (bytes < 999_950) return `${(bytes / 1_000).toFixed(1)} kB`;
-  return `${(bytes / 1_000_000).toFixed(1)} MB`;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { formatBytes, formatTable, formatTime } from '../../../src/demo/demo.ts';
+import { formatTable } from '../../../src/demo/demo.ts';
 
 const COLUMNS = ['Query', 'First'];
 
@@ -42,27 +42,4 @@ describe('a table', () => {
     const table = formatTable(COLUMNS, [['Olives 🫒 of Κρήτη', '7 ms']]);
     expect(new Set(lengths(table)).size).toBe(1);
   });
-});
-
-test.each([
-  [0, '0.0 ms'],
-  [0.44, '0.4 ms'],
-  [9.94, '9.9 ms'],
-  [9.96, '10 ms'],
-  [999.4, '999 ms'],
-  [999.6, '1.00 s'],
-  [61_234, '61.23 s'],
-])('%d milliseconds read as %s', (milliseconds, text) => {
-  expect(formatTime(milliseconds)).toBe(text);
-});
-
-test.each([
-  [0, '0 B'],
-  [999, '999 B'],
-  [1_000, '1.0 kB'],
-  [999_949, '999.9 kB'],
-  [999_950, '1.0 MB'],
-  [5_234_867, '5.2 MB'],
-])('%d bytes read as %s', (bytes, text) => {
-  expect(formatBytes(bytes)).toBe(text);
 });
