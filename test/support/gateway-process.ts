@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
@@ -37,6 +38,8 @@ interface ProcessOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** Told of each line of the log, as it stands there. */
+  readonly onLine?: ((line: string) => void) | undefined;
 }
 
 /**
@@ -60,6 +63,8 @@ export function runCommand(
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  const { onLine } = options;
+  if (onLine !== undefined) createInterface(child.stdout).on('line', onLine);
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   child.stdin.on('error', () => {});
   child.stdin.end(options.input ?? '');

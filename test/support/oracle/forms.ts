@@ -9,5 +9,7 @@ export interface OracleForm {
     gateways: readonly OracleGateway[],
     random: (below: number) => number,
   ): readonly (readonly Disturbance[])[];
+  /** Of gateways that also purge by a hook and a watcher, and warm up: has the fleet begin anew. */
+  forget?(): Promise<void>;
   close(): Promise<void>;
 }

@@ -6,6 +6,7 @@ import { configFolder, runMain, type Finished, type GatewayProcess } from '../ga
 import { processState } from '../redis-process.ts';
 import { onAnyPort, PortTaken } from '../taken-port.ts';
 import type { Ledger } from './ledger.ts';
+import { LOADER } from './fresh.ts';
 import { ASKERS } from './questions.ts';
 import type { RedisOfGateways } from './redis-forms.ts';
 
@@ -37,6 +38,10 @@ export interface OracleGateway {
 export interface GatewaySettings {
   readonly ledger: Ledger;
   readonly engineUrl: string;
+  /** A page that a watcher looks at. */
+  readonly pageUrl: string;
+  /** Told of each line of the logs. */
+  readonly onLine: (line: string) => void;
   /** Decides at each start whether it is to hear of no purge. */
   readonly deaf: () => boolean;
   /** Another program than that of this tree. */
@@ -51,7 +56,7 @@ export async function startOracleGateway(
 ): Promise<OracleGateway> {
   const { ledger } = settings;
   const folder = await configFolder();
-  await folder.writeUsers(['ADMIN', ...ASKERS]);
+  await folder.writeUsers(['ADMIN', LOADER, ...ASKERS]);
   const blackHole = redis.port === undefined ? undefined : await startBlackHole(redis.port);
   let running: GatewayProcess | undefined;
   let port = 0;
@@ -71,16 +76,17 @@ export async function startOracleGateway(
     const file = folder.write({
       listen: { port: onPort },
       engine: { url: settings.engineUrl, login: 'forward' },
+      // Misses and failures are what this is about: it would tell each of them.
+      log: { level: 'error' },
+      ...redis.more?.(settings),
       cache: {
         lease: LEASE,
         client_control: 'everybody',
         redis: redis.settings(deaf, blackHole?.port),
       },
       storage: { path: './gateway.sqlite' },
-      // Misses and failures are what this is about: it would tell each of them.
-      log: { level: 'error' },
     });
-    return (running = await serveOn(name, file, onPort, settings.main));
+    return (running = await serveOn(name, file, onPort, settings));
   }
 
   async function kill(): Promise<void> {
@@ -127,9 +133,9 @@ export async function serveOn(
   name: string,
   file: string,
   port: number,
-  main: string | undefined,
+  { main, onLine }: Pick<GatewaySettings, 'main' | 'onLine'>,
 ): Promise<GatewayProcess> {
-  const started = runMain(['serve', '--config', file], { main });
+  const started = runMain(['serve', '--config', file], { main, onLine });
   const latest = performance.now() + PATIENCE;
   let ended: Finished | undefined;
   void started.ended.then((result) => (ended = result));

@@ -1,11 +1,13 @@
 import type { StampedVersions } from './version-stamp.ts';
 
 /** The projects of the engine. Versions and floors are lists in this order. */
-export const PROJECTS = ['north', 'south', 'east', 'west'] as const;
+export const PROJECTS = ['north', 'south', 'east', 'west', 'centre'] as const;
 
 /** Places in {@link PROJECTS}. */
 export type Places = readonly number[];
 
+/** Whose loads are not announced where a watcher finds them. */
+export const WATCHED = PROJECTS.indexOf('centre');
 export const EVERY_PLACE: Places = PROJECTS.map((_name, place) => place);
 
 /** What was promised when a request was sent. */
@@ -45,6 +47,8 @@ export interface Ledger {
   load(places: Places): void;
   /** Noted in the same turn that sends the purge. */
   purgeSent(places: Places, through: string): LedgerPurge;
+  /** A purge of which it is known afterwards when it began (ms of the wall clock), and that it holds. */
+  purged(place: number, began: number, by: string): void;
   /**
    * Noted in the same turn that sends a request.
    * @param fresh whether it asks for an answer that nobody has got before
@@ -70,6 +74,8 @@ export function openLedger(): Ledger {
   const violations: Violation[] = [];
   let lines: { readonly at: number; readonly places: Places; readonly text: string }[] = [];
   let purges = 0;
+  /** Loads of one project, with the time by the wall clock, as other processes know it. */
+  const loads: { readonly place: number; readonly version: number; readonly wall: number }[] = [];
   const now = () => performance.now() - opened;
 
   function write(places: Places, text: string): void {
@@ -93,7 +99,11 @@ export function openLedger(): Ledger {
     violations,
     now,
     load(places) {
-      for (const place of places) versions[place] = (versions[place] ?? 0) + 1;
+      for (const place of places) {
+        const version = (versions[place] ?? 0) + 1;
+        versions[place] = version;
+        loads.push({ place, version, wall: Date.now() });
+      }
       write(places, `load: ${shown(places, versions)}`);
     },
     purgeSent(places, through) {
@@ -109,6 +119,11 @@ export function openLedger(): Ledger {
         },
         failed: (how) => write(places, `${name} failed: ${how}`),
       };
+    },
+    purged(place, began, by) {
+      const last = loads.findLast((load) => load.place === place && load.wall < began);
+      floors[place] = Math.max(floors[place] ?? 0, last?.version ?? 0);
+      write([place], `purge by ${by} is told: nothing older than ${shown([place], floors)}`);
     },
     expected: (fresh) => ({ at: now(), floors: fresh ? [...versions] : [...floors] }),
     judge(expected, places, stamp, told) {

@@ -1,9 +1,11 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { kylinJob } from '../hooks.ts';
 import { basic } from '../test-gateway.ts';
 import { sendTo, type Reply } from './askers.ts';
 import type { OracleGateway } from './gateways.ts';
-import { EVERY_PLACE, PROJECTS, type Ledger, type Places } from './ledger.ts';
+import { HOOK, LOADER } from './fresh.ts';
+import { EVERY_PLACE, PROJECTS, WATCHED, type Ledger, type Places } from './ledger.ts';
 
 /** Loads that may be under way at one time. */
 const LOADERS = 12;
@@ -11,6 +13,8 @@ const LOADERS = 12;
 const EVERYTHING = 6;
 /** One in so many is followed by another one of the same data before its purge is answered. */
 const FOLLOWED = 5;
+/** One in so many of those of one project is told to a hook, where there is one. */
+const HOOKS = 3;
 /** Between a load and its purge, and between two loads of one data, at most (ms). */
 const PAUSE = 120;
 
@@ -22,6 +26,10 @@ export interface PurgeTally {
   refused: number;
   /** Their gateway was killed. */
   lost: number;
+  /** Acknowledged by a hook. */
+  hooked: number;
+  /** Answered by a hook that promises nothing. */
+  accepted: number;
 }
 
 /**
@@ -34,9 +42,11 @@ export async function loadAndPurge(options: {
   tally: PurgeTally;
   random: (below: number) => number;
   due: () => boolean;
+  /** Tells of a load that no call follows; undefined where each is followed by one. */
+  beginLoad: (() => void) | undefined;
   signal: AbortSignal;
 }): Promise<void> {
-  const { gateways, ledger, tally, random, signal } = options;
+  const { gateways, ledger, tally, random, signal, beginLoad } = options;
   const agent = new Agent({ keepAlive: true });
 
   async function load(): Promise<void> {
@@ -53,10 +63,19 @@ export async function loadAndPurge(options: {
   }
 
   async function loadOnce(places: Places, gateway: OracleGateway): Promise<void> {
+    const [place] = places;
+    if (beginLoad !== undefined && place === WATCHED) {
+      beginLoad();
+      await delay(random(PAUSE));
+      return ledger.load(places);
+    }
     ledger.load(places);
     if (random(2) === 0) await delay(random(PAUSE));
     tally.sent += 1;
-    const outcome = await purgeThrough(gateway, places, { ledger, agent, asJson: random(2) === 0 });
+    const by = { ledger, agent, asJson: random(2) === 0 };
+    const isHook = beginLoad !== undefined && places.length === 1 && random(HOOKS) === 0;
+    const outcome = await (isHook ? callHook : purgeThrough)(gateway, places, by);
+    if (outcome === 'acknowledged' && isHook) tally.hooked += 1;
     tally[outcome] += 1;
     if (outcome === 'lost') await delay(random(PAUSE));
   }
@@ -72,13 +91,53 @@ export async function loadAndPurge(options: {
   agent.destroy();
 }
 
+interface Caller {
+  readonly ledger: Ledger;
+  readonly agent: Agent;
+  readonly asJson: boolean;
+}
+
+/** Has a hook purge one project, and holds the answer against what it may say. */
+async function callHook(
+  gateway: OracleGateway,
+  places: Places,
+  { ledger, agent }: Caller,
+): Promise<'acknowledged' | 'accepted' | 'refused' | 'lost'> {
+  const project = PROJECTS[places[0] ?? 0];
+  const body = Buffer.from(kylinJob({ project }));
+  const headers = {
+    authorization: basic(LOADER),
+    'content-type': 'application/json',
+    'content-length': String(body.length),
+  };
+  const purge = ledger.purgeSent(places, `a hook of ${gateway.name}`);
+  let reply: Reply;
+  try {
+    const { port, patience } = gateway;
+    reply = await sendTo(port, { method: 'POST', path: HOOK, headers, body, agent, patience });
+  } catch (error) {
+    purge.failed(String(error));
+    return 'lost';
+  }
+  const { status, text } = reply;
+  const said = /^\{"status":"(cleared|accepted)",/u.exec(text)?.[1];
+  if (status === 200 && said === 'cleared') {
+    purge.acknowledged();
+    return 'acknowledged';
+  }
+  purge.failed(`${status} ${text}`);
+  if (status === 200 && said === 'accepted') return 'accepted';
+  // It was called too often.
+  if (status !== 429) ledger.accuse(`the hook of ${gateway.name} answered ${status} ${text}`);
+  return 'refused';
+}
+
 /** Purges one project, or everything, and holds the answer against what it may say. */
 export async function purgeThrough(
   gateway: OracleGateway,
   places: Places,
-  options: { readonly ledger: Ledger; readonly agent: Agent; readonly asJson: boolean },
+  { ledger, agent, asJson }: Caller,
 ): Promise<'acknowledged' | 'refused' | 'lost'> {
-  const { ledger, agent, asJson } = options;
   const project = places.length === 1 ? PROJECTS[places[0] ?? 0] : undefined;
   const path = `/mdx/xmla${project === undefined ? '' : `/${project}`}/clearCache`;
   const accept = asJson ? 'application/json' : 'text/plain';

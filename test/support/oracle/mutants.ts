@@ -17,6 +17,8 @@ export interface Replacement {
 interface Mutant {
   readonly replacements: readonly Replacement[];
   readonly needs?: 'snapshots';
+  /** Whether it is found when all else is over: then a short run will do. */
+  readonly isFoundLast?: true;
 }
 
 /** The program with a fault. */
@@ -121,5 +123,26 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
       },
     ],
     needs: 'snapshots',
+  },
+  'a hook says cleared too early': {
+    replacements: [
+      {
+        file: 'http/hooks.ts',
+        find: `const result = await inTime(options.during(purged), left, () => late)`,
+        put: `const early = Promise.resolve('cleared' as const);
+    options.during(purged).catch(() => {});
+    const result = await inTime(early, left, () => late)`,
+      },
+    ],
+  },
+  'a watcher forgets the second purge': {
+    replacements: [
+      {
+        file: 'watch/watcher.ts',
+        find: `due: note.due || (same === SETTLED && note.same < SETTLED)`,
+        put: `due: note.due`,
+      },
+    ],
+    isFoundLast: true,
   },
 };

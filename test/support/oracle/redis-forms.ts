@@ -1,6 +1,6 @@
 import { startRedisCluster } from '../redis-cluster.ts';
 import { startRedisSentinels } from '../redis-sentinels.ts';
-import { startRedis } from '../redis-server.ts';
+import { askRedis, startRedis } from '../redis-server.ts';
 import {
   clusterDisturbances,
   gatewayDisturbances,
@@ -9,7 +9,8 @@ import {
   sentinelDisturbances,
 } from './disturbances.ts';
 import type { OracleForm } from './forms.ts';
-import { startOracleGateway } from './gateways.ts';
+import { freshSettings } from './fresh.ts';
+import { startOracleGateway, type GatewaySettings } from './gateways.ts';
 
 /** Where gateways of a run find their Redis. */
 export interface RedisOfGateways {
@@ -21,6 +22,8 @@ export interface RedisOfGateways {
    * @param through the port of its black hole
    */
   settings(deaf: boolean, through: number | undefined): Readonly<Record<string, unknown>>;
+  /** What else stands in its configuration. */
+  more?(settings: GatewaySettings): Readonly<Record<string, unknown>>;
 }
 
 /** An ACL user that may neither subscribe nor publish. */
@@ -47,7 +50,9 @@ export async function standaloneRedis(): Promise<OracleForm> {
         url: `redis://127.0.0.1:${through}`,
         ...loginOf(deaf),
       }),
+      more: freshSettings,
     }),
+    forget: async () => void (await askRedis(redis.port, 'FLUSHALL')),
     disturbances: (gateways, random) => [
       gatewayDisturbances(gateways, random),
       networkDisturbances(gateways, random),

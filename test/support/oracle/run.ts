@@ -2,6 +2,7 @@ import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { randomFrom } from '../mutate.ts';
 import { askAtRandom, type Tally } from './askers.ts';
+import { loadWithoutACall, readWatchPurges } from './fresh.ts';
 import type { OracleForm } from './forms.ts';
 import type { OracleGateway } from './gateways.ts';
 import { EVERY_PLACE, openLedger, type Ledger, type Violation } from './ledger.ts';
@@ -28,6 +29,8 @@ export interface OracleRun {
   /** Those of them that came from the cache. */
   readonly hits: number;
   readonly purges: PurgeTally;
+  /** Purges of the watcher. */
+  readonly watched: number;
   /** How often each disturbance happened. */
   readonly disturbed: Readonly<Record<string, number>>;
   /** How often each kind of answer came; and those that came while nothing was disturbed. */
@@ -42,6 +45,9 @@ const GATEWAYS = 3;
 const PROGRESS = 60_000;
 /** So many of the answers, as a part of those that have to be held, have to come from the cache: others prove little. */
 const HITS = 0.3;
+/** So many purges, as parts of those that are acknowledged, have to be by hooks, and by watchers beside them. */
+const HOOKED = 0.1;
+const WATCH_PURGES = 0.1;
 /** One start of a gateway in so many is to hear of no purge. */
 const DEAF = 3;
 /** What draws random numbers. Each draws its own, so that the order in which they draw does not count. */
@@ -67,7 +73,8 @@ export async function runOracle(options: {
   const { goals, form, disturbedBy = () => true } = options;
   const ledger = openLedger();
   const tally: Tally = { judged: 0, hits: 0, outcomes: new Map(), calm: new Map() };
-  const purges: PurgeTally = { sent: 0, acknowledged: 0, refused: 0, lost: 0 };
+  const purges = { sent: 0, acknowledged: 0, refused: 0, lost: 0, hooked: 0, accepted: 0 };
+  const watched = readWatchPurges(ledger);
   const random = (drawer: (typeof DRAWERS)[number]) =>
     randomFrom(options.seed + DRAWERS.indexOf(drawer) * 7_919);
   const deafness = random('deafness');
@@ -76,8 +83,10 @@ export async function runOracle(options: {
   const gateways: OracleGateway[] = [];
   let telling: NodeJS.Timeout | undefined;
   try {
+    const { url: engineUrl, pageUrl } = engine;
+    const { onLine } = watched;
     for (let number = 1; number <= GATEWAYS; number += 1) {
-      const settings = { ledger, engineUrl: engine.url, deaf, main: options.main };
+      const settings = { ledger, engineUrl, pageUrl, onLine, deaf, main: options.main };
       gateways.push(await form.startGateway(`gateway ${number}`, settings));
     }
     const begun = ledger.now();
@@ -111,10 +120,15 @@ export async function runOracle(options: {
       tally: purges,
       random: random('loads'),
       due: () => purges.acknowledged <= purgesDue(),
+      beginLoad: form.forget && engine.beginLoad,
     });
+    const isProven = () =>
+      form.forget === undefined ||
+      (purges.hooked >= HOOKED * goals.purges && watched.count() >= WATCH_PURGES * goals.purges);
     const reached = () =>
       tally.judged >= goals.requests &&
       tally.hits >= HITS * goals.requests &&
+      isProven() &&
       purges.acknowledged >= goals.purges &&
       fewest() >= goals.disturbances &&
       ledger.now() - begun >= (goals.lasting ?? 0);
@@ -123,6 +137,7 @@ export async function runOracle(options: {
       requests: tally.judged,
       hits: tally.hits,
       purges,
+      watched: watched.count(),
       disturbed: Object.fromEntries(weather.counts),
       outcomes: byFrequency(tally.outcomes),
       calm: byFrequency(tally.calm),
@@ -134,6 +149,11 @@ export async function runOracle(options: {
     trouble.abort();
     await Promise.all([weather.over, loading]);
     if (ledger.violations.length === 0) await purgeThroughEach(gateways, ledger);
+    if (form.forget !== undefined && ledger.violations.length === 0) {
+      const { forget } = form;
+      const answers = () => tally.judged;
+      await loadWithoutACall({ ledger, engine, purges: watched, forget, answers });
+    }
     everything.abort();
     await asking;
     return soFar();

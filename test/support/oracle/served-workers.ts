@@ -29,7 +29,8 @@ export async function servedWorkers(): Promise<OracleForm> {
     return pids[number % pids.length];
   };
 
-  async function start({ engineUrl, ledger, main }: GatewaySettings): Promise<void> {
+  async function start(given: GatewaySettings): Promise<void> {
+    const { engineUrl, ledger } = given;
     const found = await onAnyPort(freePort, (tried) => {
       const file = folder.write({
         workers: WORKERS,
@@ -39,7 +40,7 @@ export async function servedWorkers(): Promise<OracleForm> {
         storage: { path: './gateway.sqlite' },
         log: { level: 'error' },
       });
-      return serveOn('the primary process', file, tried, main);
+      return serveOn('the primary process', file, tried, given);
     });
     ({ port, running } = found);
     ledger.note('the primary process started');

@@ -14,10 +14,15 @@ const LARGE_BYTES = 1_000_000;
 const NOISE_BYTES = 4_000;
 /** Stands in the templates where the stamp is written. */
 const MARK = 'THE-STAMP';
+const PAGE = '/page';
 
 export interface VersionEngine {
   /** `{project}` is still to be filled in. */
   readonly url: string;
+  /** Of a page that says something else whenever a load of the watched project begins. */
+  readonly pageUrl: string;
+  /** @returns when the page was looked at since then (ms of the wall clock), growing */
+  beginLoad(): readonly number[];
   /** Engine requests so far. */
   readonly requests: () => number;
   close(): Promise<void>;
@@ -33,6 +38,8 @@ export async function startVersionEngine(
 ): Promise<VersionEngine> {
   const templates = answerTemplates(random);
   let requests = 0;
+  let loads = 0;
+  let looks: number[] = [];
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     // The oldest moment of which it may be said that this answer shows the data of it.
@@ -59,6 +66,10 @@ export async function startVersionEngine(
   }
 
   const server = createServer((request, response) => {
+    if (request.url === PAGE) {
+      looks.push(Date.now());
+      return void response.end(`load ${loads}`);
+    }
     // Whoever asked may have been killed.
     answer(request, response).catch(() => response.destroy());
   });
@@ -69,6 +80,11 @@ export async function startVersionEngine(
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}/xmla/{project}`,
+    pageUrl: `http://127.0.0.1:${port}${PAGE}`,
+    beginLoad() {
+      loads += 1;
+      return (looks = []);
+    },
     requests: () => requests,
     async close() {
       server.closeAllConnections();
