@@ -1,7 +1,12 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { fuzzSeed } from '../support/mutate.ts';
 import type { OracleForm } from '../support/oracle/forms.ts';
-import { mutantProgram, MUTANTS, type MutantProgram } from '../support/oracle/mutants.ts';
+import {
+  mutantProgram,
+  MUTANTS,
+  type Mutant,
+  type MutantProgram,
+} from '../support/oracle/mutants.ts';
 import {
   clusteredRedis,
   redisBehindSentinels,
@@ -60,7 +65,6 @@ describe('a request that is sent after a purge was acknowledged gets no answer f
 });
 
 describe('the oracle finds it when', () => {
-  const SHORT = { requests: 1_000, purges: 10, disturbances: 1 };
   const SNAPSHOT = 'Redis comes back from an old snapshot';
   let mutant: MutantProgram | undefined;
   afterEach(() => {
@@ -70,10 +74,10 @@ describe('the oracle finds it when', () => {
 
   test.each(sampled(Object.entries(MUTANTS)))(
     '%s',
-    async (_name, { replacements, needs, isFoundLast }) => {
+    async (_name, { replacements, needs, goals = 'mutant' }: Mutant) => {
       mutant = mutantProgram(replacements);
       const found = await searchFault(standaloneRedis, {
-        goals: isFoundLast ? SHORT : sizes.oracle.mutant,
+        goals: sizes.oracle[goals],
         // Without messages there is nothing but epochs and lease.
         allDeaf: true,
         disturbedBy: (name) => needs === 'snapshots' && name === SNAPSHOT,

@@ -84,6 +84,9 @@ interface Sizes {
     readonly workers: OracleGoals;
     readonly served: OracleGoals;
     readonly mutant: OracleGoals;
+    /** Of a fault that few purges show, and of one that is looked for in good weather behind all else. */
+    readonly calmMutant: OracleGoals;
+    readonly lastMutant: OracleGoals;
     readonly workerMutant: OracleGoals;
     /** Of one run (ms). */
     readonly deadline: number;
@@ -175,6 +178,8 @@ const SMALL: Sizes = {
     workers: { requests: 2_000, purges: 20, disturbances: 1 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
+    calmMutant: { requests: 40_000, purges: 80, disturbances: 1 },
+    lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
     deadline: 900_000,
   },
@@ -247,6 +252,8 @@ const CHAOS: Sizes = {
     workers: { requests: 20_000, purges: 200, disturbances: 2 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
+    calmMutant: { requests: 40_000, purges: 80, disturbances: 1 },
+    lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
     deadline: 900_000,
   },
@@ -319,6 +326,8 @@ const FULL: Sizes = {
     workers: { requests: 300_000, purges: 2_000, disturbances: 20 },
     served: { requests: 60_000, purges: 500, disturbances: 10 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
+    calmMutant: { requests: 40_000, purges: 80, disturbances: 1 },
+    lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
     deadline: 3_600_000,
   },

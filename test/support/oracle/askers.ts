@@ -9,7 +9,7 @@ import { readStamp } from './version-stamp.ts';
 /** Clients of each gateway. They wait for their own gateway only, when that stands still. */
 const CLIENTS = 5;
 /** One in so many questions is of these kinds, or asks for a fresh answer. */
-const ONE_IN = { large: 400, wide: 8, fresh: 100 } as const;
+const ONE_IN = { large: 400, wide: 8, fresh: 100, rare: 100 } as const;
 /** How long a client waits that found nobody (ms). */
 const BREATH = 100;
 /** Failures of an engine, or of a way to it, that a client may be told. */
@@ -21,6 +21,8 @@ export interface Tally {
   judged: number;
   /** Those of them that came from the cache. */
   hits: number;
+  /** Those of them that no client had made the engine be asked for. */
+  warmed: number;
   /** How often each came, for example `hit memory`, `fwd=bypass epochs-unknown`, `503 engine-unreachable`. */
   readonly outcomes: Map<string, number>;
   /** The same of requests that were sent and answered while nothing was disturbed. */
@@ -73,19 +75,22 @@ export async function askAtRandom(options: {
   gateways: readonly OracleGateway[];
   ledger: Ledger;
   tally: Tally;
+  /** Whether nobody has asked for what the engine answered under this number. */
+  isWarm: (serial: number) => boolean;
+  /** As of {@link allQuestions}. */
+  isShared: boolean;
   random: (below: number) => number;
   calmFor: () => number;
   signal: AbortSignal;
 }): Promise<void> {
   const { ledger, tally, random, signal } = options;
-  const questions = allQuestions();
+  const questions = allQuestions(options.isShared);
 
   function next(): Question {
-    const kind =
-      random(ONE_IN.large) === 0 ? 'large' : random(ONE_IN.wide) === 0 ? 'wide' : 'usual';
-    const list = questions[kind];
+    const kinds = ['large', 'rare', 'wide'] as const;
+    const list = questions[kinds.find((kind) => random(ONE_IN[kind]) === 0) ?? 'usual'];
     const question = list[random(list.length)];
-    if (question === undefined) throw new Error(`no questions: ${kind}`);
+    if (question === undefined) throw new Error('there are no questions');
     return question;
   }
 
@@ -120,11 +125,12 @@ export async function askAtRandom(options: {
       if (failed) return void (await delay(BREATH));
       const stamp = status === 200 ? readStamp(reply.text) : undefined;
       if (stamp === undefined) return ledger.accuse(`${told}\n${reply.text.slice(0, 1_000)}`);
-      if (stamp.user !== question.user || stamp.asked !== question.asked) {
+      if (stamp.user !== question.login || stamp.asked !== question.asked) {
         return ledger.accuse(`${told} is the answer to ${stamp.user}, ${stamp.asked}`);
       }
       tally.judged += 1;
       if (cache?.hit === true) tally.hits += 1;
+      if (cache?.hit === true && options.isWarm(stamp.serial)) tally.warmed += 1;
       ledger.judge(expected, question.places, stamp, told);
     } catch (error) {
       ledger.accuse(`${told}: ${String(error)}`);

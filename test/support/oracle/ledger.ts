@@ -6,6 +6,8 @@ export const PROJECTS = ['north', 'south', 'east', 'west', 'centre'] as const;
 /** Places in {@link PROJECTS}. */
 export type Places = readonly number[];
 
+/** Whose answers gateways share, where they are made warm. */
+export const SHARED = PROJECTS.indexOf('west');
 /** Whose loads are not announced where a watcher finds them. */
 export const WATCHED = PROJECTS.indexOf('centre');
 export const EVERY_PLACE: Places = PROJECTS.map((_name, place) => place);

@@ -14,11 +14,11 @@ export interface Replacement {
 }
 
 /** A fault, and the weather that it takes to show it. */
-interface Mutant {
+export interface Mutant {
   readonly replacements: readonly Replacement[];
   readonly needs?: 'snapshots';
-  /** Whether it is found when all else is over: then a short run will do. */
-  readonly isFoundLast?: true;
+  /** Of the runs that look for it, in the sizes of the oracle; `mutant` unless given. */
+  readonly goals?: 'mutant' | 'calmMutant' | 'lastMutant';
 }
 
 /** The program with a fault. */
@@ -61,13 +61,27 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     replacements: [
       {
         file: 'cache/cache.ts',
-        find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : 'usual');`,
+        find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,
         put: `const late = epochs.held(query.scopes);
     const lateKey = late === undefined ? key : queryKey(query.parts, late);
-    memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : 'usual');`,
+    memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
       },
     ],
   },
+  'a run of the warm-up outlives a purge, and what it read before is kept under the epochs behind it':
+    {
+      replacements: [
+        { file: 'cache/warm/warm.ts', find: `running?.cut('purge');`, put: `` },
+        {
+          file: 'cache/cache.ts',
+          find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,
+          put: `const late = query.background ? epochs.held(query.scopes) : undefined;
+    const lateKey = late === undefined ? key : queryKey(query.parts, late);
+    memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
+        },
+      ],
+      goals: 'calmMutant',
+    },
   'a purge does not wait for the lease': {
     replacements: [
       {
@@ -143,6 +157,6 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
         put: `due: note.due`,
       },
     ],
-    isFoundLast: true,
+    goals: 'lastMutant',
   },
 };

@@ -28,6 +28,8 @@ export interface OracleRun {
   readonly requests: number;
   /** Those of them that came from the cache. */
   readonly hits: number;
+  /** Those of them for which only a warm-up had asked the engine. */
+  readonly warmed: number;
   readonly purges: PurgeTally;
   /** Purges of the watcher. */
   readonly watched: number;
@@ -48,6 +50,8 @@ const HITS = 0.3;
 /** So many purges, as parts of those that are acknowledged, have to be by hooks, and by watchers beside them. */
 const HOOKED = 0.1;
 const WATCH_PURGES = 0.1;
+/** And so many hits for each purge are of what only a warm-up had asked for. */
+const WARM_HITS = 0.2;
 /** One start of a gateway in so many is to hear of no purge. */
 const DEAF = 3;
 /** What draws random numbers. Each draws its own, so that the order in which they draw does not count. */
@@ -72,7 +76,7 @@ export async function runOracle(options: {
 }): Promise<OracleRun> {
   const { goals, form, disturbedBy = () => true } = options;
   const ledger = openLedger();
-  const tally: Tally = { judged: 0, hits: 0, outcomes: new Map(), calm: new Map() };
+  const tally: Tally = { judged: 0, hits: 0, warmed: 0, outcomes: new Map(), calm: new Map() };
   const purges = { sent: 0, acknowledged: 0, refused: 0, lost: 0, hooked: 0, accepted: 0 };
   const watched = readWatchPurges(ledger);
   const random = (drawer: (typeof DRAWERS)[number]) =>
@@ -110,6 +114,8 @@ export async function runOracle(options: {
       ledger,
       signal: everything.signal,
       tally,
+      isWarm: engine.isWarm,
+      isShared: form.forget !== undefined,
       random: random('askers'),
       calmFor: weather.calmFor,
     });
@@ -124,7 +130,9 @@ export async function runOracle(options: {
     });
     const isProven = () =>
       form.forget === undefined ||
-      (purges.hooked >= HOOKED * goals.purges && watched.count() >= WATCH_PURGES * goals.purges);
+      (purges.hooked >= HOOKED * goals.purges &&
+        watched.count() >= WATCH_PURGES * goals.purges &&
+        tally.warmed >= WARM_HITS * goals.purges);
     const reached = () =>
       tally.judged >= goals.requests &&
       tally.hits >= HITS * goals.requests &&
@@ -136,6 +144,7 @@ export async function runOracle(options: {
       violations: ledger.violations,
       requests: tally.judged,
       hits: tally.hits,
+      warmed: tally.warmed,
       purges,
       watched: watched.count(),
       disturbed: Object.fromEntries(weather.counts),

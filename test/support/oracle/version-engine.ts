@@ -3,11 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mddatasetAnswer, rowsetAnswer } from '../answers.ts';
 import type { Ledger } from './ledger.ts';
-import { LARGE, questionName } from './questions.ts';
+import { LARGE, questionName, RARE } from './questions.ts';
 import { stampText } from './version-stamp.ts';
 
 /** Every how manieth answer is slow, and for how long at most (ms): longer than a purge takes in good weather. */
-const SLOW = { every: 12, longest: 300 } as const;
+const SLOW = { every: 12, shortest: 1, longest: 300 } as const;
+/** What is rarely asked is slow always, so that a warm-up meets purges. */
+const SLOWER = { every: 1, shortest: 100, longest: 300 } as const;
 /** Bytes of a large answer, more or less: many times what lies in Redis as one value. */
 const LARGE_BYTES = 1_000_000;
 /** Bytes of one of its cells. */
@@ -25,6 +27,8 @@ export interface VersionEngine {
   beginLoad(): readonly number[];
   /** Engine requests so far. */
   readonly requests: () => number;
+  /** Whether the request of this number was made by a gateway alone: nobody's trace came with it. */
+  isWarm(serial: number): boolean;
   close(): Promise<void>;
 }
 
@@ -38,6 +42,7 @@ export async function startVersionEngine(
 ): Promise<VersionEngine> {
   const templates = answerTemplates(random);
   let requests = 0;
+  const warm = new Set<number>();
   let loads = 0;
   let looks: number[] = [];
 
@@ -45,12 +50,14 @@ export async function startVersionEngine(
     // The oldest moment of which it may be said that this answer shows the data of it.
     const { versions } = ledger;
     const arrived = { serial: (requests += 1), at: ledger.now(), versions: [...versions] };
-    const slow = random(SLOW.every) === 0 ? 1 + random(SLOW.longest) : 0;
-    const inTheMiddle = random(2) === 0;
+    if (request.headers['traceparent'] === undefined) warm.add(arrived.serial);
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const body = Buffer.concat(chunks).toString();
     const name = questionName(body);
+    const { every, shortest, longest } = name.includes(RARE) ? SLOWER : SLOW;
+    const slow = random(every) === 0 ? shortest + random(longest) : 0;
+    const inTheMiddle = random(2) === 0;
     const asked = `${pathOf(request.url)}:${name}`;
     const text = stampText({ ...arrived, user: userOf(request), asked });
     const parts = templates[name.startsWith(LARGE) ? 'large' : formOf(body)].flatMap((part, i) =>
@@ -86,6 +93,7 @@ export async function startVersionEngine(
       return (looks = []);
     },
     requests: () => requests,
+    isWarm: (serial) => warm.has(serial),
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => {
