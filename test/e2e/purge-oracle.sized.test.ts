@@ -78,6 +78,7 @@ describe('the oracle finds it when', () => {
       mutant = mutantProgram(replacements);
       const found = await searchFault(standaloneRedis, {
         goals: sizes.oracle[goals],
+        triesWatcher: goals === 'lastMutant',
         // Without messages there is nothing but epochs and lease.
         allDeaf: true,
         disturbedBy: (name) => needs === 'snapshots' && name === SNAPSHOT,

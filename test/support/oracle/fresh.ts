@@ -46,7 +46,7 @@ export type WatchPurges = ReturnType<typeof readWatchPurges>;
 /** So often the page is looked at before the second purge of a load: the change, and twice the same. */
 const SETTLED = 3;
 /** And so often more where no such purge is told: then what is read must be new all the same. */
-const AT_LAST = 5;
+const AT_LAST = 4;
 /** Answers of which some are of the watched project. */
 const SOME = 500;
 

@@ -49,7 +49,7 @@ const PROGRESS = 60_000;
 const HITS = 0.3;
 /** So many purges, as parts of those that are acknowledged, have to be by hooks, and by watchers beside them. */
 const HOOKED = 0.1;
-const WATCH_PURGES = 0.1;
+const WATCHED_PURGES = 0.02;
 /** And so many hits for each purge are of what only a warm-up had asked for. */
 const WARM_HITS = 0.2;
 /** One start of a gateway in so many is to hear of no purge. */
@@ -67,6 +67,8 @@ export async function runOracle(options: {
   form: OracleForm;
   /** Which disturbances there are, by their names; all unless given. */
   disturbedBy?: (name: string) => boolean;
+  /** Whether the promise of the watcher is tried behind all else, where there is one; unless given it is. */
+  triesWatcher?: boolean;
   /** No gateway hears of any purge. */
   allDeaf?: boolean;
   /** The program; that of this tree unless given. */
@@ -74,7 +76,7 @@ export async function runOracle(options: {
   /** Told now and then how far it is. */
   onProgress?: (run: OracleRun) => void;
 }): Promise<OracleRun> {
-  const { goals, form, disturbedBy = () => true } = options;
+  const { goals, form, disturbedBy = () => true, triesWatcher = true } = options;
   const ledger = openLedger();
   const tally: Tally = { judged: 0, hits: 0, warmed: 0, outcomes: new Map(), calm: new Map() };
   const purges = { sent: 0, acknowledged: 0, refused: 0, lost: 0, hooked: 0, accepted: 0 };
@@ -131,7 +133,7 @@ export async function runOracle(options: {
     const isProven = () =>
       form.forget === undefined ||
       (purges.hooked >= HOOKED * goals.purges &&
-        watched.count() >= WATCH_PURGES * goals.purges &&
+        watched.count() >= WATCHED_PURGES * goals.purges &&
         tally.warmed >= WARM_HITS * goals.purges);
     const reached = () =>
       tally.judged >= goals.requests &&
@@ -158,7 +160,7 @@ export async function runOracle(options: {
     trouble.abort();
     await Promise.all([weather.over, loading]);
     if (ledger.violations.length === 0) await purgeThroughEach(gateways, ledger);
-    if (form.forget !== undefined && ledger.violations.length === 0) {
+    if (form.forget !== undefined && triesWatcher && ledger.violations.length === 0) {
       const { forget } = form;
       const answers = () => tally.judged;
       await loadWithoutACall({ ledger, engine, purges: watched, forget, answers });
