@@ -75,7 +75,7 @@ export async function askAtRandom(options: {
   gateways: readonly OracleGateway[];
   ledger: Ledger;
   tally: Tally;
-  /** Whether nobody has asked for what the engine answered under this number. */
+  /** Whether no client has asked for what the engine answered under this number. */
   isWarm: (serial: number) => boolean;
   /** As of {@link allQuestions}. */
   isShared: boolean;

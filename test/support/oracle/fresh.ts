@@ -19,6 +19,8 @@ export const freshSettings = ({ pageUrl }: Pick<GatewaySettings, 'pageUrl'>) => 
   log: { level: 'info' },
 });
 
+/** A line of the log, as a whole. */
+const WATCH_PURGE = /^\{(?=.*"cause":"watch")(?=.*"result":"cleared").*"msg":"purged"\}$/u;
 /** By so much what the log says of a beginning may be wrong (ms). */
 const ROUNDED = 5;
 
@@ -28,10 +30,10 @@ export function readWatchPurges(ledger: Ledger) {
   let latest = 0;
   return {
     onLine(line: string): void {
-      if (!line.includes('"cause":"watch"')) return;
-      const { msg, result, time, ms } = JSON.parse(line) as Readonly<Record<string, unknown>>;
-      if (msg !== 'purged' || result !== 'cleared') return;
-      const began = Date.parse(String(time)) - Number(ms);
+      // One that was killed may have left a part of a line.
+      if (!WATCH_PURGE.test(line)) return;
+      const { time, ms } = JSON.parse(line) as { readonly time: string; readonly ms: number };
+      const began = Date.parse(time) - ms;
       count += 1;
       latest = Math.max(latest, began);
       ledger.purged(WATCHED, began - ROUNDED, 'the watcher');

@@ -27,7 +27,7 @@ export interface VersionEngine {
   beginLoad(): readonly number[];
   /** Engine requests so far. */
   readonly requests: () => number;
-  /** Whether the request of this number was made by a gateway alone: nobody's trace came with it. */
+  /** Whether the request of this number was made by a gateway alone: no trace of a client came with it. */
   isWarm(serial: number): boolean;
   close(): Promise<void>;
 }
