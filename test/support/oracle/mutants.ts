@@ -79,6 +79,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     const lateKey = late === undefined ? key : queryKey(query.parts, late);
     memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
         },
+        {
+          file: 'cache/cache.ts',
+          find: `const isKept = await toTier2(key, filled);`,
+          put: `const late = query.background ? epochs.held(query.scopes) : undefined;
+    const isKept = await (filled === undefined || late === undefined
+      ? toTier2(key, filled)
+      : toTier2(queryKey(query.parts, late), { ...filled, tokens: late.tokens }));`,
+        },
       ],
       goals: 'calmMutant',
     },
