@@ -164,7 +164,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const ms = began === undefined ? 0 : clock.now() - began;
         const now = await cache.entryOf(query);
         if (now?.entry !== undefined) return { result: 'stored', ms };
-        if (own.isOvertaken()) return { result: 'overtaken', ms };
+        if (own.isOvertaken() || cut.aborted) return { result: 'overtaken', ms };
         return { ...(found ?? failed('epochs-unknown')), ms };
       });
     }
