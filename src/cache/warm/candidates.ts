@@ -137,9 +137,9 @@ export function createCandidates(parts: {
     const row = rows.get(event.digest);
     const { outcome, engine, complete } = event;
     const isMiss = outcome.kind === 'miss';
-    if (row === undefined || !complete || (outcome.kind !== 'hit' && !isMiss)) return;
-    // What is not stored, such as a Fault, would be asked in vain.
-    if (isMiss && outcome.detail !== undefined) return;
+    // What is not stored, such as a Fault, would be asked in vain. A hit was wanted also where its client left early.
+    const isAsk = outcome.kind === 'hit' || (isMiss && complete && outcome.detail === undefined);
+    if (row === undefined || !isAsk) return;
     const now = clock.wall();
     const faded = 2 ** (Math.min(0, row.last - now) / HALF_LIFE);
     row.asks = row.asks * faded + 1;

@@ -47,20 +47,22 @@ const listed = async (member: Member, now: number, most = 200) =>
   planned((await member.list()).candidates, most, now).map(({ digest }) => digest);
 
 describe('a candidate', () => {
-  test('is what was asked twice in seven days, hits included; what did not reach its end does not count', async () => {
+  test('is what was asked twice in seven days, hits included, also of clients that left; a miss that broke off does not count', async () => {
     const { clock, member } = fleet();
     const one = member('a');
     one.ask('twice');
     one.ask('once');
     one.ask('broken');
+    one.ask('left');
     one.ask('long ago');
     one.on(answered({ digest: 'long ago' }));
     clock.advance(6 * DAY);
     one.on(answered({ digest: 'twice' }));
-    one.on(answered({ digest: 'broken', complete: false }));
+    one.on(answered({ digest: 'broken', outcome: { kind: 'miss' }, complete: false }));
+    one.on(answered({ digest: 'left', complete: false }));
     one.on(answered({ digest: 'never noted' }));
     clock.advance(0.5 * DAY);
-    expect((await listed(one, clock.wall())).sort()).toEqual(['long ago', 'twice']);
+    expect((await listed(one, clock.wall())).sort()).toEqual(['left', 'long ago', 'twice']);
     clock.advance(0.6 * DAY);
     expect(await listed(one, clock.wall())).toEqual([]);
   });
