@@ -25,18 +25,20 @@ afterAll(async () => {
   await engine?.close();
 }, SLOW);
 
-async function askAll() {
+async function askAll({ url }: { url: string } = gateway, path = '/mdx/xmla') {
   const answers = [];
   for (const { headers, body } of REQUESTS) {
     const all = { ...headers, authorization: basic('ADMIN') };
-    answers.push(await send(gateway.url, { method: 'POST', headers: all, body }));
+    answers.push(await send(url, { method: 'POST', path, headers: all, body }));
   }
   return answers;
 }
 
 test(
-  'after a purge a real Mondrian is asked by the warm-up, and users have hits',
+  'after a purge a real Mondrian is asked by the warm-up, and users have hits, byte for byte what it says',
   async () => {
+    // Mondrian sorts members as its database does when it reads a level first, and as Java does from then on.
+    await askAll(engine, new URL(engine.url).pathname);
     const first = await askAll();
     const before = (await askAll()).map(shortStatus);
     const run = await nextRun(gateway, () => purge(gateway));
@@ -47,7 +49,7 @@ test(
       `${REQUESTS.length} requests: ${hits(before)} hits before the purge, ${hits(after)} at the first ask after it; ${JSON.stringify(run)}`,
     );
     const differ = answers.flatMap(({ body }, at) => (first[at]?.body.equals(body) ? [] : at));
-    console.log(`answered otherwise than at first: ${differ.join(', ') || 'none'}`);
+    expect(differ).toEqual([]);
     expect(hits(after)).toBeGreaterThanOrEqual(hits(before) * 0.95);
     expect([run.failed, run.cut]).toEqual([{}, null]);
   },
