@@ -82,7 +82,7 @@ const service = optional(
   section({
     /** The user name of the service account. */
     name: key(kinds.loginName, REQUIRED),
-    /** Its password. Take it from the environment: ${SERVICE_PASSWORD}. */
+    /** Its password. Take it from a file, ${file:/run/secrets/service_password}, or from the environment, ${SERVICE_PASSWORD}. */
     password: key(kinds.secretText(1), REQUIRED),
   }),
 );
@@ -122,7 +122,7 @@ const redis = section({
   master: key(kinds.orNull(kinds.redisName(255)), null),
   /** The ACL user, instead of one in the URL. The URLs of sentinels hold that of the sentinels. */
   username: key(kinds.orNull(kinds.loginName), null),
-  /** Its password. Take it from the environment: ${REDIS_PASSWORD}. */
+  /** Its password. Take it from a file, ${file:/run/secrets/redis_password}, or from the environment, ${REDIS_PASSWORD}. */
   password: key(kinds.orNull(kinds.secretText(1)), null),
   ...tlsFiles,
   /** The first part of every key in Redis, so that several deployments may share one. */
@@ -201,7 +201,7 @@ const watch = section({
   /** With xmla, kylin and url: a login of the watcher's own. Without it xmla takes engine.service,
    * and the others have none. */
   user: key(kinds.orNull(kinds.loginName), null),
-  /** Its password. Take it from the environment: ${WATCH_PASSWORD}. */
+  /** Its password. Take it from a file, ${file:/run/secrets/watch_password}, or from the environment, ${WATCH_PASSWORD}. */
   password: key(kinds.orNull(kinds.secretText(1)), null),
   /** With postgres: whether the connection is encrypted, and the certificate of the server checked. */
   tls: key(kinds.flag, false),
@@ -231,7 +231,7 @@ const hook = section({
   format: key(kinds.choice('kylin5', 'dbt'), REQUIRED),
   /** With kylin5: the user with whose login it calls. It needs no right beside that. */
   user: key(kinds.orNull(kinds.userName), null),
-  /** With dbt: the secret by which it signs. Take it from the environment: ${DBT_SECRET}. */
+  /** With dbt: the secret by which it signs. Take it from a file, ${file:/run/secrets/dbt_secret}, or from the environment, ${DBT_SECRET}. */
   secret: key(kinds.orNull(kinds.secretText(16)), null),
   /** What it may purge. With kylin5 the projects that messages may name, by their names there where
    * these differ; with dbt those that each message purges. */

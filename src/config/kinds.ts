@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { compile } from 'proxy-addr';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 import { type KeyPath, SECRET_MASK, type Problem } from './problems.ts';
-import { EnvironmentText } from './yaml-text.ts';
+import { ReferenceText } from './yaml-text.ts';
 
 /** Reads a whole file. @throws an Error with the `code` of the system, such as ENOENT, or NOT_REGULAR. */
 export type ReadFile = (path: string) => Uint8Array;
@@ -17,7 +17,7 @@ export interface Reading {
   /** Where the operator stands, for commands in messages. */
   readonly workingFolder: string;
   readonly readFile: ReadFile;
-  /** Absolute paths that came from the environment, so that no message may show them. */
+  /** Absolute paths that came from the environment or another file, so that no message may show them. */
   readonly hiddenPaths: Set<string>;
   /** Where there is anything, the values that were read count for nothing. */
   readonly problems: Problem[];
@@ -44,7 +44,7 @@ export interface Kind<T> {
 
 /** The text of a scalar: what came from the environment, or a value of one of these types of YAML. */
 export function textOf(input: unknown, types: readonly string[] = ['string']): string | undefined {
-  if (input instanceof EnvironmentText) return input.text;
+  if (input instanceof ReferenceText) return input.text;
   return types.includes(typeof input) ? String(input) : undefined;
 }
 
@@ -142,7 +142,7 @@ export function choice<const T extends string>(...words: readonly T[]): Kind<T> 
 export const filePath = kind('path', 'the path of a file', (text, reading, input) => {
   if (text.trim() === '' || CONTROL.test(text)) return undefined;
   const path = resolve(reading.folder, text);
-  if (input instanceof EnvironmentText && input.fromEnvironment) reading.hiddenPaths.add(path);
+  if (input instanceof ReferenceText && input.fromOutside) reading.hiddenPaths.add(path);
   return path;
 });
 

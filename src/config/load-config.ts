@@ -7,7 +7,7 @@ import { type CheckedFile, type Config, fillIn, schema } from './config.ts';
 import type { ReadFile } from './kinds.ts';
 import { configError, type Problem } from './problems.ts';
 import { checkRules, readErrorText } from './rules.ts';
-import { type Environment, readYaml } from './yaml-text.ts';
+import { type Environment, readYaml, type Sources } from './yaml-text.ts';
 
 export interface LoadOptions {
   /** As named on the command line, relative to `workingFolder`; undefined takes the default of every key. */
@@ -24,7 +24,7 @@ export interface LoadOptions {
 const LARGEST_FILE = 1024 * 1024;
 export type ReadConfig = ReturnType<typeof readConfig>;
 
-/** @throws ConfigError with one line for each mistake; secrets, and what came from the environment, stand in none */
+/** @throws ConfigError with one line for each mistake; secrets, and what came from the environment or another file, stand in none */
 export function loadConfig(options: LoadOptions): Config {
   return readConfig(options).config;
 }
@@ -43,15 +43,24 @@ function readConfig(options: LoadOptions, given?: string) {
   const withdrawn: string[] = [];
   const more = { hiddenPaths: new Set<string>(), problems, withdrawn };
   const reading = { path: [], folder, workingFolder, readFile, ...more };
-  const text = path && unlessWrong(given ?? readText(path, readFile, problems));
-  const written = unlessWrong(readYaml(text ?? '', env, problems));
+  const wrongFile = (message: string) => void problems.push({ path: [], message });
+  const text = path && unlessWrong(given ?? readText(path, readFile, wrongFile));
+  const sources: Sources = {
+    environment: env,
+    readText: (name, complain) => readText(resolve(folder, name), readFile, complain),
+  };
+  const written = unlessWrong(readYaml(text ?? '', sources, problems));
   const checked = unlessWrong(schema.read(written, reading)) as CheckedFile;
   const config = fillIn(checked, memory, withdrawn);
   checkRules(checked, config, reading);
   return unlessWrong({ config, text });
 }
 
-function readText(path: string, readFile: ReadFile, problems: Problem[]): string | undefined {
+function readText(
+  path: string,
+  readFile: ReadFile,
+  complain: (message: string) => void,
+): string | undefined {
   let message;
   try {
     const bytes = readFile(path);
@@ -61,7 +70,7 @@ function readText(path: string, readFile: ReadFile, problems: Problem[]): string
   } catch (error) {
     message = readErrorText(error);
   }
-  problems.push({ path: [], message });
+  complain(message);
   return undefined;
 }
 

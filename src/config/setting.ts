@@ -1,7 +1,7 @@
 /** How keys, lists and sections are declared; each knows how it is read from a file and written. */
 import { textOf, type Kind, type Reading } from './kinds.ts';
 import { quoteStart, SECRET_MASK, unknownWord } from './problems.ts';
-import { EnvironmentText } from './yaml-text.ts';
+import { ReferenceText } from './yaml-text.ts';
 
 /** When a change counts. `https`: another file at a reload, the change between HTTP and HTTPS at a restart. */
 export type Reload = 'reload' | 'restart' | 'https';
@@ -163,11 +163,11 @@ function refuse({ problems, path }: Reading, message: string): undefined {
   problems.push({ path, message });
 }
 
-/** For the end of a message. Anything that came from the environment is a secret. */
+/** For the end of a message. Anything that came from the environment or another file is a secret. */
 function describeValue(value: unknown, isSecret: boolean): string {
   if (value === undefined || value === null) return 'nothing';
   if (isSecret) return SECRET_MASK;
-  if (value instanceof EnvironmentText) return describeValue(value.text, value.fromEnvironment);
+  if (value instanceof ReferenceText) return describeValue(value.text, value.fromOutside);
   if (typeof value === 'object') return describeKind(value);
   return typeof value === 'string' ? quoteStart(value) : String(value);
 }
@@ -175,7 +175,7 @@ function describeValue(value: unknown, isSecret: boolean): string {
 /** For where a secret may have been written by mistake, also inside a list or mapping. */
 function describeKind(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
-  if (typeof value === 'string' || value instanceof EnvironmentText) return 'a text';
+  if (typeof value === 'string' || value instanceof ReferenceText) return 'a text';
   if (typeof value === 'object') return Array.isArray(value) ? 'a list' : 'a mapping';
   return typeof value === 'boolean' ? 'true or false' : 'a number';
 }

@@ -1,22 +1,29 @@
-/** From the text of a configuration file to plain data, with the environment put in. */
+/** From the text of a configuration file to plain data, with what it takes from the environment and from other files. */
 import { isAlias, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml';
 import type { ErrorCode } from 'yaml';
 import type { KeyPath, Problem } from './problems.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Where the references in a value are taken from. */
+export interface Sources {
+  readonly environment: Environment;
+  /** The text of the file that `${file:PATH}` names. Returns undefined when it told what is wrong. */
+  readonly readText: (path: string, complain: (message: string) => void) => string | undefined;
+}
+
 /**
- * A text that was put together from the environment: a key that wants a number can take it, while a quoted number in the
- * file stays a mistake, and no message shows it.
+ * A text that was put together from references: a key that wants a number can take it, while a quoted number in the file
+ * stays a mistake, and no message shows what came from outside.
  */
-export class EnvironmentText {
+export class ReferenceText {
   readonly text: string;
   /** False when nothing but defaults from the file went into the text. */
-  readonly fromEnvironment: boolean;
+  readonly fromOutside: boolean;
 
-  constructor(text: string, fromEnvironment: boolean) {
+  constructor(text: string, fromOutside: boolean) {
     this.text = text;
-    this.fromEnvironment = fromEnvironment;
+    this.fromOutside = fromOutside;
   }
 }
 
@@ -43,8 +50,8 @@ const SYNTAX = 'this is not YAML';
 const DEEPEST = 16;
 const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/;
 
-/** Reads one document of the core schema. References are replaced after parsing, so a variable brings in no YAML. */
-export function readYaml(text: string, environment: Environment, problems: Problem[]): unknown {
+/** Reads one document of the core schema. References are replaced after parsing, so that they bring in no YAML. */
+export function readYaml(text: string, sources: Sources, problems: Problem[]): unknown {
   const lineCounter = new LineCounter();
   const refuse = (offset: number | undefined, message: string, path: KeyPath = []): void => {
     const { line, col } = lineCounter.linePos(Math.max(0, offset ?? 0));
@@ -79,8 +86,9 @@ export function readYaml(text: string, environment: Environment, problems: Probl
       problems.push({ path, message });
       return '';
     };
-    if (role !== 'key') node.value = substitute(node.value, environment, complain);
-    else if (node.value.includes('${')) complain('a key takes nothing from the environment');
+    if (role !== 'key') node.value = substitute(node.value, sources, complain);
+    else if (node.value.includes('${'))
+      complain('a key takes nothing from the environment or a file');
     return undefined;
   });
   return problems.length === 0 ? document.toJS() : undefined;
@@ -95,32 +103,41 @@ function pathOf(nodes: readonly unknown[]): KeyPath {
 }
 
 const NO_REFERENCE =
-  'holds ${ without a whole ${NAME} or ${NAME:-default}; for the two characters themselves write $${';
-const REFERENCE = /\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?/g;
+  'holds ${ without a whole ${NAME}, ${NAME:-default} or ${file:PATH}; for the two characters themselves write $${';
+const REFERENCE = /\$\$\{|\$\{(?:file:([^}]+)\}|([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?/g;
 
 /**
  * Replaces every reference in one scalar value. As in a shell, the default also takes the place of an empty variable.
- * What a variable holds is not looked at again. `$${` stands for the two characters `${`.
+ * What a variable or a file holds is not looked at again. `$${` stands for the two characters `${`.
  * @param complain takes the rest of a sentence about the value; returns an empty text
  */
 function substitute(
   text: string,
-  environment: Environment,
+  { environment, readText }: Sources,
   complain: (message: string) => string,
-): string | EnvironmentText {
+): string | ReferenceText {
   let references = 0;
-  let fromEnvironment = false;
-  const result = text.replace(REFERENCE, (match, name?: string, fallback?: string) => {
-    if (match === '$${') return '${';
-    references += 1;
-    if (name === undefined) return complain(NO_REFERENCE);
-    const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
-    if (value !== undefined && (value !== '' || fallback === undefined)) {
-      fromEnvironment = true;
-      return value;
-    }
-    const advice = `set it, or give a default: \${${name}:-default}`;
-    return fallback ?? complain(`the environment variable ${name} is not set; ${advice}`);
-  });
-  return references === 0 ? result : new EnvironmentText(result, fromEnvironment);
+  let fromOutside = false;
+  const result = text.replace(
+    REFERENCE,
+    (match, file?: string, name?: string, fallback?: string) => {
+      if (match === '$${') return '${';
+      references += 1;
+      if (file !== undefined) {
+        fromOutside = true;
+        const content = readText(file, (message) => complain(`the file ${file} ${message}`));
+        // Editors, `echo` and `openssl rand` end a line; what hands out secrets does not.
+        return content?.replace(/\r?\n$/, '') ?? '';
+      }
+      if (name === undefined) return complain(NO_REFERENCE);
+      const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
+      if (value !== undefined && (value !== '' || fallback === undefined)) {
+        fromOutside = true;
+        return value;
+      }
+      const advice = `set it, or give a default: \${${name}:-default}`;
+      return fallback ?? complain(`the environment variable ${name} is not set; ${advice}`);
+    },
+  );
+  return references === 0 ? result : new ReferenceText(result, fromOutside);
 }

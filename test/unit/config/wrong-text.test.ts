@@ -38,9 +38,15 @@ const NO_ENVIRONMENT: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'engine: { url: "http://${ENGINE-HOST}/" }',
-    'engine.url: holds ${ without a whole ${NAME} or ${NAME:-default}; for the two characters themselves write $${',
+    'engine.url: holds ${ without a whole ${NAME}, ${NAME:-default} or ${file:PATH}; for the two characters themselves write $${',
   ],
-  ['"${X}": {}', '["${X}"]: a key takes nothing from the environment'],
+  ['"${X}": {}', '["${X}"]: a key takes nothing from the environment or a file'],
+  ['"${file:x}": {}', '["${file:x}"]: a key takes nothing from the environment or a file'],
+  [
+    'engine: { url: "${file:}" }',
+    'engine.url: holds ${ without a whole ${NAME}, ${NAME:-default} or ${file:PATH}; for the two characters themselves write $${',
+  ],
+  ['cache: { key_secret: "${file:secret}" }', 'cache.key_secret: the file secret does not exist'],
 ];
 
 describe('what is no YAML, or refers to no variable, is told in one line that says where', () => {

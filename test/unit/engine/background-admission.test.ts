@@ -15,6 +15,7 @@ interface Background {
   leave(): void;
 }
 
+/** What was given up in the turn in which it was let in stays given up. */
 function visit(admission: Admission, joined = false, signal = never): Background {
   const made: Background = { state: 'waiting', joined, leave() {} };
   const overtaken = () => {
@@ -23,7 +24,7 @@ function visit(admission: Admission, joined = false, signal = never): Background
   };
   admission.admitBackground(overtaken, signal).then(
     (leave) => {
-      made.state = 'inside';
+      if (made.state === 'waiting') made.state = 'inside';
       made.leave = () => {
         if (made.state === 'inside') made.state = 'gone';
         leave();
