@@ -243,7 +243,7 @@ const CHAOS: Sizes = {
   touches: 40,
   keyedPairs: 300,
   particularRequests: 4_000,
-  unannouncedLoads: 200,
+  unannouncedLoads: 100,
   flightGateways: 4,
   flightClients: 25,
   oracle: {
