@@ -59,10 +59,12 @@ export async function createGateway(
     connections: () => server.connections(),
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
-    watches: () => watches.ages(),
+    redisConditions: () => cache.redis().conditions,
+    watches: () => watches.sight(),
+    hooks: () => current.hooks.keys(),
     states: {
       // Of several workers the primary process knows these.
-      engines: () => (primary === undefined ? runtime.knownEngines() : []),
+      engines: () => (primary === undefined ? runtime.followEngines() : []),
       ...(primary === undefined && { reloaded: () => reloaded }),
       redisUp: () => {
         const { state } = cache.redis();

@@ -33,6 +33,9 @@ export function createEngineStates(
     return [key, createProbe({ ...one, ...parts, last })] as const;
   });
 
+  /** As they were found last, each URL once; those that were not asked yet are left out. Asks nothing. */
+  const known = () => onePerUrl(probes.flatMap(([, probe]) => probe.last() ?? []));
+
   return {
     /**
      * Asks every replica, or shares what was found a short time ago. Never rejects.
@@ -48,8 +51,12 @@ export function createEngineStates(
         config.url.some((url) => byKey.get(keyOf(config, url))?.state === 'up');
       return { ready: engines.every(isUp), replicas: onePerUrl(byKey.values()) };
     },
-    /** As they were found last, each URL once; those that were not asked yet are left out. Asks nothing. */
-    known: () => onePerUrl(probes.flatMap(([, probe]) => probe.last() ?? [])),
+    known,
+    /** The same, for what is read again and again: what was down is asked, so that it is seen when it is back. */
+    follow() {
+      for (const [, probe] of probes) if (probe.last()?.state === 'down') void probe.state(true);
+      return known();
+    },
     close(): void {
       for (const [, probe] of probes) probe.close();
     },

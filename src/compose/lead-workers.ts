@@ -41,7 +41,11 @@ export function leadWorkers(
     engineStates: askEngines,
     inForce: () => ({ waiting, reloaded, workers: initial.workers }),
     configuration: () => describeConfig(running),
-    states: { engines: () => engines?.known() ?? [], reloaded: () => reloaded },
+    states: {
+      engines: () => engines?.follow() ?? [],
+      reloaded: () => reloaded,
+      workers: initial.workers,
+    },
   });
   let url = '';
   const pool = createWorkerPool({

@@ -123,6 +123,7 @@ export async function createRuntime(
     warm: xmla.warm,
     askEngines,
     knownEngines: engineStates.known,
+    followEngines: engineStates.follow,
     /** Calls under way are requests under way: they end before the engines are closed. */
     clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,
     /** Resolves when no request is under way and nothing is left to be stored. */

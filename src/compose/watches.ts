@@ -96,8 +96,9 @@ export function createWatches(
       }
       judge();
     },
-    /** Since when sources have not answered (ms). */
-    ages: () => [...running].map(([name, { watcher }]) => [name, watcher.age()] as const),
+    /** Since when sources have not answered (ms), and which are blind. */
+    sight: () =>
+      [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()] as const),
     /** As any gateway of the fleet has noted it. Never rejects. */
     tell: () =>
       Promise.all(

@@ -4,7 +4,13 @@ import { type KnownNames, projectScope, type Scope } from '../cache/projects.ts'
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { GatewayEvent, ReplicaState } from '../common/events.ts';
+import {
+  type GatewayEvent,
+  PURGE_CAUSES,
+  PURGE_RESULTS,
+  type ReplicaState,
+} from '../common/events.ts';
+import { GATEWAY_REASONS } from '../common/reasons.ts';
 
 /** What is read when the metrics are. */
 export interface Gauges {
@@ -22,8 +28,12 @@ export interface Gauges {
   /** Milliseconds; undefined when no epoch is held. */
   readonly epochAge: () => number | undefined;
   readonly owedPurges: () => number;
-  /** Projects that are watched, and since when their source has not answered (ms). */
-  readonly watches: () => readonly (readonly [project: string, age: number])[];
+  /** What is not set at Redis as a purge needs it. */
+  readonly redisConditions: () => readonly string[];
+  /** Projects that are watched, since when their source has not answered (ms), and whether that is blind. */
+  readonly watches: () => readonly (readonly [project: string, age: number, blind: boolean])[];
+  /** The names of the hooks of the configuration. */
+  readonly hooks: () => Iterable<string>;
   readonly states: States;
   /** When the gateway's own certificate ends (Unix time, ms). */
   readonly certificateEnd: () => number | undefined;
@@ -33,12 +43,14 @@ export interface Gauges {
 
 /** What is left out is not told. */
 export interface States {
-  /** The engines of the configuration in force, as they answered last; nothing is asked for this. */
+  /** The engines of the configuration in force, as they answered last. What is up is not asked for this. */
   readonly engines: () => readonly ReplicaState[];
   readonly redisUp?: () => boolean | undefined;
   readonly storageUp?: () => Promise<boolean | undefined>;
   /** Whether the last reload of the configuration did what it should. */
   readonly reloaded?: () => boolean;
+  /** How many processes there should be; 1 where it is left out. */
+  readonly workers?: number;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -78,6 +90,8 @@ const HELP = {
   internal_errors_total: 'Failures of the gateway itself.',
   warm_queries_total:
     'Queries of the warm-up, by result (stored, there, not-stored, failed, skipped, overtaken).',
+  warm_runs_total:
+    'Runs of the warm-up that ended, by end: whole, or what cut them (purge, budget, failures, off, shutdown, gateway-gone, other-gateway).',
   warm_engine_seconds_total: 'Seconds the engine worked for the warm-up.',
   warmed_hits_total: 'Entries of the warm-up that a user hit, at the gateway that filled them.',
   warmed_wasted_total: 'Entries of the warm-up that were dropped before a user hit them.',
@@ -125,7 +139,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       ...about(name, help),
       labelNames: name === 'in_flight_bytes' ? ['use'] : [],
       // What several workers have in common.
-      aggregator: name === 'epoch_age_seconds' ? 'max' : 'sum',
+      aggregator: /^(?:epoch_age_seconds|redis_conditions)$/.test(name) ? 'max' : 'sum',
       collect() {
         const figures = read();
         if (typeof figures === 'number') return this.set(figures);
@@ -159,14 +173,33 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const purges = counter('purges_total', 'result', 'scope', 'cause');
   const purgeSeconds = histogram('purge_seconds', [0.01, 0.1, 0.5, 1, 2, 5, 10]);
   const closings = counter('connections_closed_total', 'why');
-  const hookCalls = counter('hook_calls_total', 'hook', 'result');
+  const hookCalls = new Counter({
+    ...about('hook_calls_total', HELP.hook_calls_total),
+    labelNames: ['hook', 'result'],
+    collect() {
+      for (const hook of gauges.hooks()) {
+        for (const result of ['refused', 'failed']) this.inc({ hook, result }, 0);
+      }
+    },
+  });
   const refusedLogins = counter('logins_refused_total', 'reason');
   const redisFailures = counter('redis_failures_total', 'operation');
   const rejected = counter('entries_rejected_total', 'why');
   const swept = counter('entries_swept_total');
   const errors = counter('internal_errors_total');
   const warmQueries = counter('warm_queries_total', 'result');
+  const warmRuns = counter('warm_runs_total', 'end');
   const warmSeconds = counter('warm_engine_seconds_total');
+  // What alarms look for begins at 0, as that of hooks does: of a count that begins with 1 Prometheus sees no increase.
+  for (const result of PURGE_RESULTS) {
+    for (const cause of PURGE_CAUSES) {
+      for (const scope of ['everything', 'project']) purges.inc({ result, scope, cause }, 0);
+    }
+  }
+  for (const reason of Object.keys(GATEWAY_REASONS)) {
+    if (reason.startsWith('engine-')) engineFailures.inc({ reason }, 0);
+  }
+  warmRuns.inc({ end: 'failures' }, 0);
   const { memory, evictions, warmed, flights, engine, limits } = gauges;
   const { bodies, connections, epochAge, owedPurges } = gauges;
   gauge('memory_entries', 'Entries in the memory tier.', () => memory().entries);
@@ -200,6 +233,11 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     () => (epochAge() ?? 0) / 1000,
   );
   gauge('purges_owed', 'Scopes whose purge is owed to Redis.', owedPurges);
+  gauge(
+    'redis_conditions',
+    'What is not set at Redis as a purge needs it; GET /health/ready says what.',
+    () => gauges.redisConditions().length,
+  );
   registerStates(registry, gauges.states);
   const series = seriesIn(registry);
   series(
@@ -216,6 +254,12 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     'Seconds since the source by which a project is watched has answered any gateway.',
     ['project'],
     async () => gauges.watches().map(([project, age]) => [{ project }, age / 1000]),
+  );
+  series(
+    'watch_blind',
+    'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
+    ['project'],
+    async () => gauges.watches().map(([project, , blind]) => [{ project }, Number(blind)]),
   );
   gauge('workers', 'Processes whose figures these are.', () => 1);
   series('build_info', 'Always 1; the label says which version it is.', ['version'], async () => [
@@ -287,6 +331,9 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       warmQueries.inc({ result });
       warmSeconds.inc(milliseconds / 1000);
     },
+    'warm-run'({ state, cut }) {
+      if (state === 'ended') warmRuns.inc({ end: cut ?? 'whole' });
+    },
     'internal-error': () => errors.inc(),
   };
   return {
@@ -329,7 +376,7 @@ const upOf = (part: string, name: string, up: boolean | undefined) =>
 
 /** Of several workers the primary process knows the engines and the reloads, and each worker the rest. */
 export function registerStates(registry: Registry, states: States): void {
-  const { engines, redisUp, storageUp, reloaded } = states;
+  const { engines, redisUp, storageUp, reloaded, workers = 1 } = states;
   const series = seriesIn(registry);
   series(
     'up',
@@ -347,6 +394,12 @@ export function registerStates(registry: Registry, states: States): void {
     'Whether the last reload of the configuration did what it should (1) or kept the old one (0); 1 after the start.',
     [],
     async () => [[{}, Number(reloaded())]],
+  );
+  series(
+    'workers_configured',
+    'Processes that there should be: workers, as at the start.',
+    [],
+    async () => [[{}, workers]],
   );
 }
 

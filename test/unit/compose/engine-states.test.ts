@@ -27,17 +27,38 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function statesOf(settings: Record<string, unknown>) {
+function open(settings: Record<string, unknown>, clock = systemClock) {
   const text = JSON.stringify({ auth: { users: join(folder, 'users') }, ...settings });
   writeFileSync(join(folder, 'gateway.yaml'), text);
   const readFile = (path: string) => readFileSync(path);
   const config = loadConfig({ file: 'gateway.yaml', env: {}, workingFolder: folder, readFile });
-  const engines = createEngineStates(config, { clock: systemClock, emit: () => {} });
+  return createEngineStates(config, { clock, emit: () => {} });
+}
+
+async function statesOf(settings: Record<string, unknown>) {
+  const engines = open(settings);
   const { ready, replicas } = await engines.states(true);
   engines.close();
   return { ready, states: replicas.map(({ url, state }) => [url, state]) };
 }
 const paths = () => stub.seen.map(({ url }) => url);
+
+test('of engines that are followed one that was down is asked again, and no other', async () => {
+  const other = await startStubEngine(sendXml('', { status: 500 }));
+  let skew = 0;
+  const clock = { ...systemClock, now: () => systemClock.now() + skew };
+  const engines = open({ engine: { url: [stub.url, other.url] } }, clock);
+  const followed = () => engines.follow().map(({ state }) => state);
+  expect(followed()).toEqual([]);
+  await engines.states(true);
+  other.answerWith(sendXml(rowsetAnswer()));
+  skew = 60_000;
+  expect(followed()).toEqual(['up', 'down']);
+  while (followed().includes('down')) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect([stub.seen.length, other.seen.length]).toEqual([1, 2]);
+  engines.close();
+  await other.close();
+});
 
 describe('the engines of a configuration', () => {
   test('are ready as long as each has a replica that is up', async () => {

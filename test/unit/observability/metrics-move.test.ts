@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import type { GatewayEvent } from '../../../src/common/events.ts';
+import type { GatewayEvent, WarmRun } from '../../../src/common/events.ts';
 import { createMetrics, type Gauges } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
@@ -30,6 +30,24 @@ const api: GatewayEvent = {
   reason: undefined,
   error: undefined,
   milliseconds: 3,
+};
+
+const warmRun: WarmRun = {
+  id: 'run',
+  gateway: 'one',
+  purge: null,
+  by: 'ADMIN',
+  project: null,
+  begun: '2026-01-02T07:00:00.000Z',
+  ended: '2026-01-02T07:01:00.000Z',
+  cut: 'failures',
+  planned: 9,
+  stored: 0,
+  there: 0,
+  not_stored: {},
+  failed: { 'engine-timeout': 5 },
+  skipped: {},
+  engine_seconds: 5,
 };
 
 /** What happens, and the metrics that move then. */
@@ -70,6 +88,7 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
     { type: 'warmed', run: 'r', digest: 'd', project: '', result: 'stored', milliseconds: 700 },
     ['warm_queries_total', 'warm_engine_seconds_total'],
   ],
+  [{ type: 'warm-run', state: 'ended', ...warmRun }, ['warm_runs_total']],
   [{ type: 'internal-error', id: 'id', error: undefined }, ['internal_errors_total']],
 ];
 
@@ -97,10 +116,11 @@ const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
   [{ connections: () => ({ open: 4, limit: 9 }) }, ['connections', 'connections_limit']],
   [{ epochAge: () => 700 }, ['epoch_age_seconds']],
   [{ owedPurges: () => 1 }, ['purges_owed']],
-  [{ watches: () => [['Shop', 1_500]] }, ['watch_age_seconds']],
+  [{ redisConditions: () => ['it has no maxmemory'] }, ['redis_conditions']],
+  [{ watches: () => [['Shop', 1_500, true]] }, ['watch_age_seconds', 'watch_blind']],
   [
-    { states: { engines: () => [], redisUp: () => true, reloaded: () => false } },
-    ['up', 'config_last_reload_successful'],
+    { states: { engines: () => [], redisUp: () => true, reloaded: () => false, workers: 3 } },
+    ['up', 'config_last_reload_successful', 'workers_configured'],
   ],
   [{ certificateEnd: () => 1_800_000_000_000 }, ['certificate_end_seconds']],
   [{ version: '1.2.3' }, ['build_info']],
@@ -140,6 +160,29 @@ test.each(HELD)(
     expect(movedBetween(before, after).toSorted()).toEqual(moved.toSorted());
   },
 );
+
+test('what alarms look for is there before it happens: of a count that begins with 1 no increase is seen', async () => {
+  const { on, page } = createMetrics(anyName, gauges({ hooks: () => ['kylin'] }));
+  const told = async () => (await page()).split('\n');
+  expect(await told()).toEqual(
+    expect.arrayContaining([
+      'mdx_gateway_purges_total{result="engine-failed",scope="project",cause="watch"} 0',
+      'mdx_gateway_purges_total{result="owed",scope="everything",cause="clear-cache"} 0',
+      'mdx_gateway_engine_failures_total{reason="engine-unreachable"} 0',
+      'mdx_gateway_hook_calls_total{hook="kylin",result="refused"} 0',
+      'mdx_gateway_hook_calls_total{hook="kylin",result="failed"} 0',
+      'mdx_gateway_warm_runs_total{end="failures"} 0',
+    ]),
+  );
+  on({ type: 'hook-called', id: 'id', hook: 'kylin', result: 'refused', projects: [] });
+  on({ type: 'warm-run', state: 'begun', ...warmRun, cut: null });
+  expect(await told()).toEqual(
+    expect.arrayContaining([
+      'mdx_gateway_hook_calls_total{hook="kylin",result="refused"} 1',
+      'mdx_gateway_warm_runs_total{end="failures"} 0',
+    ]),
+  );
+});
 
 test('every documented metric is among them', () => {
   const page = readFileSync(new URL('../../../docs/OBSERVABILITY.md', import.meta.url), 'utf8');
