@@ -74,7 +74,7 @@ export async function launchRedis(
 }
 
 /** The process ends with this one, even if this one is killed. */
-function spawnWithParent(command: string, args: readonly string[]): ChildProcess {
+export function spawnWithParent(command: string, args: readonly string[]): ChildProcess {
   const bound = process.platform === 'linux' && existsSync('/usr/bin/setpriv');
   return bound
     ? spawn('/usr/bin/setpriv', ['--pdeathsig', 'KILL', command, ...args], {

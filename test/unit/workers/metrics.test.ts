@@ -11,6 +11,8 @@ function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
     gauges({
       memory: () => ({ entries: 1, bytes }),
       epochAge: () => epochAge,
+      // The primary process knows the rest.
+      states: { engines: () => [] },
     }),
   );
 }
@@ -19,7 +21,7 @@ function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
 const [LONG, BRIEF] = [60_000, 20];
 
 function crew() {
-  const attach = createPrimaryMetrics({ engines: () => [], reloaded: () => true });
+  const attach = createPrimaryMetrics({ engines: () => [], reloaded: () => true, workers: 4 });
   return {
     join(held: Parameters<typeof ownMetrics>[0] = {}) {
       const pair = linkPair(LONG);
@@ -61,6 +63,7 @@ describe('GET /metrics of any worker', () => {
       const text = await page();
       expect(figure(text, REFUSED)).toBe(3);
       expect(figure(text, 'workers')).toBe(2);
+      expect(figure(text, 'workers_configured')).toBe(4);
     }
   });
 
