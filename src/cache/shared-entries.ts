@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { crc32, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
 import { createGate } from '../common/body-account.ts';
+import type { EntryFlaw } from '../common/events.ts';
 import type { Sealer } from '../common/sealing.ts';
 import {
   bytesOf,
@@ -67,7 +68,7 @@ export function createSharedEntries(
     }
   }
 
-  function look(key: string, beside: number): Promise<StoredAnswer | string | undefined> {
+  function look(key: string, beside: number): Promise<StoredAnswer | EntryFlaw | undefined> {
     return counted(async (take) => {
       take(beside);
       const found = await values.get(key);
@@ -266,7 +267,7 @@ export async function decodeEntry(
   maxBody: number,
   sealer: Sealer,
   take?: (bytes: number) => void,
-): Promise<StoredAnswer | string> {
+): Promise<StoredAnswer | EntryFlaw> {
   const head = readHead(value);
   if (typeof head === 'string') return head;
   if (head.key !== key) return 'another key';

@@ -50,8 +50,48 @@ export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 /** `accepted`: a purge is under way or pending; `failed`: an engine did not clear its own cache, or the gateway failed. */
 export type HookResult = 'cleared' | 'accepted' | 'ignored' | 'refused' | 'failed';
 
+export type ConnectionClosing = (typeof CONNECTION_CLOSINGS)[number];
 /** At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads. */
-export type ConnectionClosing = 'limit' | 'stalled' | 'address' | 'busy';
+export const CONNECTION_CLOSINGS = ['limit', 'stalled', 'address', 'busy'] as const;
+
+/** How waiting for others that ask for the same slow query ended. */
+export const FLIGHT_ENDS = ['led', 'joined', 'gave-up'] as const;
+
+/** Why a login was refused: it cannot be read, is wrong, or one of too many. */
+export const LOGIN_REFUSALS = ['malformed', 'rejected', 'throttled'] as const;
+
+export type EntryFlaw = (typeof ENTRY_FLAWS)[number];
+/** Why a value in Redis does not check out. */
+export const ENTRY_FLAWS = [
+  'too short',
+  'not an entry of this gateway',
+  'another version',
+  'too many epochs',
+  'another key',
+  'sealed',
+  'not sealed',
+  'sealed otherwise',
+  'wrong checksum',
+  'unreadable description',
+  'unreadable body',
+  'larger than cache.max_entry',
+] as const;
+
+/** What Redis is asked for. */
+export const REDIS_OPERATIONS = [
+  'connect',
+  'get',
+  'set',
+  'epochs',
+  'renew',
+  'sessions',
+  'flights',
+  'purges',
+  'reports',
+  'warm-up',
+  'sweep',
+  'watches',
+] as const;
 
 /** Whether a replica of an engine, by its URL as configured, answers as XMLA; `why` holds no credentials. */
 export type ReplicaState = Readonly<{ url: string; state: 'up' | 'down'; why: string }>;
@@ -66,17 +106,27 @@ export type Verdict =
   | 'not-cached'
   | 'failed';
 
+export type WarmResult = (typeof WARM_RESULTS)[number];
 /** What became of a query of the warm-up; `overtaken`: it was given up for a user, or when its run ended. */
-export type WarmResult = 'stored' | 'there' | 'not-stored' | 'failed' | 'skipped' | 'overtaken';
+export const WARM_RESULTS = [
+  'stored',
+  'there',
+  'not-stored',
+  'failed',
+  'skipped',
+  'overtaken',
+] as const;
+export type WarmCut = (typeof WARM_CUTS)[number];
 /** Why a run of the warm-up ended before its end. */
-export type WarmCut =
-  | 'purge'
-  | 'budget'
-  | 'failures'
-  | 'off'
-  | 'shutdown'
-  | 'gateway-gone'
-  | 'other-gateway';
+export const WARM_CUTS = [
+  'purge',
+  'budget',
+  'failures',
+  'off',
+  'shutdown',
+  'gateway-gone',
+  'other-gateway',
+] as const;
 
 /** A run of the warm-up, as it is told and noted. Moments are ISO 8601. */
 export interface WarmRun {
@@ -150,7 +200,7 @@ export type GatewayEvent =
   | ({ readonly type: 'engine-state' } & ReplicaState)
   | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
   /** With others that ask for the same slow query; `gave-up` waiting for them. */
-  | { readonly type: 'shared-flight'; readonly end: 'led' | 'joined' | 'gave-up' }
+  | { readonly type: 'shared-flight'; readonly end: (typeof FLIGHT_ENDS)[number] }
   | { readonly type: 'not-stored'; readonly project: string; readonly reason: words.RefusalReason }
   | {
       /** One for each who asked; one more when a purge that was owed was done at last. */
@@ -233,19 +283,7 @@ export type GatewayEvent =
   | { readonly type: 'diagnosis-saved'; readonly principal: string }
   | {
       readonly type: 'redis-failed';
-      readonly operation:
-        | 'connect'
-        | 'get'
-        | 'set'
-        | 'epochs'
-        | 'renew'
-        | 'sessions'
-        | 'flights'
-        | 'purges'
-        | 'reports'
-        | 'warm-up'
-        | 'sweep'
-        | 'watches';
+      readonly operation: (typeof REDIS_OPERATIONS)[number];
       readonly error: unknown;
     }
   | {
@@ -265,10 +303,10 @@ export type GatewayEvent =
     }
   | { readonly type: 'swept'; readonly scanned: number; readonly unlinked: number }
   /** A value in Redis that does not check out; it was taken for a miss. */
-  | { readonly type: 'entry-rejected'; readonly why: string }
+  | { readonly type: 'entry-rejected'; readonly why: EntryFlaw }
   | {
       readonly type: 'login-refused';
-      readonly reason: string;
+      readonly reason: (typeof LOGIN_REFUSALS)[number];
       /** Only the name of a known user: another may be a password typed into the wrong field. */
       readonly user: string | undefined;
       readonly address: string;

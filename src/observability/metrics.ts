@@ -5,12 +5,19 @@ import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import {
+  CONNECTION_CLOSINGS,
+  ENTRY_FLAWS,
+  FLIGHT_ENDS,
   type GatewayEvent,
+  LOGIN_REFUSALS,
   PURGE_CAUSES,
   PURGE_RESULTS,
+  REDIS_OPERATIONS,
   type ReplicaState,
+  WARM_CUTS,
+  WARM_RESULTS,
 } from '../common/events.ts';
-import { GATEWAY_REASONS } from '../common/reasons.ts';
+import { GATEWAY_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
 
 /** What is read when the metrics are. */
 export interface Gauges {
@@ -190,7 +197,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const warmQueries = counter('warm_queries_total', 'result');
   const warmRuns = counter('warm_runs_total', 'end');
   const warmSeconds = counter('warm_engine_seconds_total');
-  // What alarms look for begins at 0, as that of hooks does: of a count that begins with 1 Prometheus sees no increase.
+  // What has closed words begins at 0, as that of hooks does: of a count that begins with 1 Prometheus sees no increase.
   for (const result of PURGE_RESULTS) {
     for (const cause of PURGE_CAUSES) {
       for (const scope of ['everything', 'project']) purges.inc({ result, scope, cause }, 0);
@@ -199,7 +206,14 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   for (const reason of Object.keys(GATEWAY_REASONS)) {
     if (reason.startsWith('engine-')) engineFailures.inc({ reason }, 0);
   }
-  warmRuns.inc({ end: 'failures' }, 0);
+  for (const reason of Object.keys(REFUSAL_REASONS)) notStored.inc({ reason }, 0);
+  for (const end of FLIGHT_ENDS) sharedFlights.inc({ end }, 0);
+  for (const why of CONNECTION_CLOSINGS) closings.inc({ why }, 0);
+  for (const reason of LOGIN_REFUSALS) refusedLogins.inc({ reason }, 0);
+  for (const operation of REDIS_OPERATIONS) redisFailures.inc({ operation }, 0);
+  for (const why of ENTRY_FLAWS) rejected.inc({ why }, 0);
+  for (const result of WARM_RESULTS) warmQueries.inc({ result }, 0);
+  for (const end of ['whole', ...WARM_CUTS]) warmRuns.inc({ end }, 0);
   const { memory, evictions, warmed, flights, engine, limits } = gauges;
   const { bodies, connections, epochAge, owedPurges } = gauges;
   gauge('memory_entries', 'Entries in the memory tier.', () => memory().entries);

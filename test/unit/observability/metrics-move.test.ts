@@ -82,7 +82,7 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
     ['hook_calls_total'],
   ],
   [{ type: 'redis-failed', operation: 'get', error: undefined }, ['redis_failures_total']],
-  [{ type: 'entry-rejected', why: 'seal' }, ['entries_rejected_total']],
+  [{ type: 'entry-rejected', why: 'sealed' }, ['entries_rejected_total']],
   [{ type: 'swept', scanned: 9, unlinked: 2 }, ['entries_swept_total']],
   [
     { type: 'warmed', run: 'r', digest: 'd', project: '', result: 'stored', milliseconds: 700 },
@@ -161,7 +161,7 @@ test.each(HELD)(
   },
 );
 
-test('what alarms look for is there before it happens: of a count that begins with 1 no increase is seen', async () => {
+test('what has closed words is there before it happens: of a count that begins with 1 no increase is seen', async () => {
   const { on, page } = createMetrics(anyName, gauges({ hooks: () => ['kylin'] }));
   const told = async () => (await page()).split('\n');
   expect(await told()).toEqual(
@@ -172,6 +172,13 @@ test('what alarms look for is there before it happens: of a count that begins wi
       'mdx_gateway_hook_calls_total{hook="kylin",result="refused"} 0',
       'mdx_gateway_hook_calls_total{hook="kylin",result="failed"} 0',
       'mdx_gateway_warm_runs_total{end="failures"} 0',
+      'mdx_gateway_warm_queries_total{result="stored"} 0',
+      'mdx_gateway_not_stored_total{reason="fault"} 0',
+      'mdx_gateway_shared_flights_total{end="gave-up"} 0',
+      'mdx_gateway_connections_closed_total{why="stalled"} 0',
+      'mdx_gateway_logins_refused_total{reason="rejected"} 0',
+      'mdx_gateway_redis_failures_total{operation="connect"} 0',
+      'mdx_gateway_entries_rejected_total{why="wrong checksum"} 0',
     ]),
   );
   on({ type: 'hook-called', id: 'id', hook: 'kylin', result: 'refused', projects: [] });
