@@ -124,6 +124,8 @@ interface Sizes {
   readonly unfinishedHeads: number;
   /** Sessions that an attacker begins at least: more than the table holds, or fewer. */
   readonly attackersSessions: number;
+  /** How long the demo is asked, at least, before the panels of the dashboard are (ms). */
+  readonly dashboardTraffic: number;
 }
 
 interface OracleGoals {
@@ -205,6 +207,7 @@ const SMALL: Sizes = {
   attackedWarm: false,
   unfinishedHeads: 8_000,
   attackersSessions: 300,
+  dashboardTraffic: 10_000,
 };
 
 const CHAOS: Sizes = {
@@ -279,6 +282,7 @@ const CHAOS: Sizes = {
   attackedWarm: true,
   unfinishedHeads: 12_000,
   attackersSessions: 1_000,
+  dashboardTraffic: 10_000,
 };
 
 const FULL: Sizes = {
@@ -353,6 +357,7 @@ const FULL: Sizes = {
   attackedWarm: true,
   unfinishedHeads: 15_000,
   attackersSessions: 110_000,
+  dashboardTraffic: 600_000,
 };
 
 type Size = 'small' | 'chaos' | 'full';
