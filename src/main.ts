@@ -54,6 +54,10 @@ async function run(words: readonly string[]): Promise<number> {
         { ...parts, version: version() },
       );
     }
+    case 'demo-engine': {
+      const { runDemoEngine } = await import('./demo/demo.ts');
+      return runDemoEngine({ ...command, stopped: stopSignal(), print }, parts);
+    }
     case 'check': {
       const config = load(command.config);
       print(describeConfig(config));

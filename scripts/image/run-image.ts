@@ -30,8 +30,10 @@ export interface RunOptions {
   /** The mounted root of a container of the image. */
   readonly root: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Files shown inside, read-only: the place in the container by the path out here. */
+  /** Files and folders shown inside, read-only: the place in the container by the path out here. */
   readonly files: ReadonlyMap<string, string>;
+  /** A process whose network it shares; otherwise that of this machine. */
+  readonly network?: number | undefined;
 }
 
 export interface Exit {
@@ -54,15 +56,21 @@ const ENTER = join(import.meta.dirname, 'enter.sh');
 
 /**
  * Runs the entrypoint and command of an image as process 1 of a PID namespace of its own, as the user of the
- * image, without any capability, on a read-only root, in the network of this machine: what a strict
- * orchestrator does, without the control groups that not every machine has. Needs root. It ends with this
- * process.
+ * image, without any capability, on a read-only root: what a strict orchestrator does, without the control
+ * groups that not every machine has. Needs root. It ends with this process.
  */
-export async function runImage({ config, root, env, files }: RunOptions): Promise<RunningImage> {
+export async function runImage({
+  config,
+  root,
+  env,
+  files,
+  network = process.pid,
+}: RunOptions): Promise<RunningImage> {
   const variables = { ...Object.fromEntries(config.Env.map(splitVariable)), ...env };
   const volumes = Object.keys(config.Volumes).map((place) => ['volume', place]);
   const [user = '', group = user] = config.User.split(':');
   const argv = [
+    `nsenter --net=/proc/${network}/ns/net --`.split(' '),
     // A container does not outlive this process.
     'setpriv --pdeathsig KILL -- unshare --mount --pid --fork --kill-child=KILL --'.split(' '),
     [ENTER, root, ...[...files].flat(), ...volumes.flat(), '--'],
@@ -94,7 +102,15 @@ export async function runImage({ config, root, env, files }: RunOptions): Promis
     output: () => output,
     kill: (signal) => void process.kill(pid, signal),
     async execute(command) {
-      const place = ['--mount', '--pid', '--root', '--wd', `--setgid=${group}`, `--setuid=${user}`];
+      const place = [
+        '--mount',
+        '--pid',
+        '--net',
+        '--root',
+        '--wd',
+        `--setgid=${group}`,
+        `--setuid=${user}`,
+      ];
       const inner = spawn('nsenter', [`--target=${pid}`, ...place, '--', ...command], {
         stdio: ['ignore', 'pipe', 'inherit'],
         env: variables,

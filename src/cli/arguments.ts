@@ -41,6 +41,8 @@ run the gateway; without FILE every key has its default`,
   demo: `[--once] [--port N]
 run the gateway before a made-up engine, on this machine only;
 --once shows what it does and ends`,
+  'demo-engine': `[--port N]
+run the made-up engine alone, on all addresses, for a gateway that runs elsewhere`,
   check: `--config FILE [--connect]
 say what is wrong with a configuration, or print the one in effect;
 --connect also says whether engines, Redis, storage and what is watched answer`,
@@ -109,7 +111,7 @@ export function parseArguments(words: readonly string[]) {
   if (kind === 'help') {
     return { ...options, kind, name: name === undefined ? name : commandOf(name) } as const;
   }
-  return { ...options, kind, name, port: portOf(port) };
+  return { ...options, kind, name, port: portOf(kind, port) };
 }
 
 /** What a command is given, but `help` and `version`. */
@@ -138,11 +140,11 @@ function parseWords(args: string[]) {
   }
 }
 
-function portOf(text: string | undefined): number | undefined {
+function portOf(kind: Command, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
   const allowed = 'a whole number between 0 and 65535';
-  throw new UsageError(`demo: --port must be ${allowed} (got ${quote(text)})`);
+  throw new UsageError(`${kind}: --port must be ${allowed} (got ${quote(text)})`);
 }
 
 const quote = (text: string) => JSON.stringify(text);

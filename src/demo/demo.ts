@@ -152,14 +152,19 @@ function cameFrom(cacheStatus: string): string {
 /** One word for a POSIX shell. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
-function curlLines({ gateway: { url, user, password }, recordings }: DemoOptions): string {
-  const login = `-u ${shellWord(`${user}:${password}`)}`;
+/** @param login options of curl */
+function askLines(url: string, login: string, recordings: readonly Recording[]): string {
   const [shortest] = recordings.toSorted((a, b) => a.request.body.length - b.request.body.length);
   return `Ask "${shortest?.name}", and see Cache-Status and Age:
 
 curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
   ${shellWord(shortest?.request.body ?? '')} \\
-  ${shellWord(url + XMLA_PATH)}
+  ${shellWord(url + XMLA_PATH)}`;
+}
+
+function curlLines({ gateway: { url, user, password }, recordings }: DemoOptions): string {
+  const login = `-u ${shellWord(`${user}:${password}`)}`;
+  return `${askLines(url, login, recordings)}
 
 Drop everything that is cached:
 
@@ -207,6 +212,28 @@ export async function runDemo(
     }
   };
   await showDemo({ ...shown, gateway, recordings, nextInspected, meanwhile, now: parts.clock.now });
+  return 0;
+}
+
+/** Where deploy/compose.yaml has its gateway, and who may log in there. */
+const ELSEWHERE = { url: 'http://127.0.0.1:7080', login: '-u ADMIN' };
+
+/**
+ * The command `demo-engine`: the engine alone, for a gateway that has nothing else to ask.
+ * @param port where it listens; undefined lets the system choose
+ * @returns the exit status
+ */
+export async function runDemoEngine(
+  { port = 0, stopped, print }: Parameters<typeof runDemo>[0],
+  { sleep }: Pick<GatewayParts, 'sleep'>,
+): Promise<number> {
+  const recordings = await loadRecordings();
+  const engine = await startReplayEngine(recordings, sleep, { host: '0.0.0.0', port });
+  const { url, login } = ELSEWHERE;
+  const lines = askLines(url, login, recordings);
+  print(`An engine at ${engine.url} replays ${recordings.length} recorded questions. ${lines}\n`);
+  if (!stopped.aborted) await once(stopped, 'abort');
+  await engine.close();
   return 0;
 }
 

@@ -38,13 +38,14 @@ export async function loadRecordings(): Promise<Recording[]> {
 }
 
 /**
- * An engine on loopback that knows a few questions. A body that is, byte for byte, that of a recording gets the recorded
+ * An engine that knows a few questions. A body that is, byte for byte, that of a recording gets the recorded
  * answer after the recorded time. Anything else gets a SOAP Fault that names the known questions; its status is 200, as
  * Mondrian's is.
  */
 export async function startReplayEngine(
   recordings: readonly Recording[],
   sleep: (milliseconds: number) => Promise<void>,
+  { host = '127.0.0.1', port: wanted = 0 } = {},
 ) {
   const names = recordings.map(({ name }) => name).join('; ');
   const message = `This engine only replays recorded questions: ${names}.`;
@@ -63,11 +64,11 @@ export async function startReplayEngine(
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy());
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  await once(server.listen(wanted, host), 'listening');
   const { port } = server.address() as AddressInfo;
   return {
     /** Where it takes XMLA. */
-    url: `http://127.0.0.1:${port}/xmla`,
+    url: `http://${host}:${port}/xmla`,
     /** Breaks off what is under way, and stops listening. */
     async close(): Promise<void> {
       const closed = once(server, 'close');

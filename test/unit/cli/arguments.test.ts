@@ -10,6 +10,7 @@ const RIGHT: readonly (readonly [words: string, command: object])[] = [
   ['--config=-odd.yaml', { kind: 'serve', config: '-odd.yaml' }],
   ['demo', { kind: 'demo', port: undefined }],
   ['demo --once --port 0', { kind: 'demo', once: true, port: 0 }],
+  ['demo-engine --port 8080', { kind: 'demo-engine', port: 8080 }],
   ['demo --port=65535', { kind: 'demo', port: 65_535 }],
   ['check --config a.yaml', { kind: 'check', config: 'a.yaml' }],
   ['check --connect --config a.yaml', { kind: 'check', config: 'a.yaml', connect: true }],
@@ -44,7 +45,7 @@ const RIGHT: readonly (readonly [words: string, command: object])[] = [
 ];
 
 const ALL =
-  'serve, demo, check, hash-password, export-store, import-store, status, purge, explain, help, version';
+  'serve, demo, demo-engine, check, hash-password, export-store, import-store, status, purge, explain, help, version';
 const CONNECTION = '[--url URL] [--user NAME] [--password-file FILE] [--ca FILE] [--json]';
 const PASSWORD =
   '--password is not taken: all users of a machine can see command lines; use --password-file FILE, MDX_GATEWAY_PASSWORD, or type it when it is asked for';
@@ -80,6 +81,11 @@ const WRONG: readonly (readonly [words: string, message: string])[] = [
     'import-store does not take "b.jsonl"; allowed: import-store --config FILE [--input FILE]',
   ],
   ['serve a.yaml', 'serve does not take "a.yaml"; allowed: serve [--config FILE]'],
+  [
+    'demo-engine --port x',
+    'demo-engine: --port must be a whole number between 0 and 65535 (got "x")',
+  ],
+  ['demo-engine --once', 'demo-engine does not take --once; allowed: demo-engine [--port N]'],
   ['demo x', 'demo does not take "x"; allowed: demo [--once] [--port N]'],
   ['purge A --password', PASSWORD],
   ['purge A --password=secret', PASSWORD],

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { showDemo } from '../../../src/demo/demo.ts';
+import { runDemoEngine, showDemo } from '../../../src/demo/demo.ts';
 import { recordingOf } from './fake-recordings.ts';
 
 const RECORDINGS = [
@@ -226,4 +226,21 @@ describe('the demo', () => {
     });
     expect(seen.length).toBeLessThan(7);
   });
+});
+
+test('the engine alone says how to ask it by a gateway, and answers until it is stopped', async () => {
+  const stopping = new AbortController();
+  const { promise, resolve: print } = Promise.withResolvers<string>();
+  const ended = runDemoEngine({ stopped: stopping.signal, print }, { sleep: async () => {} });
+  const text = await promise;
+  const [url = ''] = /http:\/\/0\.0\.0\.0:\d+\/xmla/.exec(text) ?? [];
+  const [, body = ''] =
+    /--data-binary \\\n {2}'([^]+?)' \\\n {2}'http:\/\/127.0.0.1:7080\/mdx\/xmla'/.exec(text) ?? [];
+  const answer = await fetch(url, { method: 'POST', body });
+  expect([answer.status, await answer.text()]).toEqual([
+    200,
+    expect.stringContaining('<CellData>'),
+  ]);
+  stopping.abort();
+  expect(await ended).toBe(0);
 });
