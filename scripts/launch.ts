@@ -10,7 +10,7 @@ const STARTED = 10_000;
 const OLDEST = 24;
 if (Number(process.versions.node.split('.', 1)[0]) < OLDEST) {
   process.stderr.write(
-    `mdx-gateway: needs Node.js ${OLDEST} or newer; this is ${process.version}\n`,
+    `mdx-gateway: needs Node.js ${OLDEST} or newer; this is ${process.version}. Install one, or npm's beside this package: npm install node@${OLDEST}\n`,
   );
   process.exit(1);
 }
