@@ -1,4 +1,5 @@
 # The image of the gateway. Build it with:  docker build -t mdx-gateway .
+# Build arguments for its labels: VERSION, REVISION, SOURCE (where the sources are).
 # (with buildah add --format docker, or the health check is dropped)
 #
 # Two optional build secrets serve networks in which the registry is not reached directly:
@@ -20,27 +21,28 @@ RUN --mount=type=secret,id=npmrc,target=/root/.npmrc \
     && rm -rf /tmp/npm-cache
 COPY scripts/*.ts ./scripts/
 COPY src ./src
-RUN npm run build
+# Maps are for those who develop; the same sources give the same ones again.
+RUN npm run build && find dist -name '*.map' -delete && npm run --silent sbom >sbom.cdx.json
 
 FROM ${BASE_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # bcrypt brings its binaries in the package; loading it here fails the build, not the first login.
+# What only compilers and debuggers read is a third of all.
 RUN --mount=type=secret,id=npmrc,target=/root/.npmrc \
     --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
     if [ -s /run/secrets/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/run/secrets/ca.pem; fi; \
     npm ci --omit=dev --ignore-scripts --no-audit --no-fund --cache /tmp/npm-cache \
     && rm -rf /tmp/npm-cache \
+    && find node_modules -type f \( -name '*.map' -o -name '*.ts' -o -name '*.cts' -o -name '*.mts' \) -delete \
     && node -e "require('bcrypt')"
 
 FROM ${BASE_IMAGE} AS gateway
-LABEL org.opencontainers.image.title="mdx-gateway" \
-      org.opencontainers.image.description="A caching reverse proxy for OLAP engines that speak XMLA" \
-      org.opencontainers.image.licenses="Apache-2.0"
 WORKDIR /app
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY bin ./bin
+COPY --from=build /app/sbom.cdx.json ./
 COPY package.json LICENSE ./
 COPY config/example-docker.yaml /etc/mdx-gateway/config.yaml
 
@@ -64,7 +66,19 @@ STOPSIGNAL SIGTERM
 # PORT is what the configuration of this image reads. Name the whole address in MDX_GATEWAY_HEALTH_URL where
 # another configuration listens elsewhere or speaks HTTPS (with NODE_EXTRA_CA_CERTS for its authority).
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
-    CMD ["node", "-e", "fetch(process.env.MDX_GATEWAY_HEALTH_URL || `http://127.0.0.1:${process.env.PORT || 7080}/health/live`, { signal: AbortSignal.timeout(2500) }).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+    CMD ["node", "-e", "fetch(process.env.MDX_GATEWAY_HEALTH_URL || `http://127.0.0.1:${process.env.PORT || 7080}/health/serving`, { signal: AbortSignal.timeout(2500) }).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["/app/bin/mdx-gateway"]
 # The users file belongs beside the configuration: mount it as /etc/mdx-gateway/users.htpasswd.
 CMD ["serve", "--config", "/etc/mdx-gateway/config.yaml"]
+
+# What is in it stands in /app/sbom.cdx.json (CycloneDX), and where it comes from here. No date: the same sources give the
+# same image.
+ARG VERSION
+ARG REVISION
+ARG SOURCE
+LABEL org.opencontainers.image.title="mdx-gateway" \
+      org.opencontainers.image.description="A caching reverse proxy for OLAP engines that speak XMLA" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}"

@@ -7,7 +7,7 @@
 import { build, type BuildOptions, type Plugin } from 'esbuild';
 import { cp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { buildConsole } from '../src/console/build.ts';
+import { buildConsole, PACKAGES_OF_PAGES } from '../src/console/build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const dist = resolve(process.argv[2] ?? join(ROOT, 'dist'));
@@ -103,6 +103,6 @@ for (const [name, content] of Object.entries(await buildConsole())) {
   await writeFile(join(pages, name), content);
 }
 // Of other packages in the bundle, what is installed beside the program has the licences.
-for (const name of ['preact', 'preact-render-to-string', 'uplot']) {
+for (const name of PACKAGES_OF_PAGES) {
   await cp(join(ROOT, 'node_modules', name, 'LICENSE'), join(pages, `${name}.LICENSE.txt`));
 }

@@ -3,6 +3,8 @@
 # Needs root and Debian; installs buildah and debootstrap when they are missing.
 #   BASE_IMAGE=docker.io/library/node:24-bookworm-slim npm run image    builds on another base
 #   IMAGE=registry.example/mdx-gateway:1.2 npm run image                names the result
+#   SOURCE=https://git.example/mdx-gateway npm run image                labels it with where the sources are
+#   SOURCE_DATE_EPOCH=1790000000 npm run image                          the time of all its files, in place of the commit's
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -43,9 +45,15 @@ ca=${NODE_EXTRA_CA_CERTS:-$(npm config get cafile 2>/dev/null)}
 if [ -f "$ca" ]; then cp "$ca" "$secrets/ca.pem"; else : >"$secrets/ca.pem"; fi
 
 before=$(buildah images -q --no-trunc "$image" 2>/dev/null || true)
+# Two builds of the same commit on the same base differ in nothing but the code that Node.js keeps compiled.
+time=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+version=$(node -p "require('./package.json').version")
 # Without --format docker the health check would be dropped. Proxy variables are handed on by buildah itself.
 buildah bud --format docker --isolation chroot --network host \
+  --timestamp "$time" \
   --build-arg BASE_IMAGE="$base" \
+  --build-arg VERSION="$version" --build-arg SOURCE="${SOURCE:-}" \
+  --build-arg REVISION="$(git rev-parse HEAD 2>/dev/null || true)" \
   --secret id=npmrc,src="$secrets/npmrc" --secret id=ca,src="$secrets/ca.pem" \
   --tag "$image" .
 after=$(buildah images -q --no-trunc "$image")

@@ -2,7 +2,17 @@
 // an operator relies on. Prints one line for each check; the exit code is 1 when one fails.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync, chmodSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,6 +23,8 @@ import type { Exit, RunningImage } from './run-image.ts';
 import { readImageConfig, runImage } from './run-image.ts';
 
 const START_MS = 20_000;
+/** Of what is added to the base. */
+const OWN_MB = 60;
 const STOP_MS = 10_000;
 
 const QUERY = `<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body>
@@ -26,6 +38,14 @@ if (inspectFile === undefined || root === undefined) {
   throw new Error('Usage: try-image.ts INSPECT_FILE ROOT');
 }
 
+interface Package {
+  readonly name: string;
+  readonly version: string;
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+
+const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as Package;
 const config = readImageConfig(inspectFile);
 const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-image-'));
 const password = randomBytes(12).toString('hex');
@@ -37,12 +57,14 @@ let running: RunningImage | undefined;
 try {
   await check('the image names user, command, health check and stop signal', checkConfig);
   await check('it holds production dependencies only', () => checkContents(root));
+  await check('it lists each package that it holds', () => checkBill(root));
+  await check(`the gateway's own part is at most ${OWN_MB} MB`, () => checkSize(root));
   const files = await writeFiles();
   await check('the configuration that it brings is accepted', () => checkOwnConfig(root, files));
   running = await runImage({
     config,
     root,
-    env: { ENGINE_URL: engine.url, MDX_GATEWAY_HEALTH_URL: `${gateway}/health/live` },
+    env: { ENGINE_URL: engine.url, MDX_GATEWAY_HEALTH_URL: `${gateway}/health/serving` },
     files,
   });
   const started = running;
@@ -63,14 +85,18 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-async function check(promise: string, work: () => void | Promise<void>): Promise<void> {
+async function check(
+  promise: string,
+  work: () => string | void | Promise<string | void>,
+): Promise<void> {
+  let found: string | void;
   try {
-    await work();
+    found = await work();
   } catch (error) {
     console.error(`not ok: ${promise}`);
     throw error;
   }
-  console.log(`ok: ${promise}`);
+  console.log(`ok: ${promise}${found === undefined ? '' : ` (${found})`}`);
 }
 
 function checkConfig(): void {
@@ -80,14 +106,39 @@ function checkConfig(): void {
   assert.equal(config.StopSignal, 'SIGTERM');
   assert.deepEqual(Object.keys(config.Volumes), ['/var/lib/mdx-gateway']);
   assert.equal(config.Healthcheck.Test[0], 'CMD');
-  assert.equal(config.Labels['org.opencontainers.image.licenses'], 'Apache-2.0');
+  const label = (name: string): string | undefined =>
+    config.Labels[`org.opencontainers.image.${name}`];
+  assert.equal(label('licenses'), 'Apache-2.0');
+  assert.equal(label('version'), manifest.version);
+  // Empty where the sources are in no repository.
+  assert.match(label('revision') ?? '', /^(?:[\da-f]{40})?$/u);
+}
+
+/** What /app/sbom.cdx.json names beside the packages that were found. */
+function checkBill(folderOfRoot: string): void {
+  const bill = JSON.parse(readFileSync(join(folderOfRoot, 'app/sbom.cdx.json'), 'utf8')) as {
+    components: { name: string; version: string }[];
+  };
+  const named = new Set(bill.components.map(({ name, version }) => `${name}@${version}`));
+  const unnamed = globSync('app/node_modules/**/package.json', { cwd: folderOfRoot })
+    .filter((path) => /node_modules\/(?:@[^/]+\/)?[^/]+\/package\.json$/u.test(path))
+    .map((path) => JSON.parse(readFileSync(join(folderOfRoot, path), 'utf8')) as Package)
+    .map(({ name, version }) => `${name}@${version}`)
+    .filter((one) => !named.has(one));
+  assert.deepEqual(unnamed, []);
+}
+
+function checkSize(folderOfRoot: string): string {
+  const files = readdirSync(join(folderOfRoot, 'app'), { recursive: true, withFileTypes: true });
+  const bytes = files
+    .filter((one) => one.isFile())
+    .reduce((sum, one) => sum + statSync(join(one.parentPath, one.name)).size, 0);
+  const size = `${(bytes / 1e6).toFixed(1)} MB`;
+  assert.ok(bytes <= OWN_MB * 1e6, `It is ${size}`);
+  return size;
 }
 
 function checkContents(folderOfRoot: string): void {
-  const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
-    dependencies: Record<string, string>;
-    devDependencies: Record<string, string>;
-  };
   const modules = join(folderOfRoot, 'app/node_modules');
   const has = (name: string): boolean => existsSync(join(modules, name));
   const absent = Object.keys(manifest.dependencies).filter((name) => !has(name));

@@ -18,6 +18,9 @@ const uPlot = (code: string): Plugin => ({
   },
 });
 
+/** Those whose code is in the pages. All else that is shipped is a dependency of this package. */
+export const PACKAGES_OF_PAGES: readonly string[] = ['preact', 'preact-render-to-string', 'uplot'];
+
 const COMMON: BuildOptions = {
   absWorkingDir: SOURCES,
   bundle: true,
