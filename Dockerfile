@@ -71,8 +71,7 @@ ENTRYPOINT ["/app/bin/mdx-gateway"]
 # The users file belongs beside the configuration: mount it as /etc/mdx-gateway/users.htpasswd.
 CMD ["serve", "--config", "/etc/mdx-gateway/config.yaml"]
 
-# What is in it stands in /app/sbom.cdx.json (CycloneDX), and where it comes from here. No date: the same sources give the
-# same image.
+# What is in it stands in /app/sbom.cdx.json (CycloneDX), and where it comes from here. No date, which would differ each time.
 ARG VERSION
 ARG REVISION
 ARG SOURCE
