@@ -126,6 +126,8 @@ interface Sizes {
   readonly attackersSessions: number;
   /** How long the demo is asked, at least, before the panels of the dashboard are (ms). */
   readonly dashboardTraffic: number;
+  /** How long the engine needs for a slow query behind a proxy (ms), nearly as long as it may; 0: until it is told. */
+  readonly slowQuery: number;
 }
 
 interface OracleGoals {
@@ -208,6 +210,7 @@ const SMALL: Sizes = {
   unfinishedHeads: 8_000,
   attackersSessions: 300,
   dashboardTraffic: 10_000,
+  slowQuery: 0,
 };
 
 const CHAOS: Sizes = {
@@ -283,6 +286,7 @@ const CHAOS: Sizes = {
   unfinishedHeads: 12_000,
   attackersSessions: 1_000,
   dashboardTraffic: 10_000,
+  slowQuery: 0,
 };
 
 const FULL: Sizes = {
@@ -358,6 +362,7 @@ const FULL: Sizes = {
   unfinishedHeads: 15_000,
   attackersSessions: 110_000,
   dashboardTraffic: 600_000,
+  slowQuery: 298_000,
 };
 
 type Size = 'small' | 'chaos' | 'full';
