@@ -176,7 +176,9 @@ describe('the documented start command', () => {
   test('is one, which the image and the unit of systemd use as well', () => {
     expect(commands).toEqual(['bin/mdx-gateway serve --config config/gateway.yaml']);
     expect(read('Dockerfile')).toMatch(/^ENTRYPOINT \["\/app\/bin\/mdx-gateway"\]$/m);
-    expect(read('deploy/systemd/mdx-gateway.service')).toMatch(/^ExecStart=\/\S+\/bin\/mdx-gateway serve /m);
+    expect(read('deploy/systemd/mdx-gateway.service')).toMatch(
+      /^ExecStart=\/\S+\/bin\/mdx-gateway serve /m,
+    );
     expect(read('package.json')).not.toContain('"start"');
   });
 
