@@ -50,7 +50,7 @@ export interface Gauges {
 
 /** What is left out is not told. */
 export interface States {
-  /** The engines of the configuration in force, as they answered last. What is up is not asked for this. */
+  /** The engines of the configuration in force, as they answered last. They are asked for the next reading. */
   readonly engines: () => readonly ReplicaState[];
   readonly redisUp?: () => boolean | undefined;
   readonly storageUp?: () => Promise<boolean | undefined>;

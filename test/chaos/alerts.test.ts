@@ -123,7 +123,8 @@ test('what goes wrong at a running gateway has a real Prometheus fire the alert 
   const [good, gone] = [await start('good'), await start('gone')];
   const one = await start('one', onRedis('a'));
   const other = await start('other', onRedis('b'));
-  const engineless = await start('engineless', { engine: { url: DEAD } });
+  const dying = await opened(startStubEngine(answers));
+  const engineless = await start('engineless', { engine: { url: dying.url } });
   const clearing = await start('clearing', clearingSettings([kylin]));
   const watch = { kind: 'url', url: DEAD, every: '1s' };
   await start('blind', { projects: { Shop: { watch } } });
@@ -161,7 +162,8 @@ test('what goes wrong at a running gateway has a real Prometheus fire the alert 
   // Before its first scrape it knows no gateway.
   while ((await firing()).some((one) => one.startsWith('GatewayDown'))) await delay(100);
 
-  await engineless.gateway.askEngines();
+  open.delete(dying);
+  await dying.close();
   expect((await askXmla(engineless.url, query('Sales'))).status).toBe(502);
   expect((await clearCache(clearing)).status).toBe(502);
   const forged = { authorization: signatureOf(dbtRun(), 'another secret of dbt') };
@@ -172,7 +174,8 @@ test('what goes wrong at a running gateway has a real Prometheus fire the alert 
   let rounds = 0;
   const odd = Buffer.from(query('Sales').toString().replace('<Execute', '<Execute a="b"'));
   const calm = [
-    ...['EngineUnreachable engineless', 'EngineReplicaDown engineless'],
+    // An engine that answers nothing is down as well.
+    ...['EngineUnreachable engineless', 'EngineReplicaDown engineless', 'EngineReplicaDown busy'],
     ...['PurgeFailed clearing', 'HooksRefused hooked', 'QueueFull busy', 'WatchBlind blind'],
     ...['CertificateEnds ending', 'RedisConditions one', 'RedisConditions other'],
     ...['BypassUnknownShape mdx-gateway', 'EntriesRejected other'],

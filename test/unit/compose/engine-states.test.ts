@@ -43,7 +43,7 @@ async function statesOf(settings: Record<string, unknown>) {
 }
 const paths = () => stub.seen.map(({ url }) => url);
 
-test('of engines that are followed one that was down is asked again, and no other', async () => {
+test('engines that are followed are asked for the next time: what went is seen, and what came back', async () => {
   const other = await startStubEngine(sendXml('', { status: 500 }));
   let skew = 0;
   const clock = { ...systemClock, now: () => systemClock.now() + skew };
@@ -52,10 +52,18 @@ test('of engines that are followed one that was down is asked again, and no othe
   expect(followed()).toEqual([]);
   await engines.states(true);
   other.answerWith(sendXml(rowsetAnswer()));
+  stub.answerWith(sendXml('', { status: 500 }));
   skew = 60_000;
   expect(followed()).toEqual(['up', 'down']);
-  while (followed().includes('down')) await new Promise((resolve) => setTimeout(resolve, 5));
-  expect([stub.seen.length, other.seen.length]).toEqual([1, 2]);
+  const becomes = async (...states: string[]) => {
+    while (followed().join() !== states.join())
+      await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  await becomes('down', 'up');
+  // However often they are read, they are asked once in a while.
+  for (let readings = 0; readings < 20; readings += 1) followed();
+  expect([stub.seen.length, other.seen.length]).toEqual([2, 2]);
+  stub.answerWith(sendXml(rowsetAnswer()));
   engines.close();
   await other.close();
 });
