@@ -52,9 +52,9 @@ export function createEngineStates(
       return { ready: engines.every(isUp), replicas: onePerUrl(byKey.values()) };
     },
     known,
-    /** The same, for what is read again and again: all are asked, so that the next reading sees what went and what came back. */
+    /** The same, for what is read again and again: they are asked anew, so that the next reading sees what went and what came back. */
     follow() {
-      for (const [, probe] of probes) void probe.state(true);
+      for (const [, probe] of probes) if (probe.last() !== undefined) void probe.state(true);
       return known();
     },
     close(): void {
