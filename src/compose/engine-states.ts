@@ -33,6 +33,8 @@ export function createEngineStates(
     return [key, createProbe({ ...one, ...parts, last })] as const;
   });
 
+  /** Whether this program asks its engines at all: it does so at its start. */
+  let asks = before.length > 0;
   /** As they were found last, each URL once; those that were not asked yet are left out. Asks nothing. */
   const known = () => onePerUrl(probes.flatMap(([, probe]) => probe.last() ?? []));
 
@@ -43,6 +45,7 @@ export function createEngineStates(
      * @returns whether every engine has one that is up, and each URL once, in the order of the configuration
      */
     async states(patient = false) {
+      asks = true;
       const answers = probes.map(
         async ([key, probe]) => [key, await probe.state(patient)] as const,
       );
@@ -54,7 +57,7 @@ export function createEngineStates(
     known,
     /** The same, for what is read again and again: they are asked anew, so that the next reading sees what went and what came back. */
     follow() {
-      for (const [, probe] of probes) if (probe.last() !== undefined) void probe.state(true);
+      if (asks) for (const [, probe] of probes) void probe.state(true);
       return known();
     },
     close(): void {

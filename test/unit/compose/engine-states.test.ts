@@ -27,12 +27,16 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function open(settings: Record<string, unknown>, clock = systemClock) {
+function open(
+  settings: Record<string, unknown>,
+  clock = systemClock,
+  before?: Parameters<typeof createEngineStates>[2],
+) {
   const text = JSON.stringify({ auth: { users: join(folder, 'users') }, ...settings });
   writeFileSync(join(folder, 'gateway.yaml'), text);
   const readFile = (path: string) => readFileSync(path);
   const config = loadConfig({ file: 'gateway.yaml', env: {}, workingFolder: folder, readFile });
-  return createEngineStates(config, { clock, emit: () => {} });
+  return createEngineStates(config, { clock, emit: () => {} }, before);
 }
 
 async function statesOf(settings: Record<string, unknown>) {
@@ -64,6 +68,14 @@ test('engines that are followed are asked for the next time: what went is seen, 
   for (let readings = 0; readings < 20; readings += 1) followed();
   expect([stub.seen.length, other.seen.length]).toEqual([2, 2]);
   stub.answerWith(sendXml(rowsetAnswer()));
+
+  // One that a reload brought is asked as well.
+  const fresh = await startStubEngine(sendXml(rowsetAnswer()));
+  const next = open({ engine: { url: fresh.url } }, clock, engines.known());
+  while (next.follow().length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(next.known()).toMatchObject([{ url: fresh.url, state: 'up' }]);
+  next.close();
+  await fresh.close();
   engines.close();
   await other.close();
 });
