@@ -1,11 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createSweep } from '../cache/purge/sweep.ts';
 import { createSharedEntries } from '../cache/shared-entries.ts';
 import { createSharedFlights } from '../cache/shared-flights.ts';
 import type { BodyAccount } from '../common/body-account.ts';
+import { readPemFiles } from '../common/pem-files.ts';
 import { createSealer, NO_SEALER } from '../common/sealing.ts';
-import { type Config, LEASE_LIMITS, type RedisConfig } from '../config/config.ts';
+import { type Config, LEASE_LIMITS } from '../config/config.ts';
 import { createRedisCache } from '../redis/redis-cache.ts';
 import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
@@ -34,7 +34,7 @@ export async function inRedis(
   const { namespace, encryption_key: encryptionKey } = redis;
   const sealer = encryptionKey === undefined ? NO_SEALER : createSealer(encryptionKey);
   const onError = (error: unknown) => emit({ type: 'redis-failed', operation: 'connect', error });
-  const tls = readFiles(redis);
+  const tls = readPemFiles(redis);
   const target = { ...redis, tls };
   const connections = connectRedis(target, (error, partial) => {
     onError(error);
@@ -74,7 +74,7 @@ export async function inRedis(
     sharedFlights: createSharedFlights({ ...common, places }),
     sweep,
     /** For connections that are made from now on. @throws where one cannot be read */
-    renewCertificates: () => void Object.assign(tls, readFiles(redis)),
+    renewCertificates: () => void Object.assign(tls, readPemFiles(redis)),
     state: health.state,
     /** Why Redis cannot be used now; undefined where it can. */
     why: () => health.trouble()?.why,
@@ -88,10 +88,4 @@ export async function inRedis(
       await connections.close();
     },
   };
-}
-
-const read = (path: string | undefined) => (path === undefined ? path : readFileSync(path));
-
-function readFiles({ ca, certificate, key }: RedisConfig) {
-  return { ca: read(ca), cert: read(certificate), key: read(key) };
 }

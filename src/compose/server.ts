@@ -1,9 +1,9 @@
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readPemFiles } from '../common/pem-files.ts';
 import type { Config, ListenConfig } from '../config/config.ts';
 import { createConnections, MAX_HEADERS, refuseLongHead } from '../http/connections.ts';
 import { trustedProxies } from '../http/request-head.ts';
@@ -124,7 +124,5 @@ const LISTEN_ERRORS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the name cannot be resolved; listen.host must be an address or name of this machine',
 };
 
-function readTls(listen: ListenConfig): { cert: Buffer; key: Buffer } | undefined {
-  if (listen.certificate === undefined || listen.key === undefined) return undefined;
-  return { cert: readFileSync(listen.certificate), key: readFileSync(listen.key) };
-}
+const readTls = (listen: ListenConfig) =>
+  listen.certificate === undefined ? undefined : readPemFiles(listen);

@@ -1,7 +1,6 @@
 import { createProxyMiddleware } from 'http-proxy-middleware';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import {
   Agent as HttpAgent,
   IncomingMessage,
@@ -14,6 +13,7 @@ import { connect, isIP, Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { connect as connectTls } from 'node:tls';
 import { connectionTrouble, GatewayError } from '../common/errors.ts';
+import { type PemFiles, readPemFiles } from '../common/pem-files.ts';
 import type { UpstreamAnswer } from './forwarded.ts';
 
 /** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
@@ -115,22 +115,13 @@ export type Upstream = ReturnType<typeof createUpstream>;
  * `server`: PEM files of its authority and of the own certificate. `keepAlive`: whether a
  * connection is used for more than one request.
  */
-export function createUpstream(
-  server: {
-    readonly url: string;
-    readonly ca: string | undefined;
-    readonly certificate: string | undefined;
-    readonly key: string | undefined;
-  },
-  keepAlive: boolean,
-) {
+export function createUpstream(server: PemFiles & { readonly url: string }, keepAlive: boolean) {
   const origin = new URL(new URL(server.url).origin);
   const options = { keepAlive, timeout: IDLE, scheduling: 'lifo' as const };
   const isSecure = origin.protocol === 'https:';
   const host = origin.hostname.replace(/^\[|\]$/g, '');
   const address = { host, port: Number(origin.port) || (isSecure ? 443 : 80) };
-  const cert = isSecure ? pem(server.certificate) : undefined;
-  const tls = isSecure ? { ca: pem(server.ca), cert, key: pem(server.key) } : undefined;
+  const tls = isSecure ? readPemFiles(server) : undefined;
   const agent = tls ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
 
   // http-proxy-middleware without its parts that answer errors, copy headers and log. It is given a
@@ -173,7 +164,7 @@ export function createUpstream(
     agent,
     settled,
     /** As whom the client certificate shows the gateway; '' without one. It is a login, so it belongs into keys. */
-    certificate: cert === undefined ? '' : shownAs(new X509Certificate(cert)),
+    certificate: tls?.cert === undefined ? '' : shownAs(new X509Certificate(tls.cert)),
     /** Begins a connection beside those of the agent. It stands with `connect`, with TLS with `secureConnect`. */
     connect(): Socket {
       if (tls === undefined) return connect({ ...address, noDelay: true });
@@ -219,10 +210,6 @@ export function createUpstream(
     /** Breaks off what is under way. */
     close: () => agent.destroy(),
   };
-}
-
-function pem(path: string | undefined): Buffer | undefined {
-  return path === undefined ? undefined : readFileSync(path);
 }
 
 /** Stays the same when the certificate is renewed. */

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
 import { inTime } from '../common/clock.ts';
 import { StorageUnavailable, unknownAuthority } from '../common/errors.ts';
+import { readPemFiles } from '../common/pem-files.ts';
 import type { PostgresConfig } from '../config/config.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
@@ -301,7 +301,7 @@ export function createPostgresStorage({
         }),
       renewCertificates() {
         // The connections to come are made with this very object.
-        if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readCertificates(config));
+        if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readPemFiles(config));
       },
       async close() {
         const ends = [...open].map((client) => new Promise((end) => client.once('end', end)));
@@ -429,7 +429,7 @@ function clientSettings(config: Omit<PostgresConfig, 'driver' | 'connections'>):
     // As a function, since an empty text would be taken for none.
     password: () => password,
     database: decodeURIComponent(url.pathname.slice(1)),
-    ssl: config.tls && { rejectUnauthorized: true, ...readCertificates(config) },
+    ssl: config.tls && { rejectUnauthorized: true, ...readPemFiles(config) },
     sslnegotiation: 'postgres',
     client_encoding: 'UTF8',
     application_name: 'mdx-gateway',
@@ -439,14 +439,4 @@ function clientSettings(config: Omit<PostgresConfig, 'driver' | 'connections'>):
     statement_timeout: timeout + PIECE_TIME,
     lock_timeout: timeout,
   };
-}
-
-const read = (path: string | undefined) => (path === undefined ? path : readFileSync(path));
-
-function readCertificates({
-  ca,
-  certificate,
-  key,
-}: Pick<PostgresConfig, 'ca' | 'certificate' | 'key'>) {
-  return { ca: read(ca), cert: read(certificate), key: read(key) };
 }
