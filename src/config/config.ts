@@ -364,7 +364,7 @@ export const schema = section({
 /** The file after it was read and checked key by key, before anything is inherited. */
 export type CheckedFile = ValueOf<typeof schema>;
 export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get']>>;
-type CheckedEngine = CheckedFile['engine'];
+export type CheckedEngine = CheckedFile['engine'];
 export type HookConfig = NonNullable<ReturnType<CheckedFile['hooks']['get']>>;
 export type WatchConfig = NonNullable<CheckedProject['watch']>;
 export type ListenConfig = CheckedFile['listen'];
@@ -375,10 +375,8 @@ export type WarmConfig = CheckedFile['warm'];
 export type LogConfig = CheckedFile['log'];
 /** What the program works with: every value is there, also where the file is silent. */
 export type Config = ReturnType<typeof fillIn>;
-export type CacheConfig = Config['cache'];
 export type EngineConfig = Config['engine'];
 export type ProjectConfig = NonNullable<ReturnType<Config['projects']['get']>>;
-export type LimitsConfig = Config['limits'];
 export type StorageConfig = Config['storage'];
 export type SqliteConfig = Extract<StorageConfig, { readonly driver: 'sqlite' }>;
 export type PostgresConfig = Extract<StorageConfig, { readonly driver: 'postgres' }>;

@@ -4,17 +4,17 @@ import { isAbsolute, relative, sep } from 'node:path';
 import { ENGINE_KINDS } from '../common/engine-kinds.ts';
 import type {
   CacheShare,
+  CheckedEngine,
   CheckedFile,
   CheckedProject,
   Config,
+  HookConfig,
   RedisConfig,
   WatchConfig,
 } from './config.ts';
 import type { Reading } from './kinds.ts';
 import { SECRET_MASK, type KeyPath } from './problems.ts';
 
-type CheckedEngine = CheckedFile['engine'];
-type CheckedHook = NonNullable<ReturnType<CheckedFile['hooks']['get']>>;
 /** Keys that are wrong, from the section in question on, each with the rest of a sentence that begins with it. */
 type Broken = Iterable<readonly [key: string, message: string]>;
 type TlsFiles = Partial<Pick<CheckedEngine, 'ca' | 'certificate' | 'key'>>;
@@ -101,7 +101,7 @@ function* loginRules({ login, service }: { login: string; service: object | unde
   if ((login === 'service') !== !!service) yield ['service', service ? surplus : missing];
 }
 
-function* hookRules(hook: CheckedHook): Broken {
+function* hookRules(hook: HookConfig): Broken {
   const { format, projects } = hook;
   const keys = ['user', 'secret'] as const;
   const [needed, other] = format === 'kylin5' ? keys : keys.toReversed();

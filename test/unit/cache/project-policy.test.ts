@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { CacheConfig, ProjectConfig } from '../../../src/config/config.ts';
+import type { Config, ProjectConfig } from '../../../src/config/config.ts';
 import { projectPolicy } from '../../../src/cache/projects.ts';
 import type { NamedCubes } from '../../../src/xmla/request/named-objects.ts';
 import { sizes } from '../../support/sizes.ts';
@@ -19,9 +19,9 @@ type Project = Partial<Omit<ProjectConfig, 'cubes' | 'engine' | 'watch'>> & {
 };
 
 function policyOf(projects: Record<string, Project>) {
-  const cache: Pick<CacheConfig, 'ttl' | 'share'> = { ttl: HOUR, share: 'everyone' };
+  const cache: Pick<Config['cache'], 'ttl' | 'share'> = { ttl: HOUR, share: 'everyone' };
   return projectPolicy({
-    cache: cache as CacheConfig,
+    cache: cache as Config['cache'],
     projects: new Map(
       Object.entries(projects).map(([name, { cubes: switched = {}, ...rest }]) => {
         const project: Omit<ProjectConfig, 'engine' | 'watch'> = {
