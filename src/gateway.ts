@@ -136,15 +136,10 @@ export async function createGateway(
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
   const { purge, invalidate } = purging;
   const watches = createWatches({ ...parts, fleet: cache.fleet, purge });
-  const own = {
-    inForce: async () => ({ waiting, reloaded, workers: 1 }),
-    configuration: async () => describeConfig(current),
-  };
   // Of several workers each has a part of what the file allows.
-  const inForce = primary ? atPrimary(primary, 'inForce', own.inForce) : own.inForce;
-  const configuration = primary
-    ? atPrimary(primary, 'configuration', own.configuration)
-    : own.configuration;
+  const ownInForce = async () => ({ waiting, reloaded, workers: 1 });
+  const inForce = atPrimary(primary, 'inForce', ownInForce);
+  const configuration = atPrimary(primary, 'configuration', async () => describeConfig(current));
   const about = { version, node, certificateEnd: () => certificateEnd, inForce, configuration };
   const lasting = { names, account, parts, about, isServing: () => !closing };
   const buildRuntime = (config: Config, before?: Runtime) => {

@@ -60,7 +60,7 @@ export async function createRuntime(
   const engines = createEngines(config, parts);
   const engineStates = createEngineStates(config, parts, house.known);
   const askEngines = () => engineStates.states();
-  const states = parts.primary ? atPrimary(parts.primary, 'states', askEngines) : askEngines;
+  const states = atPrimary(parts.primary, 'states', askEngines);
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
   const login: Login = (request) =>

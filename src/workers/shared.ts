@@ -167,13 +167,13 @@ export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLea
 
 /**
  * Asks the primary process: so all workers together ask an engine once, and tell the configuration that they have together.
- * This one by itself while that does not answer.
+ * This one by itself while that does not answer, or where there is none.
  */
 export function atPrimary<T>(
-  link: Pick<Link, 'call'>,
+  link: Pick<Link, 'call'> | undefined,
   what: 'states' | 'inForce' | 'configuration',
   own: () => Promise<T>,
-) {
-  return (): Promise<T> =>
-    link.call(SYSTEM, what, [], SYSTEM_DEADLINE).then((said) => said as T, own);
+): () => Promise<T> {
+  if (link === undefined) return own;
+  return () => link.call(SYSTEM, what, [], SYSTEM_DEADLINE).then((said) => said as T, own);
 }
