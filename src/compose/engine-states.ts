@@ -18,19 +18,13 @@ export function createEngineStates(
 ) {
   const ofProjects = [...projects].map(([project, own]) => ({ config: own.engine, project }));
   const engines = [{ config: engine, project: undefined }, ...ofProjects];
-  const asked = new Map<
-    string,
-    Omit<Parameters<typeof createProbe>[0], keyof typeof parts | 'last'>
-  >();
-  for (const { config, project } of engines) {
-    for (const url of config.url) {
-      const first = asked.get(keyOf(config, url)) ?? { url, config, project };
-      asked.set(keyOf(config, url), { ...first, project: first.project ?? project });
-    }
-  }
-  const probes = [...asked].map(([key, one]) => {
-    const last = before.find(({ url }) => url === one.url);
-    return [key, createProbe({ ...one, ...parts, last })] as const;
+  const replicas = engines.flatMap((one) => one.config.url.map((url) => ({ ...one, url })));
+  const alike = Map.groupBy(replicas, ({ config, url }) => keyOf(config, url));
+  const probes = [...alike].flatMap(([key, [first, ...others]]) => {
+    if (first === undefined) return [];
+    const project = first.project ?? others[0]?.project;
+    const last = before.find(({ url }) => url === first.url);
+    return [[key, createProbe({ ...first, ...parts, project, last })] as const];
   });
 
   /** Whether this program asks its engines at all: it does so at its start. */
