@@ -89,7 +89,7 @@ async function runStoreCommand(
     return 0;
   } catch (error) {
     progress.end(false);
-    say(stopped.aborted ? 'stopped' : reasonOf(error));
+    say(stopped.aborted ? 'stopped' : reasonOf(error as Error));
     return 1;
   } finally {
     await storage.close();
@@ -135,8 +135,7 @@ const countRecord = (progress: Progress) => (record: StorageRecord) => {
 };
 
 /** What an operator needs to know of a failure: a storage that is away says why in its cause. */
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
+function reasonOf(error: Error): string {
   const { message, cause } = error;
   const isAway = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
   const said = isAway ? 'the storage cannot be reached' : message;
