@@ -262,18 +262,11 @@ export function createCheckLine(atOnce: number, waiting = 64) {
 }
 
 export type Permissions = ReturnType<typeof createPermissions>;
+type UserLists = Readonly<Record<'admins' | 'viewers' | 'purgers', readonly string[]>>;
 
 /** What a principal may do beyond querying and reading. Names count exactly as spelt. */
 export function createPermissions(
-  {
-    admins,
-    viewers = [],
-    purgers,
-  }: {
-    readonly admins: readonly string[];
-    readonly viewers?: readonly string[];
-    readonly purgers: readonly string[];
-  },
+  { admins, viewers, purgers }: UserLists,
   controlling: 'nobody' | 'purgers' | 'everybody',
 ) {
   const administering = new Set(admins);

@@ -77,7 +77,7 @@ export async function openRemoteHouse(
   const router = createApiRouter(remote.handlers, {
     login,
     during: (request) => request,
-    permissions: createPermissions({ admins: ['ADMIN'], purgers: [] }, 'nobody'),
+    permissions: createPermissions({ admins: ['ADMIN'], viewers: [], purgers: [] }, 'nobody'),
     clock: systemClock,
     newId: () => 'id',
     emit: (event) => events.push(event),

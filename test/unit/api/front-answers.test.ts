@@ -18,7 +18,7 @@ async function answeredBy(handler: ApiHandlers['readRole'], path: string) {
     {
       login: async () => ({ name: 'alice' }),
       during: (request) => request,
-      permissions: createPermissions({ admins: [], purgers: [] }, 'nobody'),
+      permissions: createPermissions({ admins: [], viewers: [], purgers: [] }, 'nobody'),
       clock: { now: () => 0, wall: () => 0 },
       newId: () => 'id',
       emit: (event) => void events.push(event),

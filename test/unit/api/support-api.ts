@@ -71,7 +71,10 @@ export function createTestApi(
   const front = {
     login: given.login ?? loginByName,
     during: <T>(request: Promise<T>) => request,
-    permissions: createPermissions({ admins: ['ADMIN'], purgers: ['purger'] }, 'nobody'),
+    permissions: createPermissions(
+      { admins: ['ADMIN'], viewers: [], purgers: ['purger'] },
+      'nobody',
+    ),
     clock: { now: () => (time += 5), wall: () => 0 },
     newId: () => `id-${(ids += 1)}`,
     emit(event: GatewayEvent) {

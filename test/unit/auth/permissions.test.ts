@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
 
-const LISTS = { admins: ['ADMIN', 'José'], purgers: ['LOADER'] };
+const LISTS = { admins: ['ADMIN', 'José'], viewers: [], purgers: ['LOADER'] };
 
 describe('permissions', () => {
   const permissions = createPermissions(LISTS, 'purgers');

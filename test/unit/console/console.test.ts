@@ -31,7 +31,7 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
     config: { cache: { ttl: TTL, lease: 1_000 } as Config['cache'], projects, hooks: HOOKS },
     clock,
     about: ABOUT,
-    permissions: createPermissions({ admins: ['ADMIN'], purgers: ['bob'] }, 'nobody'),
+    permissions: createPermissions({ admins: ['ADMIN'], viewers: [], purgers: ['bob'] }, 'nobody'),
     statistics: {
       usage: shared.usage,
       hour() {

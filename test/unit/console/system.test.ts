@@ -89,7 +89,7 @@ test('no secret of any key stands in what is told of the system', async () => {
       ...parts,
       config,
       about: { ...ABOUT, inForce, configuration },
-      permissions: createPermissions({ admins: [], purgers: [] }, 'nobody'),
+      permissions: createPermissions({ admins: [], viewers: [], purgers: [] }, 'nobody'),
       purgeLog: { latest: async () => ({ complete: true, purges: [] }) },
       statistics: statisticsOf(parts).shared,
       engines: async () => ({ replicas: [] }),

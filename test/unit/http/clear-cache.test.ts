@@ -35,7 +35,7 @@ const orders: (readonly [Stale, PurgeOrder])[] = [];
 beforeAll(async () => {
   const handle = createClearCacheHandler({
     login: async () => ({ name: 'ADMIN' }),
-    permissions: createPermissions({ admins: ['ADMIN'], purgers: [] }, 'nobody'),
+    permissions: createPermissions({ admins: ['ADMIN'], viewers: [], purgers: [] }, 'nobody'),
     purge: async (...order) => {
       orders.push(order);
       if (outcome instanceof Error) throw outcome;

@@ -31,7 +31,10 @@ beforeAll(async () => {
       }
       return { name: authorization === basic('ADMIN') ? 'ADMIN' : 'bob' };
     },
-    permissions: createPermissions({ admins: ['ADMIN'], purgers: ['bob'] }, 'everybody'),
+    permissions: createPermissions(
+      { admins: ['ADMIN'], viewers: [], purgers: ['bob'] },
+      'everybody',
+    ),
     maxBody: LIMIT,
   };
   const tell = (question: AdminQuestion) => {

@@ -54,7 +54,7 @@ beforeEach(async () => {
     authenticator: { remembered: () => ({ principal, counts: () => true }) },
     login: () => principal,
     addressOf: () => '192.0.2.1',
-    permissions: createPermissions({ admins: [], purgers: [] } as never, 'nobody'),
+    permissions: createPermissions({ admins: [], viewers: [], purgers: [] } as never, 'nobody'),
     cors: undefined,
     clearCache: async (_request, response) => void response.end('cleared'),
     engineOf: () => ({
