@@ -221,11 +221,11 @@ export async function encodeEntry(
 async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer }> {
   const plain = { coding: CODING.identity, coded: body };
   if (body.length < COMPRESS_FROM) return plain;
-  const made =
-    body.length <= AT_ONCE
-      ? { coding: CODING.deflate, coded: deflateRawSync(body, DEFLATE_OPTIONS) }
-      : { coding: CODING.deflate, coded: await compress(body, DEFLATE_OPTIONS) };
-  return made.coded.length < body.length ? made : plain;
+  const isShort = body.length <= AT_ONCE;
+  const coded = isShort
+    ? deflateRawSync(body, DEFLATE_OPTIONS)
+    : await compress(body, DEFLATE_OPTIONS);
+  return coded.length < body.length ? { coding: CODING.deflate, coded } : plain;
 }
 
 /** Lengths in bytes, ms of the wall clock; or why it is none of this layout. */

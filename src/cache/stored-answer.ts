@@ -58,14 +58,29 @@ export function withSession({ body, session }: Shown<Buffer>, id?: string): read
   return [body.subarray(0, session.at), ownSessionBytes(session, id), body.subarray(session.at)];
 }
 
-/** The same as one gzip member. @throws as `withSession` */
-export const gzipWithSession = ({ body, session }: Shown<Deflated>, id?: string) =>
-  gzipMember(body, ownSessionBytes(session, id));
+/** The same as one gzip member (RFC 1952). @throws as `withSession` */
+export function gzipWithSession(
+  { body, session }: Shown<Deflated>,
+  id?: string,
+): readonly Buffer[] {
+  const { front, frontCrc, tail, tailCrc, tailShift, length } = body;
+  const own = ownSessionBytes(session, id);
+  const before = front.length + own.length === 0 ? [] : stored(Buffer.concat([front, own]));
+  const trailer = Buffer.allocUnsafe(TRAILER);
+  trailer.writeUInt32LE(joinedCrc(crc32(own, frontCrc), tailCrc, tailShift), 0);
+  trailer.writeUInt32LE((length + own.length) % 2 ** 32, 4);
+  return [Buffer.concat([MEMBER_HEADER, ...before]), tail, trailer];
+}
 
-/** The same decompressed: its length, its start, and a stream of the rest. @throws as `withSession` */
+/**
+ * The same decompressed: its length, its start, and a stream of the rest, decompressed on the thread pool as fast as it is
+ * taken. @throws as `withSession`
+ */
 export function inflatedWithSession({ body, session }: Shown<Deflated>, id?: string) {
   const start = Buffer.concat([body.front, ownSessionBytes(session, id)]);
-  return { length: start.length + body.length - body.front.length, start, rest: inflated(body) };
+  const rest = createInflateRaw({ chunkSize: CHUNK });
+  rest.end(body.tail);
+  return { length: start.length + body.length - body.front.length, start, rest };
 }
 
 function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
@@ -158,14 +173,15 @@ export async function makeVariant(text: Buffer, front: number): Promise<Deflated
   if (text.length < GZIP_FROM) return undefined;
   const member = await compress(text.subarray(front), { level: LEVEL });
   if (front + member.length >= text.length * WORTH) return undefined;
-  const { blocks, crc } = partsOf(member);
-  return deflated(text.length, text.subarray(0, front), ownBytes([blocks]), crc);
+  const { blocks, crc } = partsOf([member], member.length);
+  return deflated(text.length, text.subarray(0, front), ownBytes(blocks), crc);
 }
 
 /** Of a gzip member: to make one has the thread pool make the checksum as well. */
-function partsOf(member: Buffer) {
-  const end = member.length - TRAILER;
-  return { blocks: member.subarray(MEMBER_HEADER.length, end), crc: member.readUInt32LE(end) };
+function partsOf(member: readonly Buffer[], length: number) {
+  const end = length - TRAILER;
+  const crc = Buffer.concat(between(member, end, length)).readUInt32LE();
+  return { blocks: between(member, MEMBER_HEADER.length, end), crc };
 }
 
 /** A part of a text that is left out, and whether the place where it stood is to be found again. */
@@ -259,29 +275,10 @@ function compressAsItComes(progressed: () => void) {
     async end() {
       stream.end();
       await over;
-      const to = madeBytes - TRAILER;
-      const crc = Buffer.concat(between(made, to, madeBytes)).readUInt32LE();
-      return { blocks: between(made, MEMBER_HEADER.length, to), crc, length };
+      return { ...partsOf(made, madeBytes), length };
     },
     stop: () => void stream.destroy(),
   };
-}
-
-/** The text behind the front, in pieces, decompressed on the thread pool as fast as it is taken. */
-function inflated({ tail }: Deflated) {
-  const stream = createInflateRaw({ chunkSize: CHUNK });
-  stream.end(tail);
-  return stream;
-}
-
-/** One gzip member (RFC 1952). @param own what stands in the place of the session id */
-function gzipMember(text: Deflated, own: Buffer): readonly Buffer[] {
-  const { front, frontCrc, tail, tailCrc, tailShift, length } = text;
-  const before = front.length + own.length === 0 ? [] : stored(Buffer.concat([front, own]));
-  const trailer = Buffer.allocUnsafe(TRAILER);
-  trailer.writeUInt32LE(joinedCrc(crc32(own, frontCrc), tailCrc, tailShift), 0);
-  trailer.writeUInt32LE((length + own.length) % 2 ** 32, 4);
-  return [Buffer.concat([MEMBER_HEADER, ...before]), tail, trailer];
 }
 
 /** Bytes that a stored block can hold (RFC 1951 section 3.2.4). */
