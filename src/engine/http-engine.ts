@@ -224,12 +224,8 @@ export function createHttpEngine(options: {
     tellsProject: config.url.every(tellsProject),
     ask,
     passThrough,
-    touch: (addressee: EngineAddressee, sessionId: string, signal: AbortSignal) =>
-      touch(ask, addressee, sessionId, signal),
-    endSession: (addressee: EngineAddressee, sessionId: string, signal: AbortSignal) =>
-      touch(ask, addressee, sessionId, signal, 'EndSession'),
-    onDemand: (addressee: EngineAddressee, signal: AbortSignal) =>
-      askOnDemand(ask, addressee, signal),
+    touch: touch.bind(null, ask),
+    onDemand: askOnDemand.bind(null, ask),
     replicaFor: replicas.nameFor,
     clearCalls: createClearCalls(config, cleared.all, loginFor, emit),
     close() {

@@ -11,6 +11,7 @@ import { decodeText } from '../xml/text-encoding.ts';
 import { isElement, readTree } from '../xml/xml-scanner.ts';
 import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';
 import { SOAP, soapActionOf, XMLA } from '../xmla/names.ts';
+import { soapEnvelope } from '../xmla/soap-fault.ts';
 import type { EngineAddressee, QueryHeaders } from './replicas.ts';
 import {
   createReplicas,
@@ -80,16 +81,8 @@ const isPlain = ({ headers }: Pick<AnswerHead, 'headers'>) =>
 const CONTENT_TYPE = 'text/xml; charset=utf-8';
 const NO_PROPERTIES = '<Properties><PropertyList/></Properties>';
 
-function envelope(header: string, body: string): Buffer {
-  return Buffer.from(
-    `<?xml version="1.0" encoding="UTF-8"?>\n` +
-      `<SOAP-ENV:Envelope xmlns:SOAP-ENV="${SOAP}">${header}<SOAP-ENV:Body>${body}` +
-      `</SOAP-ENV:Body></SOAP-ENV:Envelope>`,
-  );
-}
-
 function discover(type: string, restrictions: string, properties: string): Buffer {
-  return envelope(
+  return soapEnvelope(
     '',
     `<Discover xmlns="${XMLA}"><RequestType>${type}</RequestType>` +
       `<Restrictions><RestrictionList>${restrictions}</RestrictionList></Restrictions>` +
@@ -214,7 +207,7 @@ export async function touch(
 
 function emptyExecute(sessionId: string, element: string): Buffer {
   const id = inXml(sessionId);
-  return envelope(
+  return soapEnvelope(
     `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
     `<Execute xmlns="${XMLA}"><Command><Statement/></Command>${NO_PROPERTIES}</Execute>`,
   );

@@ -96,11 +96,6 @@ interface Connection {
   read: number;
 }
 
-/** Loaded with the first connection: it takes 100 ms of CPU time, which no start has to wait for. */
-function loadUndici(): typeof undici {
-  return createRequire(import.meta.url)('undici') as typeof undici;
-}
-
 export type Connections = ReturnType<typeof createConnections>;
 
 /**
@@ -108,7 +103,8 @@ export type Connections = ReturnType<typeof createConnections>;
  * next.
  */
 export function createConnections(upstream: Upstream) {
-  const { Client } = loadUndici();
+  // Loaded with the first connection: it takes 100 ms of CPU time, which no start has to wait for.
+  const { Client } = createRequire(import.meta.url)('undici') as typeof undici;
   const all = new Set<Connection>();
   /** The one used last is the last. */
   let idle: Connection[] = [];

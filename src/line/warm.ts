@@ -262,7 +262,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const until = AbortSignal.timeout(ENDING);
         for (const { id, destination, replica } of toEnd) {
           const { engine, addressee, place: where } = destination;
-          const end = () => engine.endSession({ ...addressee, replica }, id, until);
+          const end = () => engine.touch({ ...addressee, replica }, id, until, 'EndSession');
           await withPlace(until, end).catch(() => {});
           await sessions.end({ place: where, id });
         }

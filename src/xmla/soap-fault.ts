@@ -17,13 +17,21 @@ export interface SoapFaultContent {
  */
 export function soapFault({ side, message, code = UNSPECIFIED_ERROR }: SoapFaultContent): Buffer {
   const text = escapeXml(message);
-  return Buffer.from(
-    `<?xml version="1.0" encoding="UTF-8"?>\n` +
-      `<SOAP-ENV:Envelope xmlns:SOAP-ENV="${SOAP}"><SOAP-ENV:Body><SOAP-ENV:Fault>` +
+  return soapEnvelope(
+    '',
+    `<SOAP-ENV:Fault>` +
       `<faultcode>SOAP-ENV:${side}</faultcode><faultstring>${text}</faultstring>` +
       `<detail><Error ErrorCode="${escapeXml(code)}" Description="${text}" Source="mdx-gateway" HelpFile=""/></detail>` +
-      `</SOAP-ENV:Fault></SOAP-ENV:Body></SOAP-ENV:Envelope>`,
-    'utf8',
+      `</SOAP-ENV:Fault>`,
+  );
+}
+
+/** In UTF-8. `header`: the element, or nothing. */
+export function soapEnvelope(header: string, body: string): Buffer {
+  return Buffer.from(
+    `<?xml version="1.0" encoding="UTF-8"?>\n` +
+      `<SOAP-ENV:Envelope xmlns:SOAP-ENV="${SOAP}">${header}<SOAP-ENV:Body>${body}` +
+      `</SOAP-ENV:Body></SOAP-ENV:Envelope>`,
   );
 }
 
