@@ -139,9 +139,9 @@ export function createLeaseCache<V>(options: {
     age(): number | undefined {
       // Taken first: what holds a moment later is younger than its lease.
       const now = clock.now();
-      const starts = entries.values().map((entry) => (holds(entry) ? entry.since?.now : undefined));
-      const oldest = starts.reduce<number>(
-        (first, start = Infinity) => Math.min(first, start),
+      const inUse = entries.values().filter(holds);
+      const oldest = inUse.reduce(
+        (first, one) => Math.min(first, one.since?.now ?? first),
         Infinity,
       );
       return oldest === Infinity ? undefined : now - oldest;

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { Clock } from '../../common/clock.ts';
 import { GatewayError } from '../../common/errors.ts';
 import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../../common/events.ts';
@@ -248,9 +249,7 @@ export function createWarmUp(parts: {
     );
     run.planned = jobs.length;
     let inRow = 0;
-    const isCut = new Promise<void>((resolve) =>
-      cut.addEventListener('abort', () => resolve(), { once: true }),
-    );
+    const isCut = once(cut, 'abort');
 
     function count({ result, reason = '' }: AskedWay): void {
       if (result === 'overtaken') return;

@@ -46,10 +46,7 @@ for (let code = 0; code < 0x80; code += 1) {
 }
 
 /** Where the tokens are collected while their number is not known: arrays that grow are copied many times. */
-const COLLECTED: { readonly kinds: number[]; readonly starts: number[] } = {
-  kinds: [],
-  starts: [],
-};
+const COLLECTED = { kinds: [] as number[], starts: [] as number[] };
 
 /** The end of what does not end. */
 const NEVER = -1;
