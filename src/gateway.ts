@@ -4,6 +4,7 @@ import { createCandidates } from './cache/warm/candidates.ts';
 import { createWarmUp } from './cache/warm/warm.ts';
 import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
+import { oneAfterTheOther } from './common/in-turn.ts';
 import { asWhom } from './compose/as-whom.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings, endOfCertificate } from './compose/config-warnings.ts';
@@ -176,7 +177,7 @@ export async function createGateway(
   /** The one in force, and what reloads replaced and is not closed yet. */
   const runtimes = new Set([runtime]);
   /** One at a time: each builds on what the one before left. */
-  let lastReload: Promise<unknown> = Promise.resolve();
+  const inTurn = oneAfterTheOther();
   let closing = false;
 
   /** Of several workers the primary process does, once. */
@@ -226,9 +227,7 @@ export async function createGateway(
      */
     reload(config: Config): Promise<void> {
       if (closing) return Promise.reject(new Error('the gateway is shutting down'));
-      const reloaded = lastReload.then(() => changeTo(config));
-      lastReload = reloaded.catch(() => {});
-      return reloaded;
+      return inTurn(() => changeTo(config));
     },
     /** Told how each reload ended, for the metrics: also of one whose file could not be read. */
     reloaded: (well: boolean) => void (reloaded = well),
@@ -240,7 +239,8 @@ export async function createGateway(
       closing = true;
       setTimeout(expired.resolve, deadline).unref();
       void expired.promise.then(server.breakOff);
-      await lastReload;
+      // A reload under way ends first.
+      await inTurn(() => {});
       const background = Promise.all([watches.close(), warmUp.close()]);
       await server.close();
       const all = [...runtimes];

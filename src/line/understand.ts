@@ -6,6 +6,7 @@ import { askedOf, type AskedParts } from '../cache/key.ts';
 import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
+import { oneAfterTheOther } from '../common/in-turn.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { Engine } from '../engine/http-engine.ts';
@@ -185,8 +186,8 @@ export type OwnTurn = () => Promise<unknown>;
  * bodies come at once.
  */
 export function createOwnTurns(): OwnTurn {
-  let last: Promise<unknown> = Promise.resolve();
-  return () => (last = last.then(() => nextTurn()));
+  const inTurn = oneAfterTheOther();
+  return () => inTurn(nextTurn);
 }
 
 /** Reading longer bodies (bytes) takes long enough that several in one turn would be felt. */

@@ -1,4 +1,5 @@
 import { ReplyError, type Redis } from 'ioredis';
+import { oneAfterTheOther } from '../common/in-turn.ts';
 import {
   nodesOf,
   sentinelClients,
@@ -29,8 +30,8 @@ export function watchRedisConditions(options: {
   const { target, namespace, onProblem } = options;
   const { epochs, subscriber } = options.connections;
   let problems: readonly string[] = [];
-  let lastLook = Promise.resolve();
-  const look = () => void (lastLook = lastLook.then(lookOnce));
+  const inTurn = oneAfterTheOther();
+  const look = () => void inTurn(lookOnce);
 
   /** Rejects when a server does not answer. */
   async function read(): Promise<readonly string[]> {

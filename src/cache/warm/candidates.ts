@@ -2,6 +2,7 @@ import { promisify } from 'node:util';
 import { deflateRaw, inflateRaw } from 'node:zlib';
 import type { Clock } from '../../common/clock.ts';
 import type { Emit, GatewayEvent } from '../../common/events.ts';
+import { oneAfterTheOther } from '../../common/in-turn.ts';
 import type { WarmConfig } from '../../config/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 
@@ -113,6 +114,8 @@ export function createCandidates(parts: {
   let settings: Pick<WarmConfig, 'mode' | 'queries'> = { mode: 'off', queries: 0 };
   let bytes = 0;
   let isNew = false;
+  /** Two at once would read the same list, and the second one drop what the first one added. */
+  const inTurn = oneAfterTheOther();
 
   /** It is tried again. */
   function failed(error: unknown): void {
@@ -253,12 +256,12 @@ export function createCandidates(parts: {
     /** That of all gateways, as far as they have told. Rejects when it cannot be read. */
     list: async (): Promise<CandidateList> => {
       if (settings.mode === 'off') return EMPTY;
-      return isNew ? merge() : read();
+      return isNew ? inTurn(merge) : read();
     },
     /** Tells the others what is new. Never rejects. */
     async share(): Promise<void> {
       if (!isNew || settings.mode === 'off') return;
-      await merge().catch(failed);
+      await inTurn(merge).catch(failed);
     },
     /** With `mode: off` all is forgotten, also what other gateways have told. */
     configure(next: Pick<WarmConfig, 'mode' | 'queries'>): void {

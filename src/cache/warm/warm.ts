@@ -3,6 +3,7 @@ import type { Clock } from '../../common/clock.ts';
 import { GatewayError } from '../../common/errors.ts';
 import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../../common/events.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
+import { oneAfterTheOther } from '../../common/in-turn.ts';
 import type { WarmConfig } from '../../config/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 import {
@@ -122,6 +123,8 @@ export function createWarmUp(parts: {
     | undefined;
   let looking: Promise<void> | undefined;
   let closed = false;
+  /** Takes the task and leaves it: this process would get one that it has once more, and then leave it under a run. */
+  const inTurn = oneAfterTheOther();
   const wallText = () => new Date(clock.wall()).toISOString();
   const failed = (error: unknown) => emit({ type: 'redis-failed', operation: 'warm-up', error });
 
@@ -144,7 +147,8 @@ export function createWarmUp(parts: {
     if (newest !== undefined && untold === undefined) see(newest);
     if (closed || purge === undefined || running !== undefined || purge.id === done) return;
     if (!settings.as.possible || clock.now() - purge.at < settings.settle) return;
-    await begin(BY_ITSELF, purge.id, null);
+    const { id: cause } = purge;
+    await inTurn(() => begin(BY_ITSELF, cause, null));
   }
 
   async function readRuns(): Promise<WarmRun[]> {
@@ -169,12 +173,11 @@ export function createWarmUp(parts: {
 
   /** Undefined where another gateway is at it, or nothing is left to be done. */
   async function begin(as: WarmUser, cause: string | null, project: string | null) {
-    if (!(await fleet.hold(TASK, LIFE))) return undefined;
+    if (running !== undefined || !(await fleet.hold(TASK, LIFE))) return undefined;
     // Where the store does not answer, the run begins later.
     const [runs, list] = await Promise.all([readRuns(), candidates.list()]);
     const ofOthers = ({ purge: of, ended, cut, gateway }: WarmRun) =>
       of === cause && ended !== null && !UNFINISHED.has(cut) && (isShared || gateway === id);
-    if (running !== undefined) return undefined;
     const isDone = cause !== null && runs.some(ofOthers);
     if (isDone) done = cause;
     // Meanwhile another purge may have come, a reload, or the end.
@@ -330,8 +333,8 @@ export function createWarmUp(parts: {
      */
     async begin(as: Omit<WarmUser, 'isUser'>, project: string | undefined): Promise<string> {
       if (settings.mode === 'off') throw notNow('warm.mode is off, so that no queries are kept');
-      if (running !== undefined) throw notNow(UNDER_WAY);
-      const run = await begin({ ...as, isUser: true }, null, project ?? null).catch((error) => {
+      const user = { ...as, isUser: true };
+      const run = await inTurn(() => begin(user, null, project ?? null)).catch((error) => {
         failed(error);
         throw notNow('Redis does not answer, so that it is not known whether a run is under way');
       });
@@ -352,7 +355,7 @@ export function createWarmUp(parts: {
       };
       const [list, noted] = await Promise.all([
         candidates.list().catch(lost),
-        mode === 'off' ? [] : readLiving().catch(lost),
+        mode === 'off' ? [] : inTurn(readLiving).catch(lost),
       ]);
       const runs = (noted ?? []).map((one) => (one.id === running?.run.id ? running.run : one));
       const open = running?.run ?? runs.find(({ ended }) => ended === null);

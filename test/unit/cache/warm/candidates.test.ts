@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
-import { createMemoryFleet, fleetOf } from '../../../../src/freshness/fleet.ts';
+import { createMemoryFleet, type FleetStore, fleetOf } from '../../../../src/freshness/fleet.ts';
 import { createCandidates, planned, type Way } from '../../../../src/cache/warm/candidates.ts';
 import { handClock } from '../fakes.ts';
 import { answered, asked } from '../../statistics/answered.ts';
@@ -24,10 +25,10 @@ function fleet() {
     fleetOf(async (method, ...args) =>
       (shared[method] as (...given: readonly unknown[]) => unknown)(holder, ...args),
     );
-  const member = (holder: string, queries = 200) => {
+  const member = (holder: string, queries = 200, own = store(holder)) => {
     const candidates = createCandidates({
       clock,
-      fleet: store(holder),
+      fleet: own,
       emit: (event) => events.push(event),
     });
     candidates.configure({ mode: 'auto', queries });
@@ -122,6 +123,25 @@ describe('the list of all', () => {
     expect(candidates[0]?.asks).toBeCloseTo(3, 2);
     expect(candidates[0]?.ways).toHaveLength(2);
     expect(await listed(member('d'), clock.wall())).toEqual(['d']);
+  });
+
+  test('is right where it is told and read at once, however long the store takes for one of them', async () => {
+    const { member, store } = fleet();
+    const own = store('a');
+    let writes = 0;
+    const slow: FleetStore = {
+      ...own,
+      async write(...written) {
+        if ((writes += 1) === 1) await delay(50);
+        return own.write(...written);
+      },
+    };
+    const [one, other] = [member('a', 200, slow), member('b')];
+    other.ask('d');
+    await other.share();
+    one.ask('d');
+    await Promise.all([one.share(), one.list()]);
+    expect((await other.list()).candidates).toMatchObject([{ asks: 2 }]);
   });
 
   test('keeps the best of twice as many as a run asks, in bounded memory', async () => {

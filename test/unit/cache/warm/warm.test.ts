@@ -268,6 +268,40 @@ describe('a run', () => {
     expect(await other.tell()).toMatchObject(gone);
   });
 
+  test('that an administrator asks for is kept, also while this process finds that another made one after the purge', async () => {
+    const one = member('a', 1);
+    const own = store('b');
+    let begun: Promise<string> | undefined;
+    const fleet: FleetStore = {
+      ...own,
+      async leave(task) {
+        begun ??= other.begin(
+          { principal: { name: 'ADMIN' }, authorization: undefined },
+          undefined,
+        );
+        await Promise.race([begun, quiet()]);
+        await own.leave(task);
+      },
+    };
+    const other = member('b', 1, true, fleet);
+    one.on(purged('p'));
+    await other.after(0);
+    await one.after(60_000);
+    const { promise, resolve } = Promise.withResolvers<readonly AskedWay[]>();
+    answer = () => promise;
+    await other.after(30_000);
+    await begun;
+    resolve([{ result: 'there', ms: 0 }]);
+    await quiet();
+    expect(await one.tell()).toMatchObject({
+      run: null,
+      runs: [
+        { gateway: 'b', by: 'ADMIN', cut: null },
+        { gateway: 'a', by: null },
+      ],
+    });
+  });
+
   test('begins when the store has the candidates, and outlives a note that it does not take', async () => {
     const own = store('a');
     let failures = 2;
