@@ -10,8 +10,8 @@ export const MAX_REQUESTS = 10_000;
 const HALF_LIFE = 3 * 24 * 3_600_000;
 /** Users of a digest that are told apart. */
 export const MAX_USERS = 20;
-/** Where a digest needs room, the least of so many goes: what is asked often or costs much is never the least of them. */
-const SAMPLE = 8;
+/** Where a digest needs room, so many go at once, those that are worth least: to find them takes a look at all. */
+const GO_AT_ONCE = MAX_DIGESTS / 4;
 /** Of names and of a statement, so much is kept (characters). */
 const LONGEST = 255;
 const LONGEST_STATEMENT = 2_000;
@@ -57,18 +57,16 @@ export type Statistics = ReturnType<typeof createStatistics>;
 /**
  * What this process remembers of XMLA requests: figures of the digests that cost the engine most, of the last hour, and the
  * latest requests. All are bounded. A digest that is known costs a few looks into maps and some additions.
- * @param parts.random in [0, 1)
  * @param parts.names the projects that are told by their names
  */
 export function createStatistics(parts: {
   readonly clock: Clock;
-  readonly random: () => number;
   readonly names: Parameters<typeof createHour>[1];
 }) {
-  const { clock, random } = parts;
+  const { clock } = parts;
   const hour = createHour(clock, parts.names);
   const digests = new Map<string, DigestFigures>();
-  /** The same, to choose among them. */
+  /** The same, in no order. */
   const rows: DigestFigures[] = [];
   /** Of digests that gave way to others, and of what has none. */
   const others = noSums();
@@ -88,26 +86,19 @@ export function createStatistics(parts: {
     cubes: cubes === '?' ? cubes : textOf(cubes),
   });
 
-  /** The place of a new digest in `rows`: behind the others, or that of the least of a sample. */
-  function room(): number {
-    if (rows.length < MAX_DIGESTS) return rows.length;
-    let least = 0;
-    let leastWorth = Infinity;
-    for (let i = 0; i < SAMPLE; i += 1) {
-      const at = Math.floor(random() * rows.length);
-      const worth = worthOf(rows[at] as DigestFigures);
-      if (worth >= leastWorth) continue;
-      [least, leastWorth] = [at, worth];
+  function makeRoom(): void {
+    if (rows.length < MAX_DIGESTS) return;
+    rows.sort((a, b) => worthOf(b) - worthOf(a));
+    for (const gone of rows.splice(-GO_AT_ONCE)) {
+      addSums(others, gone);
+      digests.delete(gone.digest);
     }
-    const gone = rows[least] as DigestFigures;
-    addSums(others, gone);
-    digests.delete(gone.digest);
-    return least;
   }
 
   function newRow(event: Answered, since: number): DigestFigures {
+    makeRoom();
     const row = { ...NO_FIGURES, ...namesOf(event), users: [], since };
-    rows[room()] = row;
+    rows.push(row);
     digests.set(row.digest, row);
     return row;
   }

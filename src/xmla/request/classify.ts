@@ -4,7 +4,7 @@ import { MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
 import { classifyStatement, MAX_STATEMENT, normalizeStatement } from '../mdx/statement-policy.ts';
 import { foldName } from '../names.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
-import { classifyProperties, IGNORED_PROPERTIES, namesIdentity } from './property-policy.ts';
+import { classifyProperties, IDENTITY, IGNORED_PROPERTIES } from './property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './read-request.ts';
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
@@ -63,7 +63,7 @@ function isHarmlessProperty(text: string): boolean {
   const name = text.trim();
   const folded = foldName(name);
   if (!/^[a-z\d]+$/i.test(name) || folded.includes('catalog')) return false;
-  return !VALUES_NOT_KEYED.has(folded) && !namesIdentity(name);
+  return !VALUES_NOT_KEYED.has(folded) && !IDENTITY.has(folded);
 }
 
 /**

@@ -1,10 +1,10 @@
 import { isAscii } from 'node:buffer';
 import { hidesLetters, lettersOf } from './session-ids.ts';
 import { foldName } from '../names.ts';
-import { namesIdentity } from './property-policy.ts';
+import { IDENTITY } from './property-policy.ts';
 import type { RequestReading } from './read-request.ts';
 import { readTree, type XmlElement } from '../../xml/xml-scanner.ts';
-import { decodeText } from '../../xml/text-encoding.ts';
+import { decodeText, type TextEncoding } from '../../xml/text-encoding.ts';
 
 /** WS-Security, in whatever namespace. */
 const SECURITY = foldName('Security');
@@ -16,7 +16,7 @@ const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
 
 /**
  * Whether a request asks for the rights of another identity than its login, or could hide that it does: by WS-Security,
- * or by a property such as EffectiveUserName or Roles (namesIdentity), wherever it stands in the envelope, in whatever
+ * or by a property such as EffectiveUserName or Roles ({@link IDENTITY}), wherever it stands in the envelope, in whatever
  * namespace and letter case. An empty one asks for nothing: some clients always send these properties. A body that cannot
  * be parsed is searched as text; one whose letters are not for certain those of ASCII could hide everything.
  * @param reading what {@link readRequest} made of the body and the Content-Type
@@ -27,10 +27,11 @@ export function asksForOtherIdentity(
   reading: RequestReading,
 ): boolean {
   if (body.byteLength === 0) return false;
+  if (reading.kind === 'understood' && isSure(reading.encoding, body))
+    return elementAsks(reading.root);
   const decoded = decodeText(body, contentType);
-  // An engine may read as UTF-8 what says to be ISO-8859-1. No XML holds zero bytes.
-  const isSure = decoded !== undefined && (decoded.encoding !== 'iso-8859-1' || isAscii(body));
-  if (!isSure || decoded.utf8.includes(0)) {
+  // No XML holds zero bytes.
+  if (decoded === undefined || !isSure(decoded.encoding, body) || decoded.utf8.includes(0)) {
     if (hidesLetters(body, contentType)) return true;
     return tagsIn(lettersOf(body), UNDECODED_TAG, mayBeSuspicious)?.length !== 0;
   }
@@ -46,11 +47,16 @@ export function asksForOtherIdentity(
   return suspicions.some((at) => !isEmptyAt(text, at));
 }
 
+/** An engine may read as UTF-8 what says to be ISO-8859-1. */
+const isSure = (encoding: TextEncoding, body: Uint8Array) =>
+  encoding !== 'iso-8859-1' || isAscii(body);
+
 function elementAsks(element: XmlElement): boolean {
   const { local, text, hasCData, attributes, children } = element;
-  if (foldName(local) === SECURITY) return true;
+  const name = foldName(local);
+  if (name === SECURITY) return true;
   const isEmpty = text === '' && !hasCData && attributes.length === 0 && children.length === 0;
-  return (namesIdentity(local) && !isEmpty) || children.some(elementAsks);
+  return (IDENTITY.has(name) && !isEmpty) || children.some(elementAsks);
 }
 
 /** Where tags begin whose name counts, also in comments and CDATA. Undefined for too many tags. */
@@ -73,7 +79,8 @@ const UNDECODED_TAG = /<([^ \t\r\n<>/]+)/g;
 function isSuspicious(name: string): boolean {
   const local = name.slice(name.lastIndexOf(':') + 1);
   if (local.length > LONGEST_NAME) return false;
-  return namesIdentity(local) || foldName(local) === SECURITY;
+  const folded = foldName(local);
+  return IDENTITY.has(folded) || folded === SECURITY;
 }
 
 /** An empty property, in one of its two spellings. */

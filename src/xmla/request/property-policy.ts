@@ -22,8 +22,8 @@ export const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
   'ForceCommitTimeout',
 ]);
 
-/** Properties that speak of an identity, in any spelling that some engine may accept. */
-const IDENTITY: ReadonlySet<string> = new Set(
+/** Properties that tell or change who asks, folded: in any spelling that some engine may accept. */
+export const IDENTITY: ReadonlySet<string> = new Set(
   'EffectiveUserName Roles EffectiveRoles CustomData UserName Password'.split(' ').map(foldName),
 );
 const REAL_TIME_OLAP = foldName('RealTimeOlap');
@@ -43,9 +43,6 @@ export function classifyProperties(properties: readonly Property[]): BypassReaso
   if (names.size < properties.length) return 'duplicate-property';
   return isRealTime ? 'real-time' : undefined;
 }
-
-/** Whether a property of this name tells or changes who asks. */
-export const namesIdentity = (name: string) => IDENTITY.has(foldName(name.trim()));
 
 /** Null for a value that does not count. */
 export type KeyedProperty = readonly [name: string, value: string | null];

@@ -151,7 +151,7 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
   const read = reader.method(method);
   if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
   const request: XmlaRequest = { ...read, ...header, sessionIds, unexpected: reader.oddity };
-  return { kind: 'understood', request, encoding, declared } as const;
+  return { kind: 'understood', request, root, encoding, declared } as const;
 }
 
 function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<string>()) {

@@ -6,7 +6,7 @@ import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import '../../support/patient-redis.ts';
 
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
-import { asked, handClock, seeded, statisticsOf } from '../../unit/statistics/answered.ts';
+import { asked, handClock, statisticsOf } from '../../unit/statistics/answered.ts';
 import { house, type House, unguarded } from './redis-house.ts';
 
 let redis: RedisServer;
@@ -68,7 +68,7 @@ test('with a key they lie there sealed, and others cannot put one there', async 
 
 test('each of two gateways tells the figures of both, under the same digests', async () => {
   const [one, other] = ['a', 'b'].map((id) =>
-    statisticsOf({ clock: handClock(), random: seeded(1) }, undefined, {
+    statisticsOf({ clock: handClock() }, undefined, {
       id,
       store: reportsOf(createSealer('x'.repeat(32))),
     }),

@@ -6,7 +6,7 @@ import type { Config } from '../../../src/config/config.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
-import { ABOUT, answered, asked, handClock, seeded, statisticsOf } from '../statistics/answered.ts';
+import { ABOUT, answered, asked, handClock, statisticsOf } from '../statistics/answered.ts';
 
 const HOUR = 3_600_000;
 const TTL = 2 * HOUR;
@@ -21,7 +21,7 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
   const names = {
     find: (name: string) => (name === 'invented' ? undefined : { spelling: name }),
   };
-  const { on, shared } = statisticsOf({ clock, random: seeded(1), names }, { started });
+  const { on, shared } = statisticsOf({ clock, names }, { started });
   const asks = { statistics: 0 };
   const projects = new Map([
     ['Off', { cache: 'off', ttl: TTL }],

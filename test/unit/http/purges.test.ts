@@ -8,7 +8,7 @@ import type { GatewayEvent } from '../../../src/common/events.ts';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
 import type { PurgeLog, PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
-import { handClock, NO_CONSOLE, seeded, statisticsOf } from '../statistics/answered.ts';
+import { handClock, NO_CONSOLE, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 import { NO_WARM_UP } from '../../support/no-warm-up.ts';
 
@@ -40,7 +40,7 @@ beforeAll(async () => {
     return { name };
   };
   const admin = createAdmin({
-    statistics: statisticsOf({ clock: handClock(), random: seeded(1) }).shared,
+    statistics: statisticsOf({ clock: handClock() }).shared,
     console: NO_CONSOLE,
     warmUp: NO_WARM_UP,
     clock: handClock(),

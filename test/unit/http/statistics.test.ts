@@ -4,19 +4,12 @@ import supertest from 'supertest';
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { createPermissions, type Login, unauthenticated } from '../../../src/auth/authenticator.ts';
 import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
-import {
-  answered,
-  asked,
-  handClock,
-  NO_CONSOLE,
-  seeded,
-  statisticsOf,
-} from '../statistics/answered.ts';
+import { answered, asked, handClock, NO_CONSOLE, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 import { NO_WARM_UP } from '../../support/no-warm-up.ts';
 
 const { on, shared } = statisticsOf(
-  { clock: handClock(), random: seeded(1) },
+  { clock: handClock() },
   {
     entries: () => ({ total: 1, each: [{ digest: 'd 1', bytes: 10, hits: 2, age: 5, rest: 7 }] }),
   },

@@ -90,7 +90,6 @@ export const NAMES = {
 export function statisticsOf(
   parts: {
     readonly clock: Clock;
-    readonly random: () => number;
     readonly names?: typeof NAMES;
   },
   of: Partial<Parameters<typeof createOwnFigures>[1]> = {},

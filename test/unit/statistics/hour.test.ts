@@ -15,7 +15,7 @@ import {
   sumOf,
 } from '../../../src/statistics/hour.ts';
 import { createStatistics } from '../../../src/statistics/statistics.ts';
-import { answered, asked, handClock, NAMES, seeded } from './answered.ts';
+import { answered, asked, handClock, NAMES } from './answered.ts';
 
 const MINUTE = 60_000;
 const RUN = {
@@ -38,7 +38,7 @@ const RUN = {
 
 function create(names: Parameters<typeof createHour>[1] = NAMES) {
   const clock = handClock();
-  const statistics = createStatistics({ clock, random: seeded(1), names });
+  const statistics = createStatistics({ clock, names });
   const { on } = statistics;
   const report = () => statistics.hour();
   const projects = () => rowsOf(report(), 'project');

@@ -25,7 +25,7 @@ function memoryStore() {
 function gateway(id: string, store?: ReportStore, errors: unknown[] = []) {
   const clock = handClock();
   const onError = (error: unknown) => void errors.push(error);
-  const parts = { clock, random: seeded(3) };
+  const parts = { clock };
   return { clock, ...statisticsOf(parts, undefined, { id, store, onError }) };
 }
 
@@ -216,7 +216,7 @@ describe('the last hour', () => {
     const entry = { digest: 'd', bytes: 10, hits: 2, age: 5, rest: 7 };
     const digests = ['d', 'd', 'of a catalog', 'invented', 'unknown'];
     const each = digests.map((digest) => Object.assign({}, entry, { digest }));
-    const parts = { clock: handClock(), random: seeded(1) };
+    const parts = { clock: handClock() };
     const { on, shared } = statisticsOf(parts, { entries: () => ({ total: each.length, each }) });
     on(answered({ project: 'SHOP' }));
     on(answered({ project: '', catalogs: ['sales', 'Shop'], digest: 'of a catalog' }));
@@ -245,7 +245,7 @@ describe('entries of the memory tier', () => {
       { ...entry, digest: 'unknown', bytes: 30 },
       { ...entry, bytes: 20 },
     ];
-    const parts = { clock: handClock(), random: seeded(1) };
+    const parts = { clock: handClock() };
     const { on, shared } = statisticsOf(parts, { entries: () => ({ total: 3, each }) });
     on(asked(3));
     expect(await shared.entries({ sort: 'bytes', limit: 2, offset: 0 })).toEqual({

@@ -12,7 +12,7 @@ const DAY = 24 * 3_600_000;
 
 function create() {
   const clock = handClock();
-  const statistics = createStatistics({ clock, random: seeded(1), names: NAMES });
+  const statistics = createStatistics({ clock, names: NAMES });
   const figuresOf = (digest: string) =>
     statistics.figures().digests.find((row) => row.digest === digest) as DigestFigures;
   return { ...statistics, clock, figuresOf };
@@ -167,7 +167,9 @@ describe('of a million requests for 50,000 digests (Zipf 1.0)', () => {
       }
 
       const { digests, totals } = figures();
-      expect([digests.length, requests({}, 1).total]).toEqual([MAX_DIGESTS, MAX_REQUESTS]);
+      expect(digests.length).toBeGreaterThan(MAX_DIGESTS / 2);
+      expect(digests.length).toBeLessThanOrEqual(MAX_DIGESTS);
+      expect(requests({}, 1).total).toBe(MAX_REQUESTS);
       expect(totals.asks).toBe(REQUESTS);
       // One that made room and came again may have been a hit ever since.
       const scoreOf = ({ asks, engine_ms, engine_asks }: DigestFigures) =>

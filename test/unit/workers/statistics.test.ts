@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { createSharedStatistics } from '../../../src/statistics/shared-statistics.ts';
 import { createPrimaryStatistics, processesOfAll } from '../../../src/workers/statistics.ts';
 import { linkPair } from '../../support/link-pair.ts';
-import { asked, handClock, seeded, statisticsOf } from '../statistics/answered.ts';
+import { asked, handClock, statisticsOf } from '../statistics/answered.ts';
 
 /** Workers of one primary process. */
 function create(workers: number) {
@@ -10,7 +10,7 @@ function create(workers: number) {
   return Array.from({ length: workers }, (_, i) => {
     const pair = linkPair();
     const leave = join(pair.primary);
-    const { on, own } = statisticsOf({ clock: handClock(), random: seeded(i) });
+    const { on, own } = statisticsOf({ clock: handClock() });
     const processes = processesOfAll(pair.worker, own);
     const common = { own, processes, store: undefined, onError: () => {} };
     return { pair, leave, on, shared: createSharedStatistics({ ...common, id: String(i) }) };

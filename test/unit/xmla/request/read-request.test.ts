@@ -60,6 +60,7 @@ describe('a known envelope is understood in full', () => {
     });
     expect(read(body)).toEqual({
       kind: 'understood',
+      root: expect.anything(),
       encoding: 'utf-8',
       declared: true,
       request: {
@@ -95,6 +96,7 @@ describe('a known envelope is understood in full', () => {
     });
     expect(read(body)).toEqual({
       kind: 'understood',
+      root: expect.anything(),
       encoding: 'utf-8',
       declared: true,
       request: {
