@@ -140,19 +140,13 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     new Counter<L>({ ...about(name, HELP[name]), labelNames, collect: countAnswered });
   const histogram = (name: Name, buckets: number[], ...labelNames: string[]) =>
     new Histogram({ ...about(name, HELP[name]), buckets, labelNames });
-  /** @param read one figure, or one for each value of the label `use` */
-  const gauge = (name: string, help: string, read: () => number | Record<string, number>) =>
-    new Gauge({
-      ...about(name, help),
-      labelNames: name === 'in_flight_bytes' ? ['use'] : [],
-      // What several workers have in common.
-      aggregator: /^(?:epoch_age_seconds|redis_conditions)$/.test(name) ? 'max' : 'sum',
-      collect() {
-        const figures = read();
-        if (typeof figures === 'number') return this.set(figures);
-        for (const [use, figure] of Object.entries(figures)) this.set({ use }, figure);
-      },
-    });
+  /** Begins at 0 for each of the words: of a count that begins with 1 Prometheus sees no increase. */
+  const closed = (name: Name, label: string, words: readonly string[]) => {
+    const made = counter(name, label);
+    for (const word of words) made.inc({ [label]: word }, 0);
+    return made;
+  };
+  const gauge = gaugesIn(registry);
 
   /** A count that is kept elsewhere. */
   const total = (name: Name, read: () => number) =>
@@ -172,14 +166,15 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const apiSeconds = histogram('api_seconds', [0.005, 0.02, 0.1, 0.5, 2, 10, 60]);
   const engineSeconds = counter('engine_seconds_total', 'project');
   const saved = counter('engine_seconds_saved_total', 'project');
-  const engineFailures = counter('engine_failures_total', 'reason');
+  const engineReasons = Object.keys(GATEWAY_REASONS).filter((one) => one.startsWith('engine-'));
+  const engineFailures = closed('engine_failures_total', 'reason', engineReasons);
   const stored = counter('stored_total', 'project');
   const storedBytes = counter('stored_bytes_total');
-  const notStored = counter('not_stored_total', 'reason');
-  const sharedFlights = counter('shared_flights_total', 'end');
+  const notStored = closed('not_stored_total', 'reason', Object.keys(REFUSAL_REASONS));
+  const sharedFlights = closed('shared_flights_total', 'end', FLIGHT_ENDS);
   const purges = counter('purges_total', 'result', 'scope', 'cause');
   const purgeSeconds = histogram('purge_seconds', [0.01, 0.1, 0.5, 1, 2, 5, 10]);
-  const closings = counter('connections_closed_total', 'why');
+  const closings = closed('connections_closed_total', 'why', CONNECTION_CLOSINGS);
   const hookCalls = new Counter({
     ...about('hook_calls_total', HELP.hook_calls_total),
     labelNames: ['hook', 'result'],
@@ -189,31 +184,19 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       }
     },
   });
-  const refusedLogins = counter('logins_refused_total', 'reason');
-  const redisFailures = counter('redis_failures_total', 'operation');
-  const rejected = counter('entries_rejected_total', 'why');
+  const refusedLogins = closed('logins_refused_total', 'reason', LOGIN_REFUSALS);
+  const redisFailures = closed('redis_failures_total', 'operation', REDIS_OPERATIONS);
+  const rejected = closed('entries_rejected_total', 'why', ENTRY_FLAWS);
   const swept = counter('entries_swept_total');
   const errors = counter('internal_errors_total');
-  const warmQueries = counter('warm_queries_total', 'result');
-  const warmRuns = counter('warm_runs_total', 'end');
+  const warmQueries = closed('warm_queries_total', 'result', WARM_RESULTS);
+  const warmRuns = closed('warm_runs_total', 'end', ['whole', ...WARM_CUTS]);
   const warmSeconds = counter('warm_engine_seconds_total');
-  // What has closed words begins at 0, as that of hooks does: of a count that begins with 1 Prometheus sees no increase.
   for (const result of PURGE_RESULTS) {
     for (const cause of PURGE_CAUSES) {
       for (const scope of ['everything', 'project']) purges.inc({ result, scope, cause }, 0);
     }
   }
-  for (const reason of Object.keys(GATEWAY_REASONS)) {
-    if (reason.startsWith('engine-')) engineFailures.inc({ reason }, 0);
-  }
-  for (const reason of Object.keys(REFUSAL_REASONS)) notStored.inc({ reason }, 0);
-  for (const end of FLIGHT_ENDS) sharedFlights.inc({ end }, 0);
-  for (const why of CONNECTION_CLOSINGS) closings.inc({ why }, 0);
-  for (const reason of LOGIN_REFUSALS) refusedLogins.inc({ reason }, 0);
-  for (const operation of REDIS_OPERATIONS) redisFailures.inc({ operation }, 0);
-  for (const why of ENTRY_FLAWS) rejected.inc({ why }, 0);
-  for (const result of WARM_RESULTS) warmQueries.inc({ result }, 0);
-  for (const end of ['whole', ...WARM_CUTS]) warmRuns.inc({ end }, 0);
   const { memory, evictions, warmed, flights, engine, limits } = gauges;
   const { bodies, connections, epochAge, owedPurges } = gauges;
   gauge('memory_entries', 'Entries in the memory tier.', () => memory().entries);
@@ -235,7 +218,8 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   gauge(
     'in_flight_bytes',
     'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
-    () => bodies().bytes,
+    () => Object.entries(bodies().bytes).map(([use, bytes]) => [{ use }, bytes]),
+    { labelNames: ['use'] },
   );
   gauge('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => bodies().limit);
   gauge('in_flight_queue', 'Requests that wait for memory.', () => bodies().waiting);
@@ -245,40 +229,44 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     'epoch_age_seconds',
     'Seconds since the oldest epoch in use was read; 0 where the gateway makes them by itself.',
     () => (epochAge() ?? 0) / 1000,
+    { aggregator: 'max' },
   );
   gauge('purges_owed', 'Scopes whose purge is owed to Redis.', owedPurges);
   gauge(
     'redis_conditions',
     'What is not set at Redis as a purge needs it; GET /health/ready says what.',
     () => gauges.redisConditions().length,
+    { aggregator: 'max' },
   );
   registerStates(registry, gauges.states);
-  const series = seriesIn(registry);
-  series(
+  gauge(
     'certificate_end_seconds',
     'When a certificate of the gateway ends (Unix time), by key.',
-    ['key'],
-    async () => {
+    () => {
       const end = gauges.certificateEnd();
       return end === undefined ? [] : [[{ key: 'listen.certificate' }, end / 1000]];
     },
+    { labelNames: ['key'], aggregator: 'min' },
   );
-  series(
+  gauge(
     'watch_age_seconds',
     'Seconds since the source by which a project is watched has answered any gateway.',
-    ['project'],
-    async () => gauges.watches().map(([project, age]) => [{ project }, age / 1000]),
+    () => gauges.watches().map(([project, age]) => [{ project }, age / 1000]),
+    { labelNames: ['project'], aggregator: 'min' },
   );
-  series(
+  gauge(
     'watch_blind',
     'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
-    ['project'],
-    async () => gauges.watches().map(([project, , blind]) => [{ project }, Number(blind)]),
+    () => gauges.watches().map(([project, , blind]) => [{ project }, Number(blind)]),
+    { labelNames: ['project'], aggregator: 'min' },
   );
   gauge('workers', 'Processes whose figures these are.', () => 1);
-  series('build_info', 'Always 1; the label says which version it is.', ['version'], async () => [
-    [{ version: gauges.version ?? '' }, 1],
-  ]);
+  gauge(
+    'build_info',
+    'Always 1; the label says which version it is.',
+    () => [[{ version: gauges.version ?? '' }, 1]],
+    { labelNames: ['version'], aggregator: 'min' },
+  );
 
   /** What was answered since the counters were read, by the name of the project: to find counters by labels takes 5 % of a hit. */
   const answered = new Map<string, Answered[]>();
@@ -365,25 +353,27 @@ const aboutIn = (registry: Registry) => (name: string, help: string) => ({
   registers: [registry],
 });
 
-/** Makes figures by labels, of which there may be none. Of several workers the least counts. */
-function seriesIn(registry: Registry) {
-  return (
+type Figures = number | readonly (readonly [labels: Record<string, string>, figure: number])[];
+
+/** Makes gauges that tell one figure, or one for each set of labels, of which there may be none. `aggregator`: of several workers. */
+const gaugesIn =
+  (registry: Registry) =>
+  (
     name: string,
     help: string,
-    labelNames: string[],
-    read: () => Promise<readonly (readonly [Record<string, string>, number])[]>,
+    read: () => Figures | Promise<Figures>,
+    options: { labelNames?: string[]; aggregator?: 'min' | 'max' } = {},
   ) =>
     new Gauge({
       ...aboutIn(registry)(name, help),
-      labelNames,
-      aggregator: 'min',
+      ...options,
       async collect() {
         const figures = await read();
+        if (typeof figures === 'number') return this.set(figures);
         this.reset();
         for (const [labels, figure] of figures) this.set(labels, figure);
       },
     });
-}
 
 const upOf = (part: string, name: string, up: boolean | undefined) =>
   up === undefined ? [] : [[{ part, name }, Number(up)] as const];
@@ -391,29 +381,27 @@ const upOf = (part: string, name: string, up: boolean | undefined) =>
 /** Of several workers the primary process knows the engines and the reloads, and each worker the rest. */
 export function registerStates(registry: Registry, states: States): void {
   const { engines, redisUp, storageUp, reloaded, workers = 1 } = states;
-  const series = seriesIn(registry);
-  series(
+  const gauge = gaugesIn(registry);
+  gauge(
     'up',
     'Whether a part answers (1) or not (0), as far as it is known: engine (its URL), redis, storage.',
-    ['part', 'name'],
     async () => [
       ...engines().flatMap(({ url, state }) => upOf('engine', url, state === 'up')),
       ...upOf('redis', '', redisUp?.()),
       ...upOf('storage', '', await storageUp?.()),
     ],
+    { labelNames: ['part', 'name'], aggregator: 'min' },
   );
   if (reloaded === undefined) return;
-  series(
+  gauge(
     'config_last_reload_successful',
     'Whether the last reload of the configuration did what it should (1) or kept the old one (0); 1 after the start.',
-    [],
-    async () => [[{}, Number(reloaded())]],
+    () => Number(reloaded()),
   );
-  series(
+  gauge(
     'workers_configured',
     'Processes that there should be: workers, as at the start.',
-    [],
-    async () => [[{}, workers]],
+    () => workers,
   );
 }
 
