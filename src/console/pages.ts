@@ -49,6 +49,8 @@ const LINKS = [
 
 /** Where the build puts them; there is no such folder beside the sources. */
 const BUILT = join(import.meta.dirname, 'console');
+/** By a name that the bundler does not follow: what is shipped has no bundler. */
+const BUILDER = pathToFileURL(join(import.meta.dirname, 'build.ts')).href;
 /** Its name says what is in it. */
 const FOR_EVER = 'private, max-age=31536000, immutable';
 const FILES = [
@@ -158,7 +160,7 @@ async function load() {
   const read = (name: string) => [name, readFileSync(join(BUILT, name))] as const;
   const built: Readonly<Record<string, Uint8Array>> = existsSync(BUILT)
     ? Object.fromEntries(readdirSync(BUILT).map(read))
-    : await buildNow();
+    : await ((await import(BUILDER)) as typeof Build).buildConsole();
   const bytesOf = (name: string) => Buffer.from(built[name] as Uint8Array);
   const found = FILES.map(([use, name, type]) => {
     const bytes = bytesOf(name);
@@ -170,11 +172,4 @@ async function load() {
   const code = bytesOf('first-paint.js').toString('base64');
   const made = (await import(`data:text/javascript;base64,${code}`)) as { firstPaint: FirstPaint };
   return { files, assets, ...made };
-}
-
-async function buildNow() {
-  // By a name that the bundler does not follow: what is shipped has no bundler.
-  const builder = pathToFileURL(join(import.meta.dirname, 'build.ts')).href;
-  const { buildConsole } = (await import(builder)) as typeof Build;
-  return buildConsole();
 }

@@ -71,8 +71,7 @@ export async function startReplayEngine(
     url: `http://${host}:${port}/xmla`,
     /** Breaks off what is under way, and stops listening. */
     async close(): Promise<void> {
-      const closed = once(server, 'close');
-      server.close();
+      const closed = server[Symbol.asyncDispose]();
       server.closeAllConnections();
       await closed;
     },

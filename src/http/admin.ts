@@ -51,20 +51,14 @@ export type TellAbout = (question: AdminQuestion) => Promise<object>;
  * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
  */
 export function createQuestionHandler(
-  options: { login: Login; permissions: Permissions; maxBody: number },
+  options: Admission & { maxBody: number },
   tell: TellAbout,
   may: { readonly user: boolean },
 ): RequestHandler {
   return async (request, response) => {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
-    const administrator = await options.login(request);
-    refuseDelegation(request.headers, '');
-    if (!options.permissions.mayAdminister(administrator)) {
-      throw notTold(administrator, 'not in auth.admins');
-    }
-    const forged = forgery(request.headers);
-    if (forged !== undefined) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
+    const administrator = await administratorOf(request, options, 'Nothing is told');
     const { project, user, ...client } = readQuestionQuery(request, may.user);
     const principal = user === undefined ? administrator : { name: user };
     const headers = { ...xmlaHeaders(request.headers), ...client };
@@ -75,6 +69,23 @@ export function createQuestionHandler(
     const told = await tell({ ...who, headers, body, project });
     sendPretty(response, { project, user: principal.name, ...told });
   };
+}
+
+type Admission = Readonly<{ login: Login; permissions: Permissions }>;
+
+/** @throws what the login throws; GatewayError `forbidden`, `identity-refused` */
+async function administratorOf(
+  request: IncomingMessage,
+  { login, permissions }: Admission,
+  outcome: 'Nothing is told' | 'Nothing was done',
+): Promise<Principal> {
+  const principal = await login(request);
+  refuseDelegation(request.headers, '');
+  const why = permissions.mayAdminister(principal)
+    ? forgery(request.headers)
+    : `${principal.name} is not in auth.admins`;
+  if (why !== undefined) throw new GatewayError('forbidden', `${outcome}: ${why}.`);
+  return principal;
 }
 
 /** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
@@ -260,22 +271,15 @@ function toldError(error: unknown): object {
  * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `not-warmed`
  */
 export const createWarmHandler =
-  ({ login, permissions, warmUp }: WarmParts): RequestHandler =>
+  (parts: Admission & { warmUp: Pick<WarmUp, 'begin'> }): RequestHandler =>
   async (request, response) => {
-    const principal = await login(request);
-    refuseDelegation(request.headers, '');
-    const why = permissions.mayAdminister(principal)
-      ? forgery(request.headers)
-      : `${principal.name} is not in auth.admins`;
-    if (why !== undefined) throw new GatewayError('forbidden', `Nothing was done: ${why}.`);
+    const principal = await administratorOf(request, parts, 'Nothing was done');
     const { project } = readQuery(request, 'project');
     checkProject(project);
     const { authorization } = request.headers;
-    const id = await warmUp.begin({ principal, authorization }, project);
+    const id = await parts.warmUp.begin({ principal, authorization }, project);
     sendPretty(response, { id }, 202);
   };
-
-type WarmParts = { login: Login; permissions: Permissions; warmUp: Pick<WarmUp, 'begin'> };
 
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>

@@ -59,12 +59,11 @@ async function show(root: HTMLElement): Promise<string | undefined> {
 
 function tellConnection(problem: string | undefined): void {
   if (connection === null) return;
-  lostAt = problem === undefined ? undefined : (lostAt ?? new Date().toISOString());
-  connection.hidden = problem === undefined;
-  const text =
-    lostAt === undefined
-      ? ''
-      : `${problem} What you see is of ${moment(lostAt)} or before; it is asked again every ${EVERY / 1000} seconds.`;
+  lostAt = problem && (lostAt ?? new Date().toISOString());
+  connection.hidden = !lostAt;
+  const text = lostAt
+    ? `${problem} What you see is of ${moment(lostAt)} or before; it is asked again every ${EVERY / 1000} seconds.`
+    : '';
   if (connection.textContent !== text) connection.textContent = text;
 }
 
