@@ -80,9 +80,10 @@ async function dump(): Promise<ReadonlyMap<string, Buffer>> {
 /** What the bytes say, and what is packed in them. */
 function shownIn(bytes: Buffer): string[] {
   const shown = [bytes.toString('latin1'), bytes.toString('utf16le')];
-  // The body of an entry stands behind its description, which is JSON.
-  const packed = bytes.indexOf('}') + 1;
-  if (packed > 0) {
+  // The body of an entry stands behind its description, which is JSON. In front of that stand random bytes.
+  const description = bytes.indexOf('{"sessionHeader"');
+  if (description >= 0) {
+    const packed = bytes.indexOf('}', description) + 1;
     try {
       const finishFlush = constants.Z_SYNC_FLUSH;
       shown.push(inflateRawSync(bytes.subarray(packed), { finishFlush }).toString());
