@@ -38,7 +38,9 @@ export function createAdmission(
   const waiting = () => users.values().reduce((sum, user) => sum + user.waiting.size, 0);
 
   function forget(user: User): void {
-    if (user.atEngine === 0 && user.waiting.size === 0) users.delete(user.name);
+    // Who gave up is told a moment later: another request of that name may be waiting by then.
+    const isCurrent = users.get(user.name) === user;
+    if (isCurrent && user.atEngine === 0 && user.waiting.size === 0) users.delete(user.name);
   }
 
   function count(user: User): void {

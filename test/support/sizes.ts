@@ -249,11 +249,11 @@ const CHAOS: Sizes = {
   touches: 40,
   keyedPairs: 300,
   particularRequests: 4_000,
-  unannouncedLoads: 100,
+  unannouncedLoads: 60,
   flightGateways: 4,
   flightClients: 25,
   oracle: {
-    alone: { requests: 50_000, purges: 500, disturbances: 4 },
+    alone: { requests: 40_000, purges: 400, disturbances: 4 },
     watched: { requests: 6_000, purges: 60, disturbances: 1 },
     workers: { requests: 20_000, purges: 200, disturbances: 2 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },

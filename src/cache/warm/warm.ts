@@ -165,10 +165,12 @@ export function createWarmUp(parts: {
     const runs = await readRuns();
     const isOpen = runs.some(({ ended }) => ended === null);
     if (!isOpen || running !== undefined || !(await fleet.hold(TASK, SIGN))) return runs;
-    endLost(runs);
-    await fleet.write(RUNS, JSON.stringify(runs), TASK);
+    // It may have ended since they were read.
+    const latest = await readRuns();
+    endLost(latest);
+    await fleet.write(RUNS, JSON.stringify(latest), TASK);
     await fleet.leave(TASK);
-    return runs;
+    return latest;
   }
 
   /** Undefined where another gateway is at it, or nothing is left to be done. */

@@ -133,6 +133,20 @@ describe('admission to the engine', () => {
     expect(next?.state).toBe('inside');
   });
 
+  test('does not forget who comes in the very turn in which another request of that user gave up', async () => {
+    const admission = createAdmission({ concurrency: 1, per_user: 1, queue: 1 });
+    const [first, second] = await visits(admission, ['a', 'a']);
+    second?.giveUp();
+    const other = visit(admission, 'b');
+    first?.leave();
+    const third = visit(admission, 'a');
+    await quiet();
+    expect(states([other, third])).toEqual(['inside', 'waiting']);
+    other.leave();
+    await quiet();
+    expect(third.state).toBe('inside');
+  });
+
   test('takes a place back once, however often that is said', async () => {
     const admission = createAdmission({ concurrency: 1, per_user: 1, queue: 1 });
     const leave = await admission.admit('a', new AbortController().signal);

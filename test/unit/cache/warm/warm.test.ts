@@ -302,6 +302,26 @@ describe('a run', () => {
     });
   });
 
+  test('that ends while another process reads of it is not told as lost', async () => {
+    const one = member('a', 1);
+    const { promise, resolve } = Promise.withResolvers<readonly AskedWay[]>();
+    answer = () => promise;
+    const own = store('b');
+    const fleet: FleetStore = {
+      ...own,
+      async hold(task, life) {
+        resolve([{ result: 'there', ms: 0 }]);
+        await quiet();
+        return own.hold(task, life);
+      },
+    };
+    const other = member('b', 1, true, fleet);
+    one.on(purged('p'));
+    await one.after(30_000);
+    expect(await other.tell()).toMatchObject({ run: null, runs: [{ gateway: 'a', cut: null }] });
+    expect(await one.tell()).toMatchObject({ runs: [{ gateway: 'a', cut: null }] });
+  });
+
   test('begins when the store has the candidates, and outlives a note that it does not take', async () => {
     const own = store('a');
     let failures = 2;
