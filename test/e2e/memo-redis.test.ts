@@ -62,16 +62,18 @@ async function allRemembered(): Promise<void> {
 test('a query that is remembered and whose answer memory has dropped is answered from Redis, and then from memory', async () => {
   await allInRedis();
   await allRemembered();
-  const [fromRedis, fromMemory] = [await askLast(), await ask(QUERY)];
+  const fromRedis = await askLast();
+  // Where the lease has ended meanwhile, as on a machine that stands still, the first one is found by its key.
+  const found = await hitsUntil(watched, ['memo'], () => ask(QUERY));
+  const [fromMemory = fromRedis] = found.slice(-1);
   expect(fromRedis.headers['cache-status']).toMatch(/; hit; ttl=\d+; detail=redis$/);
   expect(fromMemory.headers['cache-status']).toMatch(/; hit; ttl=\d+; detail=memory$/);
-  expect(watched.answeredBy()).toBe('memo');
   expect(comparable(fromRedis)).toEqual(comparable(fromMemory));
   expect(fromRedis.body.equals(BYTES)).toBe(true);
   const answered = gateway.events.filter(({ type }) => type === 'xmla-answered');
-  expect(answered.slice(-2)).toMatchObject([
+  expect(answered.slice(-1 - found.length)).toMatchObject([
     { outcome: { kind: 'hit', detail: 'redis' }, complete: true },
-    { outcome: { kind: 'hit', detail: 'memory' }, complete: true },
+    ...found.map(() => ({ outcome: { kind: 'hit', detail: 'memory' }, complete: true })),
   ]);
 });
 

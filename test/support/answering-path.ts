@@ -4,10 +4,10 @@ import { shortStatus, type Answer } from './http-client.ts';
 /** How a hit was found: by what is remembered of its bytes, or by its key. */
 export type AnsweringPath = 'memo' | 'key';
 
-/** By the step that asks for the time that an entry has left, as each must. */
+/** By the steps that ask for the time that an entry has left, as each must. Timers of the cache ask for the time too. */
 const ASKED_BY: readonly (readonly [AnsweringPath, RegExp])[] = [
   ['memo', /\breplayKnown \(.*line\/handler\.ts/],
-  ['key', /cache/],
+  ['key', /\btake \(.*cache\/cache\.ts/],
 ];
 
 export interface WatchfulClock {
