@@ -84,9 +84,8 @@ export async function createGateway(
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
   const ownStatistics = createStatistics({ ...given, names });
   ownStatistics.configure(initial.statistics);
-  let warming: readonly Emit[] = [];
-  const tellWarming: Emit = (event) => tellAll(warming)(event);
-  const emit = tellAll([metrics.on, ownStatistics.on, tellWarming, listener]);
+  let tellWarming = tellAll([]);
+  const emit = tellAll([metrics.on, ownStatistics.on, (event) => tellWarming(event), listener]);
   const parts: Parts = { ...given, emit };
 
   let current = initial;
@@ -115,7 +114,7 @@ export async function createGateway(
   const line = () => runtime.warm;
   const settings = { ...initial.warm, as: asWhom(initial) };
   const warmUp = createWarmUp({ ...ofFleet, id, isShared, settings, candidates, line, newId });
-  warming = [candidates.on, warmUp.on];
+  tellWarming = tellAll([candidates.on, warmUp.on]);
   const statistics = createSharedStatistics({
     id,
     processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),

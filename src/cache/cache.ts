@@ -114,10 +114,10 @@ export function createQueryCache(
   /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
   function take({ key, captured, digests }: Slot, ttl: number, brought?: StoredAnswer) {
     if (captured === undefined || !epochs.areCurrent(captured)) return undefined;
-    const inMemory = memory.get(key, true);
+    const wall = clock.wall();
+    const inMemory = memory.get(key, true, wall);
     const found = inMemory ?? brought;
     if (found === undefined) return undefined;
-    const wall = clock.wall();
     const left = timeLeft(found, ttl, wall);
     if (left <= 0) return undefined;
     if (inMemory === undefined) memory.set(key, found, digests());

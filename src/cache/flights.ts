@@ -36,7 +36,8 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
   function joinable(key: string, youngerThan = Infinity): Entry | undefined {
     const entry = entries.get(key);
     if (entry === undefined || entry.waiters >= MAX_WAITERS) return undefined;
-    return leaseHolds(entry.since, Math.min(youngerThan, deadline()), clock) ? entry : undefined;
+    const length = Math.min(youngerThan, deadline());
+    return leaseHolds(entry.since, length, leaseStart(clock)) ? entry : undefined;
   }
 
   return {

@@ -133,11 +133,11 @@ export function createMemoryTier(options: {
 
   return {
     /** @param uses whether a client gets it, which is counted */
-    get(key: string, uses = false): StoredAnswer | undefined {
+    get(key: string, uses = false, wall = clock.wall()): StoredAnswer | undefined {
       const entry = entries.get(key);
       if (entry === undefined) return undefined;
       const now = clock.now();
-      if (left(entry, now) > 0) {
+      if (left(entry, now, wall) > 0) {
         if (!uses) return entry.answer;
         entry.hits += 1;
         entry.used = now;

@@ -9,10 +9,12 @@ type Lease = LeaseStart & { readonly length: number };
 /** The moment from which a lease is counted, by both clocks. */
 export const leaseStart = (clock: Clock) => ({ now: clock.now(), wall: clock.wall() });
 
-/** Whether it holds, by both clocks, and the wall clock has not stepped back: the other may stand still in a sleep. */
-export function leaseHolds(start: LeaseStart, length: number, clock: Clock): boolean {
-  const wall = clock.wall();
-  return clock.now() - start.now < length && wall >= start.wall && wall - start.wall < length;
+/**
+ * Whether it holds at a moment, by both clocks, and the wall clock has not stepped back: the other may stand still in a
+ * sleep.
+ */
+export function leaseHolds(start: LeaseStart, length: number, { now, wall }: LeaseStart): boolean {
+  return now - start.now < length && wall >= start.wall && wall - start.wall < length;
 }
 
 /** How often a question is sent again whose reply a renewal, or its slowness, made worthless. */
@@ -48,8 +50,8 @@ export function createLeaseCache<V>(options: {
 
   const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
 
-  const holds = ({ since }: Leased<V>) =>
-    since !== undefined && leaseHolds(since, since.length, clock);
+  const holds = ({ since }: Leased<V>, at = leaseStart(clock)) =>
+    since !== undefined && leaseHolds(since, since.length, at);
 
   /** If it may be used at this very moment. */
   function leased(name: string): Leased<V> | undefined {
@@ -111,7 +113,7 @@ export function createLeaseCache<V>(options: {
     leased,
     /** If it may be used at this very moment. */
     held: (name: string): V | undefined => leased(name)?.value,
-    /** Whether what was leased may be used at this very moment, with the value that it has now. */
+    /** Whether what was leased may be used, by default at this very moment, with the value that it has now. */
     holds,
     /** Of whatever age: never for what a request is answered with. */
     last: (name: string) => entries.get(name)?.value,
@@ -139,7 +141,7 @@ export function createLeaseCache<V>(options: {
     age(): number | undefined {
       // Taken first: what holds a moment later is younger than its lease.
       const now = clock.now();
-      const inUse = entries.values().filter(holds);
+      const inUse = entries.values().filter((entry) => holds(entry));
       const oldest = inUse.reduce(
         (first, one) => Math.min(first, one.since?.now ?? first),
         Infinity,

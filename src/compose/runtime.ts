@@ -100,21 +100,25 @@ export async function createRuntime(
   // Certificates of a remote server are read with them: what is wrong there must be told now.
   if (storage === undefined) await loaded();
 
+  /** Only a mistake of this program leads here. */
+  function giveUp(response: ServerResponse, error: unknown): void {
+    emit({ type: 'internal-error', id: newId(), error });
+    response.destroy();
+  }
+
   return {
     handle(request: IncomingMessage, response: ServerResponse): void {
-      // Only a mistake of this program leads there.
-      const giveUp = (error: unknown) => {
-        emit({ type: 'internal-error', id: newId(), error });
-        response.destroy();
-      };
       try {
         // XMLA need not wait for Express.
         if (xmla.handle(request, response)) return;
         work.begin();
         response.once('close', work.end);
-        loaded().then(({ app }) => app(request, response), giveUp);
+        loaded().then(
+          ({ app }) => app(request, response),
+          (error) => giveUp(response, error),
+        );
       } catch (error) {
-        giveUp(error);
+        giveUp(response, error);
       }
     },
     /** Serves everything by itself (Express). */

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
-import { createLeaseCache, type Leased } from '../common/leases.ts';
+import { createLeaseCache, type Leased, leaseStart } from '../common/leases.ts';
 import type { CacheScope, FreshnessStore } from './freshness-store.ts';
 
 /** The tokens that a key is made with. */
@@ -140,7 +140,8 @@ export function createEpochs(options: {
     },
     areCurrent({ scopes, tokens, keySecret: captured, leases }: CapturedEpochs): boolean {
       if (keySecret !== captured || isPending(scopes)) return false;
-      return leases.every((one, i) => one.value === tokens[i] && known.holds(one));
+      const at = leaseStart(options.clock);
+      return leases.every((one, i) => one.value === tokens[i] && known.holds(one, at));
     },
     /** Resolves in the turn in which the store has confirmed it and the others are told. @param purge its id */
     renew,

@@ -85,6 +85,9 @@ function placeOf(name: string, rawHeaders: readonly string[]): number {
 }
 
 type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;
+const NO_NAMES: Answered['catalogs'] = [];
+/** What is told of a request for as long as nothing else became of it. */
+const CLIENT_GONE: Outcome = { kind: 'gateway', detail: 'client-gone' };
 
 /** When each step towards the engine was made, and when its answer was over. */
 type EngineSteps = { waits: number } & {
@@ -123,7 +126,7 @@ export class XmlaClient implements Client {
   /** Undefined where no engine was needed. */
   #steps: EngineSteps | undefined;
   #gone: AbortController | undefined;
-  readonly #whenOver: (() => void)[] = [];
+  #whenOver: (() => void)[] | undefined;
   #told = false;
 
   /** @param head what is known of it; else its headers are read, which takes longer than all else of a hit */
@@ -147,13 +150,13 @@ export class XmlaClient implements Client {
       address: services.addressOf(request),
       program: this.wishes.program,
       project: '',
-      catalogs: [],
+      catalogs: NO_NAMES,
       cubes: '?',
       digest: '',
       statement: '',
       subject: '',
       why: '',
-      outcome: { kind: 'gateway', detail: 'client-gone' },
+      outcome: CLIENT_GONE,
       status: 499,
       bytes: 0,
       milliseconds: 0,
@@ -289,7 +292,7 @@ export class XmlaClient implements Client {
   over(): Promise<void> {
     return this.response.closed
       ? Promise.resolve()
-      : new Promise((resolve) => void this.#whenOver.push(resolve));
+      : new Promise((resolve) => void (this.#whenOver ??= []).push(resolve));
   }
 
   /**
@@ -366,7 +369,7 @@ export class XmlaClient implements Client {
   }
 
   #close(): void {
-    for (const tell of this.#whenOver) tell();
+    for (const tell of this.#whenOver ?? []) tell();
     if (this.response.writableFinished) return this.#tell(true);
     this.#leave(new GatewayError('client-gone', 'The client went away.'));
   }

@@ -169,8 +169,7 @@ export function createHour(
     return known?.at === at ? known : (minutes[place] = newMinute(at));
   }
 
-  function noteOther(name: string, kind: Kind = 'reason'): void {
-    const last = clock.wall();
+  function noteOther(last: number, name: string, kind: Kind = 'reason'): void {
     const row = rowOf(minuteOf(last).table, kind, name);
     row.last = last;
     row.asks += 1;
@@ -187,8 +186,7 @@ export function createHour(
     return added;
   }
 
-  function countAnswer(event: Answered): void {
-    const at = clock.wall();
+  function countAnswer(event: Answered, at: number): void {
     const minute = minuteOf(at);
     // Without a login a request may name anything.
     const name = event.principal === '' ? NO_LOGIN : event.project || (event.catalogs[0] ?? '');
@@ -203,25 +201,27 @@ export function createHour(
 
   return {
     labelOf,
-    on(event: GatewayEvent): void {
+    /** @param at when it happened (wall clock, ms) */
+    on(event: GatewayEvent, at = clock.wall()): void {
       switch (event.type) {
         case 'xmla-answered':
-          return countAnswer(event);
+          return countAnswer(event, at);
         case 'internal-error':
         case 'login-refused':
         case 'entry-rejected':
-          return noteOther(event.type);
+          return noteOther(at, event.type);
         case 'warm-run':
-          if (event.cut === 'failures') noteOther('warm-up-failed');
+          if (event.cut === 'failures') noteOther(at, 'warm-up-failed');
           return;
         case 'hook-called':
           return noteOther(
+            at,
             event.hook,
             /^(?:refused|failed)$/.test(event.result) ? 'hook-refused' : 'hook',
           );
         case 'compared':
           if (event.verdict !== 'stale') return;
-          noteOther(`${event.digest} (${event.project || 'no project'})`, 'stale');
+          noteOther(at, `${event.digest} (${event.project || 'no project'})`, 'stale');
       }
     },
     /** Of the sixty minutes up to this moment. */

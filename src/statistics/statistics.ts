@@ -103,8 +103,7 @@ export function createStatistics(parts: {
     return row;
   }
 
-  function noteAnswer(event: Answered): void {
-    const at = clock.wall();
+  function noteAnswer(event: Answered, at: number): void {
     const weight = weightNow();
     if (event.digest === '') {
       addAnswer(others, event, weight);
@@ -127,9 +126,10 @@ export function createStatistics(parts: {
   return {
     /** Subscribes the statistics to the events. */
     on(event: GatewayEvent): void {
-      hour.on(event);
+      const at = clock.wall();
+      hour.on(event, at);
       // Who has no login could wash out all others; the log has them.
-      if (event.type === 'xmla-answered' && event.principal !== '') noteAnswer(event);
+      if (event.type === 'xmla-answered' && event.principal !== '') noteAnswer(event, at);
     },
     /** @param settings.text whether statements are kept; with `off` they are forgotten */
     configure(settings: { readonly text: 'on' | 'off' }): void {
