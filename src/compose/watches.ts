@@ -51,15 +51,11 @@ export function createWatches(
 
   /** @param after what must have ended before it begins */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
-    const { name, watch } = watched;
     const closing = new AbortController();
     const { signal } = closing;
-    const common = { ...options, gate, name, watch };
-    const watcher = createWatcher({
-      ...common,
-      source: describeSource(watched),
-      signature: createSource(watched, clock, files),
-    });
+    const source = describeSource(watched);
+    const signature = createSource(watched, clock, files);
+    const watcher = createWatcher({ ...options, ...watched, gate, source, signature });
 
     async function run(): Promise<void> {
       await after;

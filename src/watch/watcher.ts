@@ -20,24 +20,25 @@ const ALONE =
 const STANDBY = 10_000;
 
 /** What is known of a watched source, by all gateways: the note of the fleet. Times are ms of a wall clock, 0 for never. */
-export interface WatchNote {
+export type WatchNote = Readonly<typeof NOTHING>;
+const NOTHING = {
   /** Digest of what is asked: of something else nothing is known. */
-  readonly source: string;
+  source: '',
   /** Digest of the latest signature; '' while there is none. */
-  readonly signature: string;
+  signature: '',
   /** How often in a row it was the same since it changed, at most SETTLED. */
-  readonly same: number;
+  same: 0,
   /** Whether a purge is still to be made, or not known to hold. */
-  readonly due: boolean;
-  readonly blind: boolean;
+  due: false,
+  blind: false,
   /** Questions in a row that had no answer. */
-  readonly failures: number;
+  failures: 0,
   /** Of the latest failure, in words without secrets; '' for none. */
-  readonly why: string;
-  readonly seen: number;
-  readonly changed: number;
-  readonly purged: number;
-}
+  why: '',
+  seen: 0,
+  changed: 0,
+  purged: 0,
+};
 
 /**
  * Purges a project when its source says something else than before. Of all gateways one polls, which has the task; the others
@@ -62,18 +63,7 @@ export function createWatcher(options: {
   const soon = Math.min(every, STANDBY);
   const task = `watch:${name}`;
   const source = hash('sha256', options.source);
-  const nothing: WatchNote = {
-    source,
-    signature: '',
-    same: 0,
-    due: false,
-    blind: false,
-    failures: 0,
-    why: '',
-    seen: 0,
-    changed: 0,
-    purged: 0,
-  };
+  const nothing: WatchNote = { ...NOTHING, source };
   const started = clock.wall();
   let latest: WatchNote | undefined;
   /** Polls in a row that could not speak to the other gateways. */
