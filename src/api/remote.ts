@@ -67,12 +67,11 @@ export function createRemoteOperations(
     take: (answer: IncomingMessage, head: AcceptedHead) => Promise<T>,
   ): Promise<T> {
     const { service, timeout, url, login } = config;
-    const { method } = request;
+    const { method, headers: given } = request;
     const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
-    const authorization =
-      service === undefined ? request.headers.authorization : serviceAuthorization(service);
+    const authorization = service ? serviceAuthorization(service) : given.authorization;
     const path = remoteTarget(url, request.url, QUERY_PARAMETERS[operation.name] ?? []);
-    const headers = requestHeaders(request.headers, authorization, body?.length, SENT);
+    const headers = requestHeaders(given, authorization, body?.length, SENT);
     let answer: IncomingMessage | undefined;
     try {
       answer = await upstream.forward({ method, path, headers, body }, { signal, timeout });
@@ -86,12 +85,8 @@ export function createRemoteOperations(
         const what = 'The storage refused the login of the gateway; its operator must correct';
         throw new StorageUnavailable('nothing-done', undefined, `${what} storage.service.`);
       }
-      const allowed = {
-        ...answerHeaders(head.headers),
-        'cache-control': 'no-store',
-        [REQUEST_ID]: id,
-      };
-      return await take(answer, { ...head, headers: allowed });
+      const own = { 'cache-control': 'no-store', [REQUEST_ID]: id };
+      return await take(answer, { ...head, headers: { ...answerHeaders(head.headers), ...own } });
     } catch (error) {
       answer?.destroy();
       if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
@@ -122,8 +117,6 @@ export function createRemoteOperations(
     } catch (error) {
       if (!gone.signal.aborted && response.headersSent) breakOff(request, response);
       if (!gone.signal.aborted) throw error;
-    } finally {
-      response.off('close', leave);
     }
     // Its going away ends the request, which then fails in one way or another.
     if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');

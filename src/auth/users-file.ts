@@ -70,12 +70,9 @@ export async function followUsers({
       return { print: `error ${String(cause)}`, cause };
     }
   };
-  const usersOf = (
-    { bytes, cause }: Awaited<ReturnType<typeof observe>>,
-    before?: ReturnType<typeof parseUsers>,
-  ) => {
+  const usersOf = ({ bytes, cause }: Awaited<ReturnType<typeof observe>>, before?: Accounts) => {
     if (bytes === undefined) throw unreadable(file, cause);
-    const found = parseUsers(bytes, file, before?.accounts);
+    const found = parseUsers(bytes, file, before);
     emit({ type: 'users-loaded', count: found.accounts.size });
     for (const message of found.warnings) emit({ type: 'warning', message });
     return found;
@@ -101,7 +98,7 @@ export async function followUsers({
       if (!isConfirmed) continue;
       settled = print;
       try {
-        Object.assign(users, usersOf(reading, users));
+        Object.assign(users, usersOf(reading, users.accounts));
       } catch (error) {
         const { message } = error as UsersFileError;
         emit({ type: 'warning', message: `keeping the current users: ${message}` });
@@ -171,9 +168,8 @@ export function parseUsers(bytes: Uint8Array, file: string, before: Accounts = n
   });
   if (costs.length > 1) {
     const list = costs.map(([cost]) => cost).toSorted((a, b) => a - b);
-    warnings.push(
-      `the hashes have different costs (${list.join(', ')}): the time of a refusal tells which users exist`,
-    );
+    const told = 'the time of a refusal tells which users exist';
+    warnings.push(`the hashes have different costs (${list.join(', ')}): ${told}`);
   }
   // An unknown name costs a comparison of the cost that most have.
   return { accounts, commonCost, lookAlikes: new Set(twins.flat()), warnings };
@@ -202,9 +198,8 @@ function unusable(file: string, problems: readonly string[]): UsersFileError {
   const shown = problems.slice(0, PROBLEMS_SHOWN);
   const more = problems.length - shown.length;
   if (more > 0) shown.push(`and ${more} more`);
-  return new UsersFileError(
-    `users file ${file}: ${shown.join('; ')}. A right line is made by: htpasswd -B -C 10 ${file} NAME`,
-  );
+  const advice = `A right line is made by: htpasswd -B -C 10 ${file} NAME`;
+  return new UsersFileError(`users file ${file}: ${shown.join('; ')}. ${advice}`);
 }
 
 function unreadable(file: string, cause: unknown): UsersFileError {

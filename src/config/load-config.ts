@@ -56,11 +56,7 @@ function readConfig(options: LoadOptions, given?: string) {
   return unlessWrong({ config, text });
 }
 
-function readText(
-  path: string,
-  readFile: ReadFile,
-  complain: (message: string) => void,
-): string | undefined {
+function readText(path: string, readFile: ReadFile, complain: (message: string) => void) {
   let message;
   try {
     const bytes = readFile(path);

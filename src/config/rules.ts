@@ -123,24 +123,18 @@ const WATCH_KEYS: Record<WatchConfig['kind'], Record<'needed' | 'possible', Watc
   url: { needed: ['url'], possible: [...LOGIN, ...FILES] },
   file: { needed: ['path'], possible: [] },
 };
-const OF_ONE_KIND = new Set(
-  Object.values(WATCH_KEYS).flatMap(({ needed, possible }) => [...needed, ...possible]),
-);
+const OF_ALL_KINDS: WatchKeys = ['kind', 'every', 'min_interval', 'when_blind'];
 
 /** @param engine of its project */
-function* watchRules(
-  watch: WatchConfig,
-  engine: Pick<CheckedEngine, 'kind' | 'login'>,
-  reading: Reading,
-): Broken {
+function* watchRules(watch: WatchConfig, engine: CheckedEngine, reading: Reading): Broken {
   const { kind, url = '', user, password, tls } = watch;
   const { needed, possible } = WATCH_KEYS[kind];
   for (const name of needed) {
     if (watch[name] === undefined) yield [name, `is missing; kind: ${kind} needs it`];
   }
-  for (const name of OF_ONE_KIND) {
-    const isKnown = needed.includes(name) || possible.includes(name);
-    if (watch[name] && !isKnown) yield [name, `must not stand with kind: ${kind}`];
+  const known = new Set<string>([...OF_ALL_KINDS, ...needed, ...possible]);
+  for (const [name, value] of Object.entries(watch)) {
+    if (value && !known.has(name)) yield [name, `must not stand with kind: ${kind}`];
   }
   if (kind === 'xmla' && ENGINE_KINDS[engine.kind].changeDates.length === 0) {
     const instead = `${engine.kind === 'kylin' ? 'kylin, ' : ''}postgres, url or file`;

@@ -18,14 +18,15 @@ const ENDING = 2_000;
 const OVERTAKEN = new GatewayError('client-gone', 'A user needed the place at the engine.');
 
 /** A place at the engine for one request, which a user may need meanwhile. */
-function createPlace() {
-  const gone = new AbortController();
+function createPlace(until: AbortSignal) {
+  const given = new AbortController();
   let leave: (() => void) | undefined;
   let unwanted: AbortSignal | undefined;
   let isOvertaken = false;
   return {
     /** Aborted when the request is given up, as when its client goes away. */
-    gone,
+    gone: AbortSignal.any([until, given.signal]),
+    giveUp: () => given.abort(OVERTAKEN),
     isOvertaken: () => isOvertaken,
     take: (end: () => void) => void (leave = end),
     /** Undefined once it was given up. */
@@ -35,7 +36,7 @@ function createPlace() {
     /** As of {@link Overtake}. */
     overtake(): boolean {
       isOvertaken = true;
-      gone.abort(OVERTAKEN);
+      given.abort(OVERTAKEN);
       const isGiven = unwanted?.aborted ?? true;
       if (isGiven) leave = undefined;
       return isGiven;
@@ -66,16 +67,13 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
 
     /** In a place at the engine. @throws what `use` throws, and the reason of the signal */
     async function withPlace<T>(until: AbortSignal, use: (own: Place) => Promise<T>): Promise<T> {
-      const own = createPlace();
-      const end = () => own.gone.abort(until.reason);
-      until.addEventListener('abort', end, { once: true });
+      const own = createPlace(until);
       try {
         const leave = await options.admitBackground(own.overtake, until);
         own.take(leave);
         place = own;
         return await use(own).finally(leave);
       } finally {
-        until.removeEventListener('abort', end);
         place = undefined;
       }
     }
@@ -99,7 +97,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       const ids: string[] = [];
       await withPlace(cut, async ({ gone }) => {
         const to = { ...addressee, replica };
-        const answer = await engine.ask(to, forwarded, bytes, gone.signal);
+        const answer = await engine.ask(to, forwarded, bytes, gone);
         const tell = tellSessions(answer.head, async (id, before) => {
           // Also one whose answer is given up.
           toEnd.push({ id, destination, replica });
@@ -140,11 +138,11 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         let began: number | undefined;
         let found: AskedWay | undefined;
         const client: Client = {
-          ...withoutReader(own.gone.signal),
+          ...withoutReader(own.gone),
           notStored(reason) {
             found ??= { result: 'not-stored', reason, ms: 0 };
             // The rest of the answer helps no user.
-            own.gone.abort(OVERTAKEN);
+            own.giveUp();
           },
           fail: (error) =>
             void (found ??= failed(error instanceof GatewayError ? error.reason : 'internal')),
@@ -154,7 +152,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
           background: true,
           // No client is shown a session that the engine begins by itself.
           began: async () => {},
-          ask(ends, unwanted = () => own.gone.signal) {
+          ask(ends, unwanted = () => own.gone) {
             began = clock.now();
             const ending = own.ask(unwanted());
             return query.ask(AbortSignal.any([ends, ending]), () => ending);
@@ -187,7 +185,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       const { settings, engine, place: where, addressee } = destination;
       if (settings.kind === 'kylin' || catalogs.length === 0) return false;
       const ask = () =>
-        withPlace(cut, ({ gone }) => engine.onDemand(addressee, gone.signal)).catch((error) => {
+        withPlace(cut, ({ gone }) => engine.onDemand(addressee, gone)).catch((error) => {
           if (isGone(error)) throw error;
           return [];
         });
@@ -216,10 +214,10 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const session = seen.judged.known;
         const moving = await queryOf({ ...seen, principal, session, fresh: false });
         if (typeof moving === 'string') return [skipped(moving)];
-        await withPlace(cut, ({ gone: { signal } }) => {
-          const ask: Query['ask'] = (ends) => moving.ask(AbortSignal.any([ends, signal]));
+        await withPlace(cut, ({ gone }) => {
+          const ask: Query['ask'] = (ends) => moving.ask(AbortSignal.any([ends, gone]));
           const own = { ...moving, ask, began: async () => {} };
-          return cache.fetch(own, withoutReader(signal), async () => {});
+          return cache.fetch(own, withoutReader(gone), async () => {});
         });
         seen = await read(way, headers, body);
       }

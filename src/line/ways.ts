@@ -52,9 +52,10 @@ function kept({ asked, body, destination }: Seen) {
   };
 }
 
+type Notes = Pick<LineOptions, 'candidates'>;
 /** Notes how queries are asked, for the warm-up. */
 export function noteWay(
-  { candidates }: Pick<LineOptions, 'candidates'>,
+  { candidates }: Notes,
   seen: Seen,
   user: string,
   { parts }: Pick<Query, 'parts'>,
@@ -78,10 +79,6 @@ export function noteWay(
 }
 
 /** Notes how a session was begun. @param profile under which it is noted; undefined where it is not clean */
-export function noteBeginning(
-  { candidates }: Pick<LineOptions, 'candidates'>,
-  seen: Seen,
-  profile: string | undefined,
-): void {
+export function noteBeginning({ candidates }: Notes, seen: Seen, profile: string | undefined) {
   if (profile !== undefined) candidates.noteBeginning(profile, () => kept(seen)?.request);
 }
