@@ -133,12 +133,17 @@ export function createRemoteOperations(
       return { head, body };
     });
 
-  async function changeDataset(exchange: ApiExchange, body: Buffer) {
-    const { document, ...read } = await readDocument(body);
-    if (read.ok) exchange.facts.subject = datasetSubject(read.identity);
-    const stale = read.ok ? { project: read.identity.project } : 'everything';
-    const write = () => change(exchange, document);
-    return invalidating(exchange, invalidate, stale, write, ({ head }) => madeBy(head.status));
+  function changeDataset(exchange: ApiExchange) {
+    const { request, facts } = exchange;
+    const receive = async () =>
+      carriesBody(request) ? receiveDataset(request, limits.dataset) : NOTHING;
+    return documents.receive(exchange, receive, async (received) => {
+      const { document, ...read } = await readDocument(await received());
+      if (read.ok) facts.subject = datasetSubject(read.identity);
+      const stale = read.ok ? { project: read.identity.project } : 'everything';
+      const write = () => change(exchange, document);
+      return invalidating(exchange, invalidate, stale, write, ({ head }) => madeBy(head.status));
+    });
   }
 
   /** Of a request about roles; undefined without a body. */
@@ -153,16 +158,12 @@ export function createRemoteOperations(
   }
 
   async function handle(exchange: ApiExchange): Promise<void> {
-    const { request, response, operation } = exchange;
+    const { response, operation } = exchange;
     refuseClimbing(exchange.parameters);
     if (operation.changes === undefined) return read(exchange);
     const { head, body } =
       operation.changes === 'datasets'
-        ? await documents.receive(
-            exchange,
-            async () => (carriesBody(request) ? receiveDataset(request, limits.dataset) : NOTHING),
-            async (received) => changeDataset(exchange, await received()),
-          )
+        ? await changeDataset(exchange)
         : await change(exchange, await bodyOf(exchange));
     response.writeHead(head.status, head.statusMessage, head.headers).end(body);
   }

@@ -26,8 +26,7 @@ export function configWarnings(config: Config, now: number, waiting: readonly st
   const uncalled = engines.filter(([, one]) => needsCaller(one)).map(([key]) => key);
   const engineOf = (project: string) => projects.get(project)?.engine ?? engine;
   const without = [...hooks].filter(
-    ([, hook]) =>
-      hook.format === 'dbt' && [...hook.projects.values()].map(engineOf).some(needsCaller),
+    ([, hook]) => hook.format === 'dbt' && hook.projects.values().map(engineOf).some(needsCaller),
   );
   const long = [...projects.keys()]
     .filter(isLongName)

@@ -71,7 +71,8 @@ export function createWatches(
       await watcher.leave();
     }
 
-    return { watched, settings, watcher, stop: () => closing.abort(), ended: run() };
+    const tell = async () => describe(watched, await watcher.note());
+    return { watched, settings, watcher, tell, stop: () => closing.abort(), ended: run() };
   }
 
   return {
@@ -96,12 +97,7 @@ export function createWatches(
     sight: () =>
       [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()] as const),
     /** As any gateway of the fleet has noted it. Never rejects. */
-    tell: () =>
-      Promise.all(
-        [...running.values()].map(async ({ watched, watcher }) =>
-          describe(watched, await watcher.note()),
-        ),
-      ),
+    tell: () => Promise.all(running.values().map(({ tell }) => tell())),
     /** Gives up the questions under way. Resolves when purges under way are over. */
     async close(): Promise<void> {
       const all = [...running.values()];

@@ -57,16 +57,14 @@ function readConfig(options: LoadOptions, given?: string) {
 }
 
 function readText(path: string, readFile: ReadFile, complain: (message: string) => void) {
-  let message;
   try {
     const bytes = readFile(path);
     const isLarge = bytes.byteLength > LARGEST_FILE;
     if (!isLarge && isUtf8(bytes)) return new TextDecoder().decode(bytes);
-    message = isLarge ? 'is larger than 1MiB' : 'is not UTF-8 text';
+    complain(isLarge ? 'is larger than 1MiB' : 'is not UTF-8 text');
   } catch (error) {
-    message = readErrorText(error);
+    complain(readErrorText(error));
   }
-  complain(message);
   return undefined;
 }
 

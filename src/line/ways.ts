@@ -40,14 +40,13 @@ function kept({ asked, body, destination }: Seen) {
   const { project = null, query } = destination.addressee;
   const { 'x-as-sessionid': byHeader, traceparent: _, ...given } = forwarded;
   const cut = at === null ? text : text.slice(0, at) + text.slice(at + length);
-  if ([cut, ...query].some((one) => SECRET.test(one)) || (id !== undefined && cut.includes(id)))
-    return undefined;
-  if (id !== undefined && at === null && byHeader === undefined) return undefined;
-  const headers = Object.fromEntries(
-    Object.entries(given).filter(([, value]) => value !== undefined),
-  );
+  if ([cut, ...query].some((one) => SECRET.test(one))) return undefined;
+  const hasNoPlace = at === null && byHeader === undefined;
+  if (id !== undefined && (hasNoPlace || cut.includes(id))) return undefined;
+  const sent = Object.entries(given).filter(([, value]) => value !== undefined);
+  const headers = Object.fromEntries(sent) as KeptRequest['headers'];
   return {
-    request: { project, query, headers: headers as KeptRequest['headers'], body: cut },
+    request: { project, query, headers, body: cut },
     session: id === undefined ? null : { at, byHeader: byHeader !== undefined },
   };
 }

@@ -12,6 +12,7 @@ import {
   OperatorError,
   perform,
   type Session,
+  type SqlDatabase,
   type StorageParts,
   type Work,
 } from './sql-database.ts';
@@ -286,33 +287,31 @@ export function createPostgresStorage({
     }
   }
 
-  return createSqlStorage(
-    {
-      dialect: POSTGRES,
-      longestCheck: timeout,
-      open: prepare,
-      run: (kind, work) => operate((budget) => attempt(kind, budget, work)),
-      long: () =>
-        operate(async (budget) => {
-          const client = await connection(ofLongWork, budget);
-          const session = createSession(client, budget, true);
-          // Without a farewell where a statement is still under way.
-          return { session, [Symbol.asyncDispose]: async () => client.release(true) };
-        }),
-      renewCertificates() {
-        // The connections to come are made with this very object.
-        if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readPemFiles(config));
-      },
-      async close() {
-        const ends = [...open].map((client) => new Promise((end) => client.once('end', end)));
-        for (const one of [pool, ofLongWork]) void one.end();
-        await inTime(Promise.all(ends), FAREWELL, noAnswer).catch(() => {});
-        // Without a farewell, which a silent server would not hear.
-        for (const client of open) client.connection.stream.destroy();
-      },
+  const database: SqlDatabase = {
+    dialect: POSTGRES,
+    longestCheck: timeout,
+    open: prepare,
+    run: (kind, work) => operate((budget) => attempt(kind, budget, work)),
+    long: () =>
+      operate(async (budget) => {
+        const client = await connection(ofLongWork, budget);
+        const session = createSession(client, budget, true);
+        // Without a farewell where a statement is still under way.
+        return { session, [Symbol.asyncDispose]: async () => client.release(true) };
+      }),
+    renewCertificates() {
+      // The connections to come are made with this very object.
+      if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readPemFiles(config));
     },
-    parts,
-  );
+    async close() {
+      const ends = [...open].map((client) => new Promise((end) => client.once('end', end)));
+      for (const one of [pool, ofLongWork]) void one.end();
+      await inTime(Promise.all(ends), FAREWELL, noAnswer).catch(() => {});
+      // Without a farewell, which a silent server would not hear.
+      for (const client of open) client.connection.stream.destroy();
+    },
+  };
+  return createSqlStorage(database, parts);
 }
 
 async function connection(from: Pool, budget: Budget): Promise<PoolClient> {

@@ -116,8 +116,7 @@ function createRoleStore({ dialect, run, query }: Database, makeToken: () => str
     create: (role) =>
       changing(async (session) => {
         const id = Number(only(await session.rows(dialect.takeId.role))['id']);
-        const result = await insertRole(session, { id, ...role });
-        return result === 'done' ? { id } : result;
+        return insertRole(session, { id, ...role });
       }),
 
     read: (id) =>
@@ -212,8 +211,7 @@ function createDatasetStore(database: Database, wallClock: () => number): Datase
         if ((await find(session, dataset)) !== undefined) return 'exists';
         const document = await documents.keep(session, dataset.document);
         const id = Number(only(await session.rows(dialect.takeId.dataset))['id']);
-        const made = await insertDataset(session, { id, lastModified: now(), dataset }, document);
-        return made === 'done' ? { id } : made;
+        return insertDataset(session, { id, lastModified: now(), dataset }, document);
       }),
 
     update: (dataset) =>
@@ -330,11 +328,11 @@ async function writeRecords(session: Session, records: Records) {
       // Each driver would do something else with them.
       refuseUnless(folded.size === contains.length, `role ${id} has a member twice`);
       const made = await insertRole(session, record.role);
-      refuseUnless(made === 'done', `role ${id} has the name of another one`);
+      refuseUnless(made !== 'name-taken', `role ${id} has the name of another one`);
     } else {
       const document = await documents.keep(session, record.dataset.document);
       const made = await insertDataset(session, record, document);
-      refuseUnless(made === 'done', `dataset ${id} has the project and name of another one`);
+      refuseUnless(made !== 'exists', `dataset ${id} has the project and name of another one`);
     }
   }
   if (head === undefined) throw new OperatorError('there are no records');
@@ -382,7 +380,7 @@ export async function bringUpToDate(session: Session, parts: StorageParts): Prom
 }
 
 /** Adds a role with its members, each once. */
-async function insertRole(session: Session, role: Role): Promise<'done' | 'name-taken'> {
+async function insertRole(session: Session, role: Role) {
   const { id, name, description, contains } = role;
   const { tables, insertMembers } = session.dialect;
   const rows = await session.rows(
@@ -392,7 +390,7 @@ async function insertRole(session: Session, role: Role): Promise<'done' | 'name-
   );
   if (rows.length === 0) return 'name-taken';
   await session.rows(insertMembers, [id, membersJson(contains)]);
-  return 'done';
+  return { id };
 }
 
 /** @param document the values of the columns of its document */
@@ -400,7 +398,7 @@ async function insertDataset(
   session: Session,
   { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,
   document: readonly Value[],
-): Promise<'done' | 'exists'> {
+) {
   const { columns } = session.dialect.documents;
   const { datasets } = session.dialect.tables;
   const slots = columns.map((_, i) => `?${i + 6}`).join(', ');
@@ -410,7 +408,7 @@ async function insertDataset(
      VALUES (?1, ?2, ?3, ?4, ?5, ${slots}) ON CONFLICT (project, name) DO NOTHING RETURNING id`,
     [id, ...texts, lastModified, ...document],
   );
-  return rows.length === 0 ? 'exists' : 'done';
+  return rows.length === 0 ? 'exists' : { id };
 }
 
 /**

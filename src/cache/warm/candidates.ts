@@ -178,12 +178,10 @@ export function createCandidates(parts: {
     for (const one of beginnings.values()) begun.set(one.profile, one);
     const latest = [...begun.values()].sort((a, b) => b.at - a.at).slice(0, MAX_BEGINNINGS);
     let room = MAX_BYTES;
+    const isAsked = (one: Candidate) => Number(counts(one, now));
     const best = [...all.values()]
       .filter(({ last }) => last > now - ASKED_AGAIN)
-      .sort(
-        (a, b) =>
-          Number(counts(b, now)) - Number(counts(a, now)) || scoreOf(b, now) - scoreOf(a, now),
-      )
+      .sort((a, b) => isAsked(b) - isAsked(a) || scoreOf(b, now) - scoreOf(a, now))
       .slice(0, 2 * settings.queries)
       .filter((one) => (room -= bytesOf(one)) >= 0);
     return { candidates: best, beginnings: latest };
