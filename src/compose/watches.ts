@@ -29,13 +29,11 @@ export function createWatches(
   const { clock } = options;
   const files = createGate(MOST_FILES);
   const asked = createGate(MOST_ASKED);
-  const gate = {
-    async enter(signal: AbortSignal) {
-      const leave = await asked.enter(signal);
-      setTimeout(leave, COUNTS_FOR).unref();
-      return leave;
-    },
-  };
+  async function enter(signal: AbortSignal) {
+    const leave = await asked.enter(signal);
+    setTimeout(leave, COUNTS_FOR).unref();
+    return leave;
+  }
   const running = new Map<string, ReturnType<typeof start>>();
   const blind = new Set<Scope>();
 
@@ -55,7 +53,7 @@ export function createWatches(
     const { signal } = closing;
     const source = describeSource(watched);
     const signature = createSource(watched, clock, files);
-    const watcher = createWatcher({ ...options, ...watched, gate, source, signature });
+    const watcher = createWatcher({ ...options, ...watched, enter, source, signature });
 
     async function run(): Promise<void> {
       await after;

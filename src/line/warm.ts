@@ -18,15 +18,14 @@ const ENDING = 2_000;
 const OVERTAKEN = new GatewayError('client-gone', 'A user needed the place at the engine.');
 
 /** A place at the engine for one request, which a user may need meanwhile. */
-function createPlace(until: AbortSignal) {
-  const given = new AbortController();
+function createPlace() {
+  const gone = new AbortController();
   let leave: (() => void) | undefined;
   let unwanted: AbortSignal | undefined;
   let isOvertaken = false;
   return {
     /** Aborted when the request is given up, as when its client goes away. */
-    gone: AbortSignal.any([until, given.signal]),
-    giveUp: () => given.abort(OVERTAKEN),
+    gone,
     isOvertaken: () => isOvertaken,
     take: (end: () => void) => void (leave = end),
     /** Undefined once it was given up. */
@@ -36,7 +35,7 @@ function createPlace(until: AbortSignal) {
     /** As of {@link Overtake}. */
     overtake(): boolean {
       isOvertaken = true;
-      given.abort(OVERTAKEN);
+      gone.abort(OVERTAKEN);
       const isGiven = unwanted?.aborted ?? true;
       if (isGiven) leave = undefined;
       return isGiven;
@@ -67,13 +66,16 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
 
     /** In a place at the engine. @throws what `use` throws, and the reason of the signal */
     async function withPlace<T>(until: AbortSignal, use: (own: Place) => Promise<T>): Promise<T> {
-      const own = createPlace(until);
+      const own = createPlace();
+      const end = () => own.gone.abort(until.reason);
+      until.addEventListener('abort', end, { once: true });
       try {
         const leave = await options.admitBackground(own.overtake, until);
         own.take(leave);
         place = own;
         return await use(own).finally(leave);
       } finally {
+        until.removeEventListener('abort', end);
         place = undefined;
       }
     }
@@ -97,7 +99,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       const ids: string[] = [];
       await withPlace(cut, async ({ gone }) => {
         const to = { ...addressee, replica };
-        const answer = await engine.ask(to, forwarded, bytes, gone);
+        const answer = await engine.ask(to, forwarded, bytes, gone.signal);
         const tell = tellSessions(answer.head, async (id, before) => {
           // Also one whose answer is given up.
           toEnd.push({ id, destination, replica });
@@ -138,11 +140,11 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         let began: number | undefined;
         let found: AskedWay | undefined;
         const client: Client = {
-          ...withoutReader(own.gone),
+          ...withoutReader(own.gone.signal),
           notStored(reason) {
             found ??= { result: 'not-stored', reason, ms: 0 };
             // The rest of the answer helps no user.
-            own.giveUp();
+            own.gone.abort(OVERTAKEN);
           },
           fail: (error) =>
             void (found ??= failed(error instanceof GatewayError ? error.reason : 'internal')),
@@ -152,7 +154,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
           background: true,
           // No client is shown a session that the engine begins by itself.
           began: async () => {},
-          ask(ends, unwanted = () => own.gone) {
+          ask(ends, unwanted = () => own.gone.signal) {
             began = clock.now();
             const ending = own.ask(unwanted());
             return query.ask(AbortSignal.any([ends, ending]), () => ending);
@@ -185,7 +187,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       const { settings, engine, place: where, addressee } = destination;
       if (settings.kind === 'kylin' || catalogs.length === 0) return false;
       const ask = () =>
-        withPlace(cut, ({ gone }) => engine.onDemand(addressee, gone)).catch((error) => {
+        withPlace(cut, ({ gone }) => engine.onDemand(addressee, gone.signal)).catch((error) => {
           if (isGone(error)) throw error;
           return [];
         });
@@ -214,10 +216,10 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const session = seen.judged.known;
         const moving = await queryOf({ ...seen, principal, session, fresh: false });
         if (typeof moving === 'string') return [skipped(moving)];
-        await withPlace(cut, ({ gone }) => {
-          const ask: Query['ask'] = (ends) => moving.ask(AbortSignal.any([ends, gone]));
+        await withPlace(cut, ({ gone: { signal } }) => {
+          const ask: Query['ask'] = (ends) => moving.ask(AbortSignal.any([ends, signal]));
           const own = { ...moving, ask, began: async () => {} };
-          return cache.fetch(own, withoutReader(gone), async () => {});
+          return cache.fetch(own, withoutReader(signal), async () => {});
         });
         seen = await read(way, headers, body);
       }

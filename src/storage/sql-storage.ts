@@ -363,11 +363,11 @@ const newToken = ({ randomBytes }: Pick<StorageParts, 'randomBytes'>): string =>
   randomBytes(16).toString('base64url');
 
 /** Brings the schema up to date, and makes the built-in role in an empty one. @throws OperatorError */
-export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
+export async function bringUpToDate(session: Session, parts: StorageParts): Promise<void> {
   const { dialect } = session;
   const latest = dialect.migrations.length;
   const version = await dialect.version(session);
-  if (version === latest) return 'done';
+  if (version === latest) return;
   if (version > latest) throw new OperatorError(dialect.newer(version));
   for (const migration of dialect.migrations.slice(version)) await session.script(migration);
   if (version === 0) {
@@ -376,7 +376,6 @@ export async function bringUpToDate(session: Session, parts: StorageParts): Prom
     await insertRole(session, { ...ADMIN_ROLE, contains });
   }
   await session.script(dialect.setVersion(latest));
-  return 'done';
 }
 
 /** Adds a role with its members, each once. */

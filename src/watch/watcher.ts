@@ -45,7 +45,7 @@ const NOTHING = {
  * read what it noted. What is noted and when makes that no change is lost wherever a poller ends: a change is noted as due
  * before its purge, and as done behind it; one that lost the task meanwhile can note neither.
  * @param options.source names what is asked, without secrets
- * @param options.gate bounds how many sources are asked at one time; it may let others in before a question is over
+ * @param options.enter bounds how many sources are asked at one time; it may let others in before a question is over
  */
 export function createWatcher(options: {
   name: string;
@@ -54,7 +54,7 @@ export function createWatcher(options: {
   signature: Source;
   fleet: FleetStore;
   purge: Purge;
-  gate: Pick<Gate, 'enter'>;
+  enter: Gate['enter'];
   clock: Clock;
   emit: Emit;
 }) {
@@ -84,7 +84,7 @@ export function createWatcher(options: {
 
   /** What is known after the question; undefined where another gateway asks, or the poll was given up. */
   async function look(signal: AbortSignal) {
-    const leave = await options.gate.enter(signal);
+    const leave = await options.enter(signal);
     try {
       const isMine = await fleet.hold(task, LONGEST_POLL);
       const before = (latest = await read());
