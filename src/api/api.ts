@@ -65,11 +65,7 @@ const MOST_USERS = 3;
 export const shown = (name: string) => (name.length > SHOWN ? `${name.slice(0, SHOWN)}…` : name);
 
 /** A role in words for the log. The number of users stands before their names, whose end may be cut off. */
-export function roleSubject(
-  id: number | string | undefined,
-  name?: string,
-  users?: readonly string[],
-): string {
+export function roleSubject(id?: number | string, name?: string, users?: readonly string[]) {
   const role = ['role', ...(name ? [shown(name)] : []), ...(id ? [`(id ${id})`] : [])].join(' ');
   if (users === undefined) return role;
   const told = users.slice(0, MOST_USERS).map(shown).join(', ');

@@ -4,7 +4,6 @@ import { foldCase } from '../common/fold-case.ts';
 import { type DatasetStore, exportQuery, importQuery, readDocument } from '../datasets/dataset.ts';
 import type { DatasetIdentity } from '../datasets/document.ts';
 import { sendJson } from '../http/answers.ts';
-import type { ReceivedBody } from '../http/read-body.ts';
 import { queryParameters } from '../http/request-head.ts';
 import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt, shown } from './api.ts';
 import { type DocumentGate, sendDocument } from './documents.ts';
@@ -26,27 +25,23 @@ export function createDatasetOperations(
   { invalidate, documents, limits }: DatasetParts,
 ) {
   /** That it exists already may mean that an attempt without an answer made it: the client takes that for done. */
-  async function save(exchange: ApiExchange, how: 'create' | 'update', received: ReceivedBody) {
-    const read = await readDocument(await received());
-    if (!read.ok) throw new GatewayError('bad-request', read.problem);
-    const dataset = { ...read.identity, document: read.document };
-    const { project } = dataset;
-    exchange.facts.subject = datasetSubject(dataset);
-    const write = async () => datasets[how](dataset);
-    const saved = await invalidating(exchange, invalidate, { project }, write, (result) =>
-      result === 'no-such-dataset' ? 'no' : 'yes',
-    );
-    if (saved === 'exists') throw new ApiError('dataset-exists', `${EXISTS}; PUT updates it.`);
-    if (saved === 'no-such-dataset') throw new ApiError(saved, `${NONE}; POST imports it.`);
-    return { dataset_id: saved.id };
-  }
-
-  const receive = (exchange: ApiExchange, how: 'create' | 'update') =>
-    documents.receive(
-      exchange,
-      () => receiveDataset(exchange.request, limits.dataset),
-      (body) => save(exchange, how, body),
-    );
+  const save = (exchange: ApiExchange, how: 'create' | 'update') => {
+    const receive = () => receiveDataset(exchange.request, limits.dataset);
+    return documents.receive(exchange, receive, async (received) => {
+      const read = await readDocument(await received());
+      if (!read.ok) throw new GatewayError('bad-request', read.problem);
+      const dataset = { ...read.identity, document: read.document };
+      const { project } = dataset;
+      exchange.facts.subject = datasetSubject(dataset);
+      const write = async () => datasets[how](dataset);
+      const saved = await invalidating(exchange, invalidate, { project }, write, (result) =>
+        result === 'no-such-dataset' ? 'no' : 'yes',
+      );
+      if (saved === 'exists') throw new ApiError('dataset-exists', `${EXISTS}; PUT updates it.`);
+      if (saved === 'no-such-dataset') throw new ApiError(saved, `${NONE}; POST imports it.`);
+      return { dataset_id: saved.id };
+    });
+  };
 
   return {
     async exportDataset(exchange) {
@@ -62,9 +57,9 @@ export function createDatasetOperations(
     },
     async importDataset(exchange) {
       checked(importQuery, queryParameters(exchange.request));
-      return receive(exchange, 'create');
+      return save(exchange, 'create');
     },
-    updateDataset: (exchange) => receive(exchange, 'update'),
+    updateDataset: (exchange) => save(exchange, 'update'),
     async listDatasets({ parameters, response }) {
       const { project = '' } = parameters;
       const list = await datasets.list(project);

@@ -22,6 +22,7 @@ const LIMITS = {
 
 /** When the response is closed, the request waits no more. */
 type Asker = Readonly<{ principal: Principal; response: ServerResponse }>;
+type Work<T> = (leaveLast?: () => void) => Promise<T>;
 
 /**
  * Bounds how many documents are held at one time, of one user and of all. A client that is slow to send or to take one
@@ -38,42 +39,35 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   /** Of the users that hold or await a slot. */
   const users = new Map<string, Gate>();
 
-  /** @param leave gets what leaves the gates, the last one first */
-  async function enter({ response }: Asker, gates: readonly Gate[], leave: (() => void)[]) {
+  /** Works in a slot of each gate, entered in their order. @param work gets what leaves the last one early */
+  async function inSlots<T>({ response }: Asker, gates: readonly Gate[], work: Work<T>) {
+    let leaveLast: (() => void) | undefined;
+    using slots = new DisposableStack();
     const patience = new AbortController();
     const goAway = () => patience.abort(clientGone());
     const timer = setTimeout(() => patience.abort(overloaded()), wait);
     response.once('close', goAway);
     if (response.destroyed) goAway();
     try {
-      for (const gate of gates) leave.unshift(await gate.enter(patience.signal));
+      for (const gate of gates) slots.defer((leaveLast = await gate.enter(patience.signal)));
       // The client may have gone in the very turn in which its slot came.
       patience.signal.throwIfAborted();
     } finally {
       clearTimeout(timer);
       response.off('close', goAway);
     }
+    return await work(leaveLast);
   }
 
-  /**
-   * Enters the user's own gate first: a request that waits for others of its user holds no slot that others need.
-   * @param work gets what leaves the gates, the last one first; what it adds is left too
-   */
-  async function within<T>(
-    asker: Asker,
-    gates: readonly Gate[],
-    work: (leave: (() => void)[]) => Promise<T>,
-  ): Promise<T> {
+  /** Enters the user's own gate first: a request that waits for others of its user holds no slot that others need. */
+  async function within<T>(asker: Asker, gates: readonly Gate[], work: Work<T>): Promise<T> {
     const user = foldCase(asker.principal.name);
     const mine = users.get(user) ?? createGate(own);
     if (mine.usage().waiting >= queue) throw overloaded();
     users.set(user, mine);
-    const leave: (() => void)[] = [];
     try {
-      await enter(asker, [mine, ...gates], leave);
-      return await work(leave);
+      return await inSlots(asker, [mine, ...gates], work);
     } finally {
-      for (const one of leave) one();
       if (mine.usage().inside === 0) users.delete(user);
     }
   }
@@ -84,14 +78,13 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
      * @throws GatewayError `client-gone`; `overloaded` when too many wait already, or no slot came in time
      */
     receive: <R, T>(asker: Asker, receive: () => Promise<R>, write: (received: R) => Promise<T>) =>
-      within(asker, [receiving], async (leave) => {
+      within(asker, [receiving], async () => {
         const document = await receive();
-        await enter(asker, [held], leave);
-        return write(document);
+        return inSlots(asker, [held], () => write(document));
       }),
     /** The same for a document that is read, which takes a slot, and then sent, which takes another one. */
     pass: (asker: Asker, read: () => Promise<Buffer>, send: (document: Buffer) => Promise<void>) =>
-      within(asker, [sending, held], async ([leaveHeld]) => {
+      within(asker, [sending, held], async (leaveHeld) => {
         const document = await read();
         leaveHeld?.();
         await send(document);

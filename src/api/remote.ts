@@ -67,12 +67,11 @@ export function createRemoteOperations(
     take: (answer: IncomingMessage, head: AcceptedHead) => Promise<T>,
   ): Promise<T> {
     const { service, timeout, url, login } = config;
-    const { method } = request;
+    const { method, headers: given } = request;
     const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
-    const authorization =
-      service === undefined ? request.headers.authorization : serviceAuthorization(service);
+    const authorization = service ? serviceAuthorization(service) : given.authorization;
     const path = remoteTarget(url, request.url, QUERY_PARAMETERS[operation.name] ?? []);
-    const headers = requestHeaders(request.headers, authorization, body?.length, SENT);
+    const headers = requestHeaders(given, authorization, body?.length, SENT);
     let answer: IncomingMessage | undefined;
     try {
       answer = await upstream.forward({ method, path, headers, body }, { signal, timeout });
@@ -86,12 +85,8 @@ export function createRemoteOperations(
         const what = 'The storage refused the login of the gateway; its operator must correct';
         throw new StorageUnavailable('nothing-done', undefined, `${what} storage.service.`);
       }
-      const allowed = {
-        ...answerHeaders(head.headers),
-        'cache-control': 'no-store',
-        [REQUEST_ID]: id,
-      };
-      return await take(answer, { ...head, headers: allowed });
+      const own = { 'cache-control': 'no-store', [REQUEST_ID]: id };
+      return await take(answer, { ...head, headers: { ...answerHeaders(head.headers), ...own } });
     } catch (error) {
       answer?.destroy();
       if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
@@ -122,8 +117,6 @@ export function createRemoteOperations(
     } catch (error) {
       if (!gone.signal.aborted && response.headersSent) breakOff(request, response);
       if (!gone.signal.aborted) throw error;
-    } finally {
-      response.off('close', leave);
     }
     // Its going away ends the request, which then fails in one way or another.
     if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');
@@ -140,12 +133,17 @@ export function createRemoteOperations(
       return { head, body };
     });
 
-  async function changeDataset(exchange: ApiExchange, body: Buffer) {
-    const { document, ...read } = await readDocument(body);
-    if (read.ok) exchange.facts.subject = datasetSubject(read.identity);
-    const stale = read.ok ? { project: read.identity.project } : 'everything';
-    const write = () => change(exchange, document);
-    return invalidating(exchange, invalidate, stale, write, ({ head }) => madeBy(head.status));
+  function changeDataset(exchange: ApiExchange) {
+    const { request, facts } = exchange;
+    const receive = async () =>
+      carriesBody(request) ? receiveDataset(request, limits.dataset) : NOTHING;
+    return documents.receive(exchange, receive, async (received) => {
+      const { document, ...read } = await readDocument(await received());
+      if (read.ok) facts.subject = datasetSubject(read.identity);
+      const stale = read.ok ? { project: read.identity.project } : 'everything';
+      const write = () => change(exchange, document);
+      return invalidating(exchange, invalidate, stale, write, ({ head }) => madeBy(head.status));
+    });
   }
 
   /** Of a request about roles; undefined without a body. */
@@ -160,16 +158,12 @@ export function createRemoteOperations(
   }
 
   async function handle(exchange: ApiExchange): Promise<void> {
-    const { request, response, operation } = exchange;
+    const { response, operation } = exchange;
     refuseClimbing(exchange.parameters);
     if (operation.changes === undefined) return read(exchange);
     const { head, body } =
       operation.changes === 'datasets'
-        ? await documents.receive(
-            exchange,
-            async () => (carriesBody(request) ? receiveDataset(request, limits.dataset) : NOTHING),
-            async (received) => changeDataset(exchange, await received()),
-          )
+        ? await changeDataset(exchange)
         : await change(exchange, await bodyOf(exchange));
     response.writeHead(head.status, head.statusMessage, head.headers).end(body);
   }

@@ -38,10 +38,9 @@ export function createRoleOperations(options: {
   readonly limits: ApiLimits;
 }) {
   const { roles, sleep, longestLease, limits } = options;
-  const limit =
-    limits.body < MOST_OF_A_ROLE
-      ? { bytes: limits.body, limitName: 'limits.body' }
-      : { bytes: MOST_OF_A_ROLE, limitName: 'the most that a role may have' };
+  const bytes = Math.min(limits.body, MOST_OF_A_ROLE);
+  const limitName = bytes < MOST_OF_A_ROLE ? 'limits.body' : 'the most that a role may have';
+  const limit = { bytes, limitName };
 
   async function readRole({ request, facts }: ApiExchange, id?: number) {
     const needed = 'name, description and contains';

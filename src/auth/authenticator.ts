@@ -26,7 +26,7 @@ export interface RememberedLogin {
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
 /** Port: where passwords are checked, `atOnce` at one time. */
-interface PasswordCheck {
+export interface PasswordCheck {
   readonly atOnce: number;
   /** False: it cannot be checked for certain. */
   mayCheck(password: string): boolean;

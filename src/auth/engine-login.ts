@@ -1,8 +1,10 @@
 import { LRUCache } from 'lru-cache';
+import { shareFor } from '../common/clock.ts';
 import {
   basicAuthorization,
   createPasswordAuthenticator,
   type LoginOptions,
+  type PasswordCheck,
 } from './authenticator.ts';
 
 /** Port: tries a header Authorization at the engine. A promise that rejects means `unavailable`. */
@@ -25,47 +27,40 @@ export function createEngineAuthenticator(options: LoginOptions & { tryLogin: Tr
   const known = new LRUCache<string, true>({ max: MAX_KNOWN });
   const closing = new AbortController();
   let checkedUntil = -Infinity;
-  let underWay: Promise<boolean> | undefined;
 
   const ask = (name: string, password: string): ReturnType<TryLogin> =>
     tryLogin(basicAuthorization({ name, password }), closing.signal).catch(() => 'unavailable');
 
   const token = () => Buffer.from(random(12)).toString('hex');
-  const rejectsMadeUpLogin = async (): Promise<boolean> => {
+  const rejectsMadeUpLogin = shareFor(0, clock, async () => {
     const at = clock.now();
     // The operator may find the name in the log of the engine.
     const answer = await ask(`mdx-gateway-test-${token()}`, token());
     if (answer === 'accepted') emit({ type: 'warning', message: UNCHECKED });
     if (answer === 'rejected') checkedUntil = at + CHECKED_FOR;
     return answer === 'rejected';
-  };
+  });
 
   /** An engine that accepts everything lets every client in: before an acceptance counts, it must have rejected. */
-  const checksLogins = async (): Promise<boolean> => {
-    if (clock.now() < checkedUntil) return true;
-    underWay ??= rejectsMadeUpLogin().finally(() => (underWay = undefined));
-    return underWay;
-  };
+  const checksLogins = async () => clock.now() < checkedUntil || rejectsMadeUpLogin();
 
-  return createPasswordAuthenticator(
-    {
-      atOnce: 8,
-      // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
-      mayCheck: (password) => password !== '',
-      async check({ name, password }) {
-        const answer = await ask(name, password);
-        if (answer === 'rejected') return 'wrong';
-        if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
-        known.set(name, true);
-        return 'right';
-      },
-      users: {
-        // It does not tell what it knows of its users.
-        accounts: { get: () => 'engine', has: (name) => known.has(name) },
-        lookAlikes: { has: () => true },
-      },
-      close: () => closing.abort(),
+  const check: PasswordCheck = {
+    atOnce: 8,
+    // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
+    mayCheck: (password) => password !== '',
+    async check({ name, password }) {
+      const answer = await ask(name, password);
+      if (answer === 'rejected') return 'wrong';
+      if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
+      known.set(name, true);
+      return 'right';
     },
-    options,
-  );
+    users: {
+      // It does not tell what it knows of its users.
+      accounts: { get: () => 'engine', has: (name) => known.has(name) },
+      lookAlikes: { has: () => true },
+    },
+    close: () => closing.abort(),
+  };
+  return createPasswordAuthenticator(check, options);
 }

@@ -9,10 +9,12 @@ const THROTTLE_LIMITS = {
   client: { burst: 100, refill: 600 },
 };
 
+type Limit = Readonly<Record<'burst' | 'refill', number>>;
+type ThrottleOptions = Readonly<{ clock: Pick<Clock, 'now'>; max?: number }>;
 export type LoginThrottle = ReturnType<typeof createLoginThrottle>;
 
 /** Counts failures by user and client together and by client alone, so that no client locks out a user elsewhere. */
-export function createLoginThrottle(options: { clock: Pick<Clock, 'now'>; max?: number }) {
+export function createLoginThrottle(options: ThrottleOptions) {
   const users = createBuckets(THROTTLE_LIMITS.user, options);
   const clients = createBuckets(THROTTLE_LIMITS.client, options);
 
@@ -60,10 +62,7 @@ export function clientNetwork(address: string): string {
 }
 
 /** Token buckets by key: full when unknown, filled by one token every `refill` milliseconds. */
-export function createBuckets(
-  { burst, refill }: { readonly burst: number; readonly refill: number },
-  { clock, max = 10_000 }: Parameters<typeof createLoginThrottle>[0],
-) {
+export function createBuckets({ burst, refill }: Limit, { clock, max = 10_000 }: ThrottleOptions) {
   const buckets = new LRUCache<string, { readonly tokens: number; readonly at: number }>({ max });
   return (key: string) => {
     const at = clock.now();

@@ -1,11 +1,15 @@
-import { compare as compareByBcrypt } from 'bcrypt';
+import { compare as compareByBcrypt, genSaltSync } from 'bcrypt';
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
-import { createPasswordAuthenticator, type LoginOptions } from './authenticator.ts';
+import {
+  createPasswordAuthenticator,
+  type LoginOptions,
+  type PasswordCheck,
+} from './authenticator.ts';
 
 /** bcrypt reads this many bytes of a password and no more. */
 export const MAX_PASSWORD_BYTES = 72;
@@ -29,25 +33,23 @@ interface UsersFile {
 export async function createFileAuthenticator(
   options: LoginOptions & UsersFile & { readonly compare?: typeof comparePassword },
 ) {
-  const { compare = comparePassword, random } = options;
+  const { compare = comparePassword } = options;
   const { users, close } = await followUsers(options);
-  return createPasswordAuthenticator(
-    {
-      // Half of the default thread pool of libuv: files and DNS names need the other half.
-      atOnce: 2,
-      mayCheck: isComparable,
-      async check({ name, password }) {
-        const account = users.accounts.get(name);
-        // Made for every login, so that no time tells whether it is used.
-        const decoy = createDecoyHash(users.commonCost, random);
-        const isRight = await compare(password, account?.hash ?? decoy);
-        return isRight && account !== undefined ? 'right' : 'wrong';
-      },
-      users,
-      close,
+  const check: PasswordCheck = {
+    // Half of the default thread pool of libuv: files and DNS names need the other half.
+    atOnce: 2,
+    mayCheck: isComparable,
+    async check({ name, password }) {
+      const account = users.accounts.get(name);
+      // Made for every login, so that no time tells whether it is used.
+      const decoy = createDecoyHash(users.commonCost);
+      const isRight = await compare(password, account?.hash ?? decoy);
+      return isRight && account !== undefined ? 'right' : 'wrong';
     },
-    options,
-  );
+    users,
+    close,
+  };
+  return createPasswordAuthenticator(check, options);
 }
 
 /**
@@ -62,20 +64,14 @@ export async function followUsers({
   emit,
 }: UsersFile & { readonly emit: Emit }) {
   /** `print` is equal for equal content, or for the same failure. */
-  const observe = async () => {
-    try {
-      const bytes = await read(file);
-      return { print: hash('sha256', bytes), bytes };
-    } catch (cause) {
-      return { print: `error ${String(cause)}`, cause };
-    }
-  };
-  const usersOf = (
-    { bytes, cause }: Awaited<ReturnType<typeof observe>>,
-    before?: ReturnType<typeof parseUsers>,
-  ) => {
+  const observe = () =>
+    read(file).then(
+      (bytes) => ({ print: hash('sha256', bytes), bytes, cause: undefined }),
+      (cause: unknown) => ({ print: `error ${String(cause)}`, bytes: undefined, cause }),
+    );
+  const usersOf = ({ bytes, cause }: Awaited<ReturnType<typeof observe>>, before?: Accounts) => {
     if (bytes === undefined) throw unreadable(file, cause);
-    const found = parseUsers(bytes, file, before?.accounts);
+    const found = parseUsers(bytes, file, before);
     emit({ type: 'users-loaded', count: found.accounts.size });
     for (const message of found.warnings) emit({ type: 'warning', message });
     return found;
@@ -101,7 +97,7 @@ export async function followUsers({
       if (!isConfirmed) continue;
       settled = print;
       try {
-        Object.assign(users, usersOf(reading, users));
+        Object.assign(users, usersOf(reading, users.accounts));
       } catch (error) {
         const { message } = error as UsersFileError;
         emit({ type: 'warning', message: `keeping the current users: ${message}` });
@@ -171,9 +167,8 @@ export function parseUsers(bytes: Uint8Array, file: string, before: Accounts = n
   });
   if (costs.length > 1) {
     const list = costs.map(([cost]) => cost).toSorted((a, b) => a - b);
-    warnings.push(
-      `the hashes have different costs (${list.join(', ')}): the time of a refusal tells which users exist`,
-    );
+    const told = 'the time of a refusal tells which users exist';
+    warnings.push(`the hashes have different costs (${list.join(', ')}): ${told}`);
   }
   // An unknown name costs a comparison of the cost that most have.
   return { accounts, commonCost, lookAlikes: new Set(twins.flat()), warnings };
@@ -202,9 +197,8 @@ function unusable(file: string, problems: readonly string[]): UsersFileError {
   const shown = problems.slice(0, PROBLEMS_SHOWN);
   const more = problems.length - shown.length;
   if (more > 0) shown.push(`and ${more} more`);
-  return new UsersFileError(
-    `users file ${file}: ${shown.join('; ')}. A right line is made by: htpasswd -B -C 10 ${file} NAME`,
-  );
+  const advice = `A right line is made by: htpasswd -B -C 10 ${file} NAME`;
+  return new UsersFileError(`users file ${file}: ${shown.join('; ')}. ${advice}`);
 }
 
 function unreadable(file: string, cause: unknown): UsersFileError {
@@ -218,7 +212,6 @@ function unreadable(file: string, cause: unknown): UsersFileError {
 
 /** Cost, salt and digest, whose last characters carry 2 and 4 bits: with others there no comparison succeeds. */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/;
-const ALPHABET = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
 /** Undefined where the text is no bcrypt hash. The cost may lie outside of the limits. */
 export function bcryptCost(text: string): number | undefined {
@@ -235,8 +228,4 @@ export const comparePassword = (password: string, given: string): Promise<boolea
   compareByBcrypt(password, given.replace(/^\$2y/, '$$2b'));
 
 /** A hash that no known password has, for the comparison that an unknown user name must cost. */
-export function createDecoyHash(cost: number, random: (bytes: number) => Uint8Array): string {
-  const characters = Array.from(random(53), (byte) => ALPHABET[byte & 0x3f]);
-  characters[21] = characters[52] = '.';
-  return `$2b$${String(cost).padStart(2, '0')}$${characters.join('')}`;
-}
+export const createDecoyHash = (cost: number): string => genSaltSync(cost) + '.'.repeat(31);

@@ -16,11 +16,7 @@ const ENDING = 14 * 24 * 60 * 60 * 1_000;
  * @param now Unix time (ms)
  * @param waiting keys whose change waits for a restart
  */
-export function configWarnings(
-  config: Config,
-  now: number,
-  waiting: readonly string[] = [],
-): readonly string[] {
+export function configWarnings(config: Config, now: number, waiting: readonly string[] = []) {
   const { workers, cache, engine, hooks, limits, projects, storage, warm, withdrawn } = config;
   const engines = [
     ['engine', engine] as const,
@@ -30,8 +26,7 @@ export function configWarnings(
   const uncalled = engines.filter(([, one]) => needsCaller(one)).map(([key]) => key);
   const engineOf = (project: string) => projects.get(project)?.engine ?? engine;
   const without = [...hooks].filter(
-    ([, hook]) =>
-      hook.format === 'dbt' && [...hook.projects.values()].map(engineOf).some(needsCaller),
+    ([, hook]) => hook.format === 'dbt' && hook.projects.values().map(engineOf).some(needsCaller),
   );
   const long = [...projects.keys()]
     .filter(isLongName)

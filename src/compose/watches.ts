@@ -29,13 +29,11 @@ export function createWatches(
   const { clock } = options;
   const files = createGate(MOST_FILES);
   const asked = createGate(MOST_ASKED);
-  const gate = {
-    async enter(signal: AbortSignal) {
-      const leave = await asked.enter(signal);
-      setTimeout(leave, COUNTS_FOR).unref();
-      return leave;
-    },
-  };
+  async function enter(signal: AbortSignal) {
+    const leave = await asked.enter(signal);
+    setTimeout(leave, COUNTS_FOR).unref();
+    return leave;
+  }
   const running = new Map<string, ReturnType<typeof start>>();
   const blind = new Set<Scope>();
 
@@ -51,15 +49,11 @@ export function createWatches(
 
   /** @param after what must have ended before it begins */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
-    const { name, watch } = watched;
     const closing = new AbortController();
     const { signal } = closing;
-    const common = { ...options, gate, name, watch };
-    const watcher = createWatcher({
-      ...common,
-      source: describeSource(watched),
-      signature: createSource(watched, clock, files),
-    });
+    const source = describeSource(watched);
+    const signature = createSource(watched, clock, files);
+    const watcher = createWatcher({ ...options, ...watched, enter, source, signature });
 
     async function run(): Promise<void> {
       await after;
@@ -75,7 +69,8 @@ export function createWatches(
       await watcher.leave();
     }
 
-    return { watched, settings, watcher, stop: () => closing.abort(), ended: run() };
+    const tell = async () => describe(watched, await watcher.note());
+    return { watched, settings, watcher, tell, stop: () => closing.abort(), ended: run() };
   }
 
   return {
@@ -100,12 +95,7 @@ export function createWatches(
     sight: () =>
       [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()] as const),
     /** As any gateway of the fleet has noted it. Never rejects. */
-    tell: () =>
-      Promise.all(
-        [...running.values()].map(async ({ watched, watcher }) =>
-          describe(watched, await watcher.note()),
-        ),
-      ),
+    tell: () => Promise.all(running.values().map(({ tell }) => tell())),
     /** Gives up the questions under way. Resolves when purges under way are over. */
     async close(): Promise<void> {
       const all = [...running.values()];

@@ -277,9 +277,8 @@ function isEngineUrl(text: string): boolean {
 
 /** A query is refused because the Redis client would take options from it. */
 function isRedisUrl(text: string): boolean {
-  if (!/^rediss?:\/\/[^?#\\\s\p{Cc}]+$/iu.test(text) || !URL.canParse(text)) return false;
-  const { hostname, pathname } = new URL(text);
-  return hostname !== '' && /^(?:\/\d{0,5})?$/.test(pathname);
+  const url = /^rediss?:\/\/[^?#\\\s\p{Cc}]+$/iu.test(text) ? URL.parse(text) : null;
+  return !!url && url.hostname !== '' && /^(?:\/\d{0,5})?$/.test(url.pathname);
 }
 
 const masked = (url: string) => url.replace(/^([^:/]+:\/\/[^:@/]*):.*@/s, `$1:${SECRET_MASK}@`);

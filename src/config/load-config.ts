@@ -56,21 +56,15 @@ function readConfig(options: LoadOptions, given?: string) {
   return unlessWrong({ config, text });
 }
 
-function readText(
-  path: string,
-  readFile: ReadFile,
-  complain: (message: string) => void,
-): string | undefined {
-  let message;
+function readText(path: string, readFile: ReadFile, complain: (message: string) => void) {
   try {
     const bytes = readFile(path);
     const isLarge = bytes.byteLength > LARGEST_FILE;
     if (!isLarge && isUtf8(bytes)) return new TextDecoder().decode(bytes);
-    message = isLarge ? 'is larger than 1MiB' : 'is not UTF-8 text';
+    complain(isLarge ? 'is larger than 1MiB' : 'is not UTF-8 text');
   } catch (error) {
-    message = readErrorText(error);
+    complain(readErrorText(error));
   }
-  complain(message);
   return undefined;
 }
 

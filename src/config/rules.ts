@@ -114,36 +114,27 @@ function* hookRules(hook: HookConfig): Broken {
 
 const FILES = ['ca', 'certificate', 'key'] as const;
 const LOGIN = ['user', 'password'] as const;
-/** The keys that stand with one kind of watcher only: first those that it needs, then those that it may have. */
-const WATCH_KEYS = {
-  xmla: [[], LOGIN],
-  kylin: [
-    ['url', 'project'],
-    [...LOGIN, ...FILES],
-  ],
-  postgres: [
-    ['url', 'query'],
-    ['tls', ...FILES],
-  ],
-  url: [['url'], [...LOGIN, ...FILES]],
-  file: [['path'], []],
-} as const satisfies Record<WatchConfig['kind'], readonly (readonly (keyof WatchConfig)[])[]>;
-const OF_ONE_KIND = [...new Set(Object.values(WATCH_KEYS).flat(2))];
+type WatchKeys = readonly (keyof WatchConfig)[];
+/** The keys that stand with one kind of watcher only: those that it needs, and those that it may have. */
+const WATCH_KEYS: Record<WatchConfig['kind'], Record<'needed' | 'possible', WatchKeys>> = {
+  xmla: { needed: [], possible: LOGIN },
+  kylin: { needed: ['url', 'project'], possible: [...LOGIN, ...FILES] },
+  postgres: { needed: ['url', 'query'], possible: ['tls', ...FILES] },
+  url: { needed: ['url'], possible: [...LOGIN, ...FILES] },
+  file: { needed: ['path'], possible: [] },
+};
+const OF_ALL_KINDS: WatchKeys = ['kind', 'every', 'min_interval', 'when_blind'];
 
 /** @param engine of its project */
-function* watchRules(
-  watch: WatchConfig,
-  engine: Pick<CheckedEngine, 'kind' | 'login'>,
-  reading: Reading,
-): Broken {
+function* watchRules(watch: WatchConfig, engine: CheckedEngine, reading: Reading): Broken {
   const { kind, url = '', user, password, tls } = watch;
-  const [needed, possible]: readonly (readonly (keyof WatchConfig)[])[] = WATCH_KEYS[kind];
-  for (const name of needed ?? []) {
+  const { needed, possible } = WATCH_KEYS[kind];
+  for (const name of needed) {
     if (watch[name] === undefined) yield [name, `is missing; kind: ${kind} needs it`];
   }
-  for (const name of OF_ONE_KIND) {
-    const isKnown = [needed, possible].flat().includes(name);
-    if (watch[name] && !isKnown) yield [name, `must not stand with kind: ${kind}`];
+  const known = new Set<string>([...OF_ALL_KINDS, ...needed, ...possible]);
+  for (const [name, value] of Object.entries(watch)) {
+    if (value && !known.has(name)) yield [name, `must not stand with kind: ${kind}`];
   }
   if (kind === 'xmla' && ENGINE_KINDS[engine.kind].changeDates.length === 0) {
     const instead = `${engine.kind === 'kylin' ? 'kylin, ' : ''}postgres, url or file`;

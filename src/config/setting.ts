@@ -120,10 +120,8 @@ export function someOf<K extends Settings>({ keys }: Section<K>): Setting<Partia
 }
 
 /** A mapping whose keys are names that the operator chooses. */
-export function byName<T>(
-  kind: Kind<string>,
-  { keys, read, write }: Setting<T>,
-): Setting<ReadonlyMap<string, T>> {
+type ByName<T> = Setting<ReadonlyMap<string, T>>;
+export function byName<T>(kind: Kind<string>, { keys, read, write }: Setting<T>): ByName<T> {
   const type = `mapping by ${kind.type}`;
   return {
     ...MAPPING,

@@ -56,6 +56,6 @@ export async function readDocument(bytes: Buffer): Promise<ReadDocument> {
   const whole = isWhole ? new Uint8Array(buffer) : new Uint8Array(bytes);
   const options = { name: 'document', workerData: whole, transferList: [whole.buffer] };
   const thread = new Worker(WORKER, options);
-  const [{ check, document }] = (await once(thread, 'message')) as [WorkerAnswer];
-  return { ...check, document: Buffer.from(document.buffer) };
+  const [answer] = (await once(thread, 'message')) as [WorkerAnswer];
+  return { ...answer, document: Buffer.from(answer.document.buffer) };
 }

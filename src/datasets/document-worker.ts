@@ -1,12 +1,8 @@
 /** The other side of readDocument: checks one document and gives its bytes back. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { checkDocument, type DocumentCheck } from './document.ts';
-
-export interface WorkerAnswer {
-  readonly document: Uint8Array<ArrayBuffer>;
-  readonly check: DocumentCheck;
-}
+import { checkDocument } from './document.ts';
 
 const document = workerData as Uint8Array<ArrayBuffer>;
-const answer: WorkerAnswer = { document, check: checkDocument(document) };
+const answer = { ...checkDocument(document), document };
+export type WorkerAnswer = typeof answer;
 parentPort?.postMessage(answer, [document.buffer]);

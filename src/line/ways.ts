@@ -40,21 +40,21 @@ function kept({ asked, body, destination }: Seen) {
   const { project = null, query } = destination.addressee;
   const { 'x-as-sessionid': byHeader, traceparent: _, ...given } = forwarded;
   const cut = at === null ? text : text.slice(0, at) + text.slice(at + length);
-  if ([cut, ...query].some((one) => SECRET.test(one)) || (id !== undefined && cut.includes(id)))
-    return undefined;
-  if (id !== undefined && at === null && byHeader === undefined) return undefined;
-  const headers = Object.fromEntries(
-    Object.entries(given).filter(([, value]) => value !== undefined),
-  );
+  if ([cut, ...query].some((one) => SECRET.test(one))) return undefined;
+  const hasNoPlace = at === null && byHeader === undefined;
+  if (id !== undefined && (hasNoPlace || cut.includes(id))) return undefined;
+  const sent = Object.entries(given).filter(([, value]) => value !== undefined);
+  const headers = Object.fromEntries(sent) as KeptRequest['headers'];
   return {
-    request: { project, query, headers: headers as KeptRequest['headers'], body: cut },
+    request: { project, query, headers, body: cut },
     session: id === undefined ? null : { at, byHeader: byHeader !== undefined },
   };
 }
 
+type Notes = Pick<LineOptions, 'candidates'>;
 /** Notes how queries are asked, for the warm-up. */
 export function noteWay(
-  { candidates }: Pick<LineOptions, 'candidates'>,
+  { candidates }: Notes,
   seen: Seen,
   user: string,
   { parts }: Pick<Query, 'parts'>,
@@ -78,10 +78,6 @@ export function noteWay(
 }
 
 /** Notes how a session was begun. @param profile under which it is noted; undefined where it is not clean */
-export function noteBeginning(
-  { candidates }: Pick<LineOptions, 'candidates'>,
-  seen: Seen,
-  profile: string | undefined,
-): void {
+export function noteBeginning({ candidates }: Notes, seen: Seen, profile: string | undefined) {
   if (profile !== undefined) candidates.noteBeginning(profile, () => kept(seen)?.request);
 }

@@ -32,7 +32,7 @@ export function createRoleSets(given: {
   const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
   let pausedUntil = -Infinity;
   /** Of many queries that waited for one read, only the first reports its failure. */
-  function fail(error: unknown): void {
+  function fail(error: unknown): undefined {
     if (clock.now() < pausedUntil) return;
     pausedUntil = clock.now() + PAUSE;
     onError(error);
@@ -84,10 +84,7 @@ export function createRoleSets(given: {
       const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
-      return inTime(read(user), DEADLINE, tooLate).catch((error: unknown) => {
-        fail(error);
-        return undefined;
-      });
+      return inTime(read(user), DEADLINE, tooLate).catch(fail);
     },
   };
 }

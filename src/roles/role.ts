@@ -10,13 +10,9 @@ export const ADMIN_ROLE = {
 } as const;
 
 /** A member of a role: its name as it was first spelt, compared without regard to case ({@link foldCase}). */
-export type Member = Readonly<{ type: 'user'; name: string }>;
+export type Member = Readonly<z.output<typeof member>>;
 /** A role as it is created or replaced: its name unique without regard to case, each member once, in their order. */
-export type RoleInput = Readonly<{
-  name: string;
-  description: string;
-  contains: readonly Member[];
-}>;
+export type RoleInput = Readonly<z.output<typeof roleBody>>;
 /** With an id, a positive integer that is never given again. */
 export type Role = RoleInput & { readonly id: number };
 export type RoleSummary = Omit<Role, 'contains'>;
@@ -109,9 +105,10 @@ const bodyOf = <T extends z.core.$ZodShape>(shape: T) =>
 
 /** Of create and update. Of users that are named twice the first spelling counts. */
 export const roleBody = bodyOf({ description, contains: members() }).transform(
-  ({ contains, ...role }): RoleInput => {
+  ({ contains, ...role }) => {
     const byName = Map.groupBy(contains, (member) => foldCase(member.name));
-    return { ...role, contains: [...byName.values()].flatMap(([first]) => first ?? []) };
+    const once: readonly Member[] = [...byName.values()].flatMap(([first]) => first ?? []);
+    return { ...role, contains: once };
   },
 );
 

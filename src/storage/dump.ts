@@ -91,9 +91,7 @@ function* valuesOf(record: StorageRecord): Generator<object> {
  * @param chunks bytes, cut anywhere
  * @throws Error with one line that names the line of the file and what is wrong with it
  */
-export async function* fromLines(
-  chunks: AsyncIterable<Uint8Array>,
-): AsyncGenerator<StorageRecord, void, undefined> {
+export async function* fromLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<StorageRecord> {
   const lines = readLines(chunks);
   for await (const line of lines) {
     if (line.number === 1) yield { kind: 'head', ...read(line, headLine) };

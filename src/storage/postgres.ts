@@ -12,6 +12,7 @@ import {
   OperatorError,
   perform,
   type Session,
+  type SqlDatabase,
   type StorageParts,
   type Work,
 } from './sql-database.ts';
@@ -286,33 +287,31 @@ export function createPostgresStorage({
     }
   }
 
-  return createSqlStorage(
-    {
-      dialect: POSTGRES,
-      longestCheck: timeout,
-      open: prepare,
-      run: (kind, work) => operate((budget) => attempt(kind, budget, work)),
-      long: () =>
-        operate(async (budget) => {
-          const client = await connection(ofLongWork, budget);
-          const session = createSession(client, budget, true);
-          // Without a farewell where a statement is still under way.
-          return { session, [Symbol.asyncDispose]: async () => client.release(true) };
-        }),
-      renewCertificates() {
-        // The connections to come are made with this very object.
-        if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readPemFiles(config));
-      },
-      async close() {
-        const ends = [...open].map((client) => new Promise((end) => client.once('end', end)));
-        for (const one of [pool, ofLongWork]) void one.end();
-        await inTime(Promise.all(ends), FAREWELL, noAnswer).catch(() => {});
-        // Without a farewell, which a silent server would not hear.
-        for (const client of open) client.connection.stream.destroy();
-      },
+  const database: SqlDatabase = {
+    dialect: POSTGRES,
+    longestCheck: timeout,
+    open: prepare,
+    run: (kind, work) => operate((budget) => attempt(kind, budget, work)),
+    long: () =>
+      operate(async (budget) => {
+        const client = await connection(ofLongWork, budget);
+        const session = createSession(client, budget, true);
+        // Without a farewell where a statement is still under way.
+        return { session, [Symbol.asyncDispose]: async () => client.release(true) };
+      }),
+    renewCertificates() {
+      // The connections to come are made with this very object.
+      if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readPemFiles(config));
     },
-    parts,
-  );
+    async close() {
+      const ends = [...open].map((client) => new Promise((end) => client.once('end', end)));
+      for (const one of [pool, ofLongWork]) void one.end();
+      await inTime(Promise.all(ends), FAREWELL, noAnswer).catch(() => {});
+      // Without a farewell, which a silent server would not hear.
+      for (const client of open) client.connection.stream.destroy();
+    },
+  };
+  return createSqlStorage(database, parts);
 }
 
 async function connection(from: Pool, budget: Budget): Promise<PoolClient> {
@@ -347,6 +346,8 @@ function createSession(client: Client, budget: Budget, patient = false): Session
   return { dialect: POSTGRES, rows, script: async (text) => void (await rows(text)) };
 }
 
+type Server = Omit<PostgresConfig, 'driver' | 'connections'>;
+
 /** The rows of a watcher's query, as text (bytes); on the way they may take some more. */
 const LONGEST_ROWS = 64 * 1024;
 const TOO_LONG = 'its rows take more than 64KiB; have the query return fewer';
@@ -354,13 +355,10 @@ const TOO_LONG = 'its rows take more than 64KiB; have the query return fewer';
 /**
  * All rows of one statement as JSON, each value as the server writes it, in an order of their own: on a connection of its own,
  * in a transaction that cannot write.
+ * @param signal of this question alone
  * @throws Error also where the rows take more than 64 KiB, or the signal says so
  */
-export async function readRows(
-  server: Parameters<typeof clientSettings>[0],
-  text: string,
-  signal: AbortSignal,
-): Promise<string> {
+export async function readRows(server: Server, text: string, signal: AbortSignal) {
   const client = new Client(clientSettings(server));
   const { stream } = client.connection;
   let failure: unknown;
@@ -374,8 +372,7 @@ export async function readRows(
     if (size > 2 * LONGEST_ROWS) end(new Error(TOO_LONG));
   });
   client.on('error', () => {});
-  const abort = () => end(signal.reason);
-  signal.addEventListener('abort', abort);
+  signal.addEventListener('abort', () => end(signal.reason));
   try {
     await client.connect();
     await client.query('BEGIN READ ONLY');
@@ -389,7 +386,6 @@ export async function readRows(
   } catch (error) {
     throw failure ?? error;
   } finally {
-    signal.removeEventListener('abort', abort);
     // Without a farewell: nothing was changed.
     stream.destroy();
   }
@@ -418,7 +414,7 @@ function operatorProblem(error: unknown, { host, port }: PoolConfig): string | u
  * this side has given up before: it frees locks and memory when this process stands still or is gone.
  * @throws Error when a PEM file cannot be read
  */
-function clientSettings(config: Omit<PostgresConfig, 'driver' | 'connections'>): PoolConfig {
+function clientSettings(config: Server): PoolConfig {
   const url = new URL(config.url);
   const password = decodeURIComponent(url.password);
   const { timeout } = config;

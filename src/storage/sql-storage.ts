@@ -21,6 +21,9 @@ import {
 const SHARED_FOR = 3_600_000;
 /** A note that counts for less than this is renewed (ms), so that hardly any token is asked for by a write. */
 const SHARED_AT_LEAST = SHARED_FOR / 2;
+type Records = AsyncIterable<StorageRecord>;
+/** `query` runs one statement, so that all that it gives is of one moment. */
+type Database = SqlDatabase & { readonly query: Session['rows'] };
 /** One storage with roles and datasets. */
 export type Storage = ReturnType<typeof createSqlStorage>;
 
@@ -39,20 +42,18 @@ export function createSqlStorage(given: SqlDatabase, parts: StorageParts) {
     return running;
   }
 
-  const database: SqlDatabase = {
+  const database: Database = {
     ...given,
     run: (kind, work) => finishing(() => given.run(kind, work)),
     long: () => finishing(given.long),
+    query: (text, values) => database.run('read', (session) => session.rows(text, values)),
   };
-  /** One statement, so that all that it gives is of one moment. */
-  const query: Session['rows'] = (text, values) =>
-    database.run('read', (session) => session.rows(text, values));
   const makeToken = () => newToken(parts);
   const id = async () =>
-    String(only(await query(`SELECT id FROM ${given.dialect.tables.storage}`))['id']);
+    String(only(await database.query(`SELECT id FROM ${given.dialect.tables.storage}`))['id']);
   return {
-    roles: createRoleStore(database, query, makeToken),
-    datasets: createDatasetStore(database, query, parts.wallClock),
+    roles: createRoleStore(database, makeToken),
+    datasets: createDatasetStore(database, parts.wallClock),
     /**
      * Brings the schema up to date, as every method does when that was not done yet: a start learns early of troubles.
      * @throws StorageUnavailable when it may succeed later
@@ -68,14 +69,13 @@ export function createSqlStorage(given: SqlDatabase, parts: StorageParts) {
         () => false,
       ),
     /** Everything in it, of one moment: first one `head`, then the roles, then the datasets, by ascending id. */
-    dump: (): AsyncIterable<StorageRecord> => dumpRecords(database),
+    dump: (): Records => dumpRecords(database),
     /**
      * Fills an empty storage (nothing but the built-in role) with what another one dumped, as one transaction.
      * Ids and times stay; ids that were given away there are not given again here.
      * @throws OperatorError when the storage is not empty or the records are not in order; then nothing has changed
      */
-    restore: (records: AsyncIterable<StorageRecord>) =>
-      finishing(() => restoreRecords(given, records, makeToken())),
+    restore: (records: Records) => finishing(() => restoreRecords(given, records, makeToken())),
     /** Reads the certificates again, for the next connections. @throws Error when one cannot be read */
     renewCertificates: () => given.renewCertificates?.(),
     /** Finishes what is under way. */
@@ -87,11 +87,7 @@ export function createSqlStorage(given: SqlDatabase, parts: StorageParts) {
  * Locks are taken in this order: the names of all roles for a change that gives a role a name; the row of the role,
  * shared for a change of one member, alone for every other change; the row with the token, last.
  */
-function createRoleStore(
-  { dialect, run }: SqlDatabase,
-  query: Session['rows'],
-  makeToken: () => string,
-): RoleStore {
+function createRoleStore({ dialect, run, query }: Database, makeToken: () => string): RoleStore {
   const { storage, roles, members } = dialect.tables;
   /** The lease that is noted, if it is still in force and longer than another one. */
   const longerLease = (other: string) =>
@@ -120,8 +116,7 @@ function createRoleStore(
     create: (role) =>
       changing(async (session) => {
         const id = Number(only(await session.rows(dialect.takeId.role))['id']);
-        const result = await insertRole(session, { id, ...role });
-        return result === 'done' ? { id } : result;
+        return insertRole(session, { id, ...role });
       }),
 
     read: (id) =>
@@ -199,20 +194,13 @@ function createRoleStore(
 }
 
 /** A document is kept before anything is locked, so that the locks are held for a short time only. */
-function createDatasetStore(
-  { dialect, run }: SqlDatabase,
-  query: Session['rows'],
-  wallClock: () => number,
-): DatasetStore {
+function createDatasetStore(database: Database, wallClock: () => number): DatasetStore {
+  const { dialect, run, query } = database;
   const { documents, tables } = dialect;
   const now = () => Math.floor(wallClock() / 1_000);
 
-  async function find(
-    session: Session,
-    { project, name }: Pick<Dataset, 'project' | 'name'>,
-    columns = 'id',
-    lock = '',
-  ): Promise<Row | undefined> {
+  type Named = Pick<Dataset, 'project' | 'name'>;
+  async function find(session: Session, { project, name }: Named, columns = 'id', lock = '') {
     const asked = `SELECT ${columns} FROM ${tables.datasets} WHERE project = ?1 AND name = ?2${lock}`;
     return (await session.rows(asked, [toBytes(project), toBytes(name)]))[0];
   }
@@ -223,8 +211,7 @@ function createDatasetStore(
         if ((await find(session, dataset)) !== undefined) return 'exists';
         const document = await documents.keep(session, dataset.document);
         const id = Number(only(await session.rows(dialect.takeId.dataset))['id']);
-        const made = await insertDataset(session, { id, lastModified: now(), dataset }, document);
-        return made === 'done' ? { id } : made;
+        return insertDataset(session, { id, lastModified: now(), dataset }, document);
       }),
 
     update: (dataset) =>
@@ -297,11 +284,7 @@ async function* dumpRecords({ dialect, long }: SqlDatabase): AsyncGenerator<Stor
 }
 
 /** @throws OperatorError when the storage holds something, or the records are not in order */
-async function restoreRecords(
-  { dialect, long }: SqlDatabase,
-  records: AsyncIterable<StorageRecord>,
-  rolesToken: string,
-): Promise<void> {
+async function restoreRecords({ dialect, long }: SqlDatabase, records: Records, token: string) {
   await using work = await long();
   const { session } = work;
   await session.script(dialect.begin.alone);
@@ -311,12 +294,12 @@ async function restoreRecords(
   refuseUnless(others === 0 && datasets === 0, `the storage is not empty: ${holds}`);
   await session.rows(`DELETE FROM ${dialect.tables.roles} WHERE id = ?1`, [ADMIN_ROLE.id]);
   await writeRecords(session, records);
-  await setRolesToken(session, rolesToken);
+  await setRolesToken(session, token);
   await session.script('COMMIT');
 }
 
 /** @throws OperatorError when a record is missing, too much or not where it should be */
-async function writeRecords(session: Session, records: AsyncIterable<StorageRecord>) {
+async function writeRecords(session: Session, records: Records) {
   const { documents, advanceIds } = session.dialect;
   let head: Extract<StorageRecord, { kind: 'head' }> | undefined;
   const last = { role: 0, dataset: 0 };
@@ -345,11 +328,11 @@ async function writeRecords(session: Session, records: AsyncIterable<StorageReco
       // Each driver would do something else with them.
       refuseUnless(folded.size === contains.length, `role ${id} has a member twice`);
       const made = await insertRole(session, record.role);
-      refuseUnless(made === 'done', `role ${id} has the name of another one`);
+      refuseUnless(made !== 'name-taken', `role ${id} has the name of another one`);
     } else {
       const document = await documents.keep(session, record.dataset.document);
       const made = await insertDataset(session, record, document);
-      refuseUnless(made === 'done', `dataset ${id} has the project and name of another one`);
+      refuseUnless(made !== 'exists', `dataset ${id} has the project and name of another one`);
     }
   }
   if (head === undefined) throw new OperatorError('there are no records');
@@ -380,11 +363,11 @@ const newToken = ({ randomBytes }: Pick<StorageParts, 'randomBytes'>): string =>
   randomBytes(16).toString('base64url');
 
 /** Brings the schema up to date, and makes the built-in role in an empty one. @throws OperatorError */
-export async function bringUpToDate(session: Session, parts: StorageParts): Promise<'done'> {
+export async function bringUpToDate(session: Session, parts: StorageParts): Promise<void> {
   const { dialect } = session;
   const latest = dialect.migrations.length;
   const version = await dialect.version(session);
-  if (version === latest) return 'done';
+  if (version === latest) return;
   if (version > latest) throw new OperatorError(dialect.newer(version));
   for (const migration of dialect.migrations.slice(version)) await session.script(migration);
   if (version === 0) {
@@ -393,11 +376,10 @@ export async function bringUpToDate(session: Session, parts: StorageParts): Prom
     await insertRole(session, { ...ADMIN_ROLE, contains });
   }
   await session.script(dialect.setVersion(latest));
-  return 'done';
 }
 
 /** Adds a role with its members, each once. */
-async function insertRole(session: Session, role: Role): Promise<'done' | 'name-taken'> {
+async function insertRole(session: Session, role: Role) {
   const { id, name, description, contains } = role;
   const { tables, insertMembers } = session.dialect;
   const rows = await session.rows(
@@ -407,7 +389,7 @@ async function insertRole(session: Session, role: Role): Promise<'done' | 'name-
   );
   if (rows.length === 0) return 'name-taken';
   await session.rows(insertMembers, [id, membersJson(contains)]);
-  return 'done';
+  return { id };
 }
 
 /** @param document the values of the columns of its document */
@@ -415,7 +397,7 @@ async function insertDataset(
   session: Session,
   { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,
   document: readonly Value[],
-): Promise<'done' | 'exists'> {
+) {
   const { columns } = session.dialect.documents;
   const { datasets } = session.dialect.tables;
   const slots = columns.map((_, i) => `?${i + 6}`).join(', ');
@@ -425,7 +407,7 @@ async function insertDataset(
      VALUES (?1, ?2, ?3, ?4, ?5, ${slots}) ON CONFLICT (project, name) DO NOTHING RETURNING id`,
     [id, ...texts, lastModified, ...document],
   );
-  return rows.length === 0 ? 'exists' : 'done';
+  return rows.length === 0 ? 'exists' : { id };
 }
 
 /**

@@ -156,8 +156,8 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
    * the thread does not keep the process.
    */
   function createConnection() {
-    const setup: WorkerSetup = { path, patience: PATIENCE };
-    const worker = start(WORKER, { name: 'sqlite', workerData: setup });
+    const workerData: WorkerSetup = { path, patience: PATIENCE };
+    const worker = start(WORKER, { name: 'sqlite', workerData });
     let waits = false;
     let closing = false;
     /** Aborted when the thread has broken down. */

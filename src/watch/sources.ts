@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
 import type { Gate } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
@@ -31,7 +32,6 @@ export interface Watched {
  * Rejects with an Error whose message says in words, without secrets, why that cannot be told now.
  */
 export type Source = (signal: AbortSignal) => Promise<string>;
-type Ask = (signal: AbortSignal) => Promise<string>;
 
 /**
  * Nothing of one question is kept for the next: certificates are read each time, and no connection waits.
@@ -50,7 +50,7 @@ export function createSource(watched: Watched, clock: Pick<Clock, 'now'>, files:
   return async (signal) => {
     try {
       return await inTime(engine.timeout, [signal], (ending) =>
-        Promise.race([ask(ending), rejection(ending)]),
+        Promise.race([ask(ending), aborted(ending)]),
       );
     } catch (error) {
       const why = describeFailure(error, watch.kind === 'xmla' ? 'engine' : 'watch');
@@ -63,17 +63,14 @@ export function createSource(watched: Watched, clock: Pick<Clock, 'now'>, files:
 const SHOWN = 300;
 
 /** Of what does not listen to a signal, such as a file system that hangs. */
-const rejection = (signal: AbortSignal) =>
-  new Promise<never>((_resolve, reject) => {
-    const leave = () => reject(signal.reason as Error);
-    signal.addEventListener('abort', leave, { once: true });
-    if (signal.aborted) leave();
-  });
+async function aborted(signal: AbortSignal): Promise<never> {
+  if (!signal.aborted) await once(signal, 'abort');
+  throw signal.reason;
+}
 
-const loginOf = ({ user: name, password }: WatchConfig) =>
-  name === undefined || password === undefined
-    ? undefined
-    : serviceAuthorization({ name, password });
+/** The header of the watcher's own login, where it has one. */
+const loginOf = ({ user: name, password }: WatchConfig): { authorization?: string } =>
+  name && password ? { authorization: serviceAuthorization({ name, password }) } : {};
 
 function checkStatus(status: number): void {
   if (status === 200) return;
@@ -86,9 +83,9 @@ function checkStatus(status: number): void {
  * The dates of the cubes (MDSCHEMA_CUBES) at each replica of the engine. What a replica said last counts while it does not
  * answer, as long as another does: one that is slow must not purge at each question.
  */
-function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now'>): Ask {
+function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now'>): Source {
   const dates = ENGINE_KINDS[engine.kind].changeDates;
-  const authorization = loginOf(watch) ?? (engine.service && serviceAuthorization(engine.service));
+  const { authorization = engine.service && serviceAuthorization(engine.service) } = loginOf(watch);
   const said = new Map<string, string>();
 
   async function askReplica(url: string, signal: AbortSignal): Promise<void> {
@@ -141,20 +138,16 @@ const PAGE_SIZE = 100;
 const MOST_PAGES = 1_000;
 
 /** All segments of all models of a project of Apache Kylin 5, with the times of their builds (its REST API, v4). */
-function askKylin({ watch }: Watched): Ask {
+function askKylin({ watch }: Watched): Source {
   const { project = '' } = watch;
-  const authorization = loginOf(watch);
-  const headers = {
-    accept: 'application/vnd.apache.kylin-v4+json',
-    ...(authorization && { authorization }),
-  };
+  const headers = { accept: 'application/vnd.apache.kylin-v4+json', ...loginOf(watch) };
 
   return (signal) =>
     withUpstream(watch, async (upstream, { pathname }) => {
       const base = pathname.replace(/\/$/, '');
       let pages = 0;
 
-      async function* list(path: string): AsyncGenerator<Readonly<Record<string, unknown>>> {
+      async function* list(path: string): AsyncGenerator<Listed> {
         for (let page = 0, seen = 0, total = 1; seen < total; page += 1) {
           if ((pages += 1) > MOST_PAGES) throw new Error(`it lists more than ${MOST_PAGES} pages`);
           const query = new URLSearchParams({
@@ -176,9 +169,8 @@ function askKylin({ watch }: Watched): Ask {
       const found: string[] = [];
       for await (const { uuid, last_modified } of list('')) {
         found.push(`model ${String(uuid)} ${String(last_modified)}`);
-        for await (const { id, last_build_time } of list(
-          `/${encodeURIComponent(String(uuid))}/segments`,
-        )) {
+        const segments = `/${encodeURIComponent(String(uuid))}/segments`;
+        for await (const { id, last_build_time } of list(segments)) {
           found.push(`segment ${String(id)} ${String(last_build_time)}`);
         }
       }
@@ -187,21 +179,19 @@ function askKylin({ watch }: Watched): Ask {
     });
 }
 
+type Listed = Readonly<Record<string, unknown>>;
 /** @throws Error where it is no list of Kylin */
 function listIn(body: Buffer) {
-  type Listed = { data?: { value?: unknown; total_size?: unknown } } | null;
-  let data: NonNullable<Listed>['data'];
+  type Answer = { data: { value: readonly Listed[]; total_size: unknown } };
   try {
-    data = (JSON.parse(body.toString()) as Listed)?.data;
+    const { value, total_size } = (JSON.parse(body.toString()) as Answer).data;
+    const isList = value.every((one) => one instanceof Object);
+    // Without the size what stands on later pages would not be seen.
+    if (isList && typeof total_size === 'number') return { value, total_size };
   } catch {
     // Told below.
   }
-  const { value, total_size } = data ?? {};
-  const isList = Array.isArray(value) && value.every((one) => one instanceof Object);
-  // Without the size what stands on later pages would not be seen.
-  if (!isList || typeof total_size !== 'number')
-    throw new Error('it answered no list as Kylin 5 does');
-  return { value: value as readonly Readonly<Record<string, unknown>>[], total_size };
+  throw new Error('it answered no list as Kylin 5 does');
 }
 
 async function withUpstream<T>(
@@ -216,7 +206,7 @@ async function withUpstream<T>(
   }
 }
 
-const askPostgres = ({ watch, engine }: Watched): Ask => {
+const askPostgres = ({ watch, engine }: Watched): Source => {
   const { url = '', query = '', tls, ca, certificate, key } = watch;
   const timeout = Math.min(engine.timeout, 30_000);
   // What speaks to PostgreSQL is loaded where it is used.
@@ -227,13 +217,8 @@ const askPostgres = ({ watch, engine }: Watched): Ask => {
 };
 
 /** The ETag of what is there, or a digest of it. */
-function askUrl({ watch }: Watched): Ask {
-  const authorization = loginOf(watch);
-  const headers = {
-    accept: '*/*',
-    'accept-encoding': 'identity',
-    ...(authorization && { authorization }),
-  };
+function askUrl({ watch }: Watched): Source {
+  const headers = { accept: '*/*', 'accept-encoding': 'identity', ...loginOf(watch) };
   return (signal) =>
     withUpstream(watch, async (upstream, { pathname, search }) => {
       const limits = { signal, timeout: 30_000 };
@@ -252,7 +237,7 @@ function askUrl({ watch }: Watched): Ask {
     });
 }
 
-function askFile({ watch: { path = '' } }: Watched, files: Gate): Ask {
+function askFile({ watch: { path = '' } }: Watched, files: Gate): Source {
   let running: Promise<string> | undefined;
   const read = async (signal: AbortSignal) => {
     const leave = await files.enter(signal);
@@ -261,12 +246,8 @@ function askFile({ watch: { path = '' } }: Watched, files: Gate): Ask {
       return `written ${mtimeNs}, ${size} bytes, inode ${ino}`;
     } catch (error) {
       const { code = '' } = error as NodeJS.ErrnoException;
-      throw new Error(
-        code === 'ENOENT' ? 'the file is not there' : `the file cannot be read (${code})`,
-        {
-          cause: error,
-        },
-      );
+      const why = code === 'ENOENT' ? 'is not there' : `cannot be read (${code})`;
+      throw new Error(`the file ${why}`, { cause: error });
     } finally {
       leave();
     }

@@ -20,31 +20,32 @@ const ALONE =
 const STANDBY = 10_000;
 
 /** What is known of a watched source, by all gateways: the note of the fleet. Times are ms of a wall clock, 0 for never. */
-export interface WatchNote {
+export type WatchNote = Readonly<typeof NOTHING>;
+const NOTHING = {
   /** Digest of what is asked: of something else nothing is known. */
-  readonly source: string;
+  source: '',
   /** Digest of the latest signature; '' while there is none. */
-  readonly signature: string;
+  signature: '',
   /** How often in a row it was the same since it changed, at most SETTLED. */
-  readonly same: number;
+  same: 0,
   /** Whether a purge is still to be made, or not known to hold. */
-  readonly due: boolean;
-  readonly blind: boolean;
+  due: false,
+  blind: false,
   /** Questions in a row that had no answer. */
-  readonly failures: number;
+  failures: 0,
   /** Of the latest failure, in words without secrets; '' for none. */
-  readonly why: string;
-  readonly seen: number;
-  readonly changed: number;
-  readonly purged: number;
-}
+  why: '',
+  seen: 0,
+  changed: 0,
+  purged: 0,
+};
 
 /**
  * Purges a project when its source says something else than before. Of all gateways one polls, which has the task; the others
  * read what it noted. What is noted and when makes that no change is lost wherever a poller ends: a change is noted as due
  * before its purge, and as done behind it; one that lost the task meanwhile can note neither.
  * @param options.source names what is asked, without secrets
- * @param options.gate bounds how many sources are asked at one time; it may let others in before a question is over
+ * @param options.enter bounds how many sources are asked at one time; it may let others in before a question is over
  */
 export function createWatcher(options: {
   name: string;
@@ -53,7 +54,7 @@ export function createWatcher(options: {
   signature: Source;
   fleet: FleetStore;
   purge: Purge;
-  gate: Pick<Gate, 'enter'>;
+  enter: Gate['enter'];
   clock: Clock;
   emit: Emit;
 }) {
@@ -62,18 +63,7 @@ export function createWatcher(options: {
   const soon = Math.min(every, STANDBY);
   const task = `watch:${name}`;
   const source = hash('sha256', options.source);
-  const nothing: WatchNote = {
-    source,
-    signature: '',
-    same: 0,
-    due: false,
-    blind: false,
-    failures: 0,
-    why: '',
-    seen: 0,
-    changed: 0,
-    purged: 0,
-  };
+  const nothing: WatchNote = { ...NOTHING, source };
   const started = clock.wall();
   let latest: WatchNote | undefined;
   /** Polls in a row that could not speak to the other gateways. */
@@ -94,7 +84,7 @@ export function createWatcher(options: {
 
   /** What is known after the question; undefined where another gateway asks, or the poll was given up. */
   async function look(signal: AbortSignal) {
-    const leave = await options.gate.enter(signal);
+    const leave = await options.enter(signal);
     try {
       const isMine = await fleet.hold(task, LONGEST_POLL);
       const before = (latest = await read());

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { promisify } from 'node:util';
 import { deflateRaw, inflateRaw } from 'node:zlib';
 import type { Clock } from '../../common/clock.ts';
@@ -110,7 +111,7 @@ export function createCandidates(parts: {
 }) {
   const { clock, fleet, emit } = parts;
   const rows = new Map<string, Row>();
-  const beginnings = new Map<string, Beginning>();
+  const beginnings = new LRUCache<string, Beginning>({ max: MAX_BEGINNINGS });
   let settings: Pick<WarmConfig, 'mode' | 'queries'> = { mode: 'off', queries: 0 };
   let bytes = 0;
   let isNew = false;
@@ -177,12 +178,10 @@ export function createCandidates(parts: {
     for (const one of beginnings.values()) begun.set(one.profile, one);
     const latest = [...begun.values()].sort((a, b) => b.at - a.at).slice(0, MAX_BEGINNINGS);
     let room = MAX_BYTES;
+    const isAsked = (one: Candidate) => Number(counts(one, now));
     const best = [...all.values()]
       .filter(({ last }) => last > now - ASKED_AGAIN)
-      .sort(
-        (a, b) =>
-          Number(counts(b, now)) - Number(counts(a, now)) || scoreOf(b, now) - scoreOf(a, now),
-      )
+      .sort((a, b) => isAsked(b) - isAsked(a) || scoreOf(b, now) - scoreOf(a, now))
       .slice(0, 2 * settings.queries)
       .filter((one) => (room -= bytesOf(one)) >= 0);
     return { candidates: best, beginnings: latest };
@@ -247,10 +246,7 @@ export function createCandidates(parts: {
       // The latest one that the engine took: what an earlier one names may be gone.
       const request = make() ?? beginnings.get(profile);
       if (request === undefined) return;
-      beginnings.delete(profile);
       beginnings.set(profile, { ...request, profile, at: clock.wall() });
-      const [oldest = profile] = beginnings.keys();
-      if (beginnings.size > MAX_BEGINNINGS) beginnings.delete(oldest);
       isNew = true;
     },
     /** That of all gateways, as far as they have told. Rejects when it cannot be read. */
@@ -302,11 +298,7 @@ const OF_METADATA = 1 / 2;
 /**
  * What a run asks, in its order: what clients ask first of the catalogs that are asked for most, then what is worth most.
  */
-export function planned(
-  candidates: readonly Candidate[],
-  most: number,
-  now: number,
-): readonly Candidate[] {
+export function planned(candidates: readonly Candidate[], most: number, now: number) {
   const all = candidates.filter((one) => counts(one, now));
   const score = (one: Candidate) => scoreOf(one, now);
   const heat = new Map<string, number>();

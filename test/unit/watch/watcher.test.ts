@@ -54,7 +54,7 @@ function watcherOf(
       purges.push({ by: `${gateway} ${principal} ${cause}`, data: String(data) });
       return purgeEnds();
     }) as never,
-    gate: createGate(1),
+    enter: createGate(1).enter,
     clock,
     emit: (event) => void events.push(event),
   });
