@@ -50,11 +50,11 @@ export async function createGateway(
   const names = createKnownNames(given);
   names.configure(initial);
   const gauges = {
-    memory: () => cache.memoryUsage(),
-    evictions: () => cache.evictions(),
-    warmed: () => cache.warmed(),
+    memory: () => cache.memory.usage(),
+    evictions: () => cache.memory.evictions(),
+    warmed: () => cache.memory.warmed(),
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
-    flights: () => cache.flightUsage(),
+    flights: () => cache.flights.usage(),
     engine: () => runtime.engines.usage(),
     bodies: () => account.usage(),
     connections: () => server.connections(),
@@ -65,7 +65,7 @@ export async function createGateway(
     hooks: () => current.hooks.keys(),
     states: {
       // Of several workers the primary process knows these.
-      engines: () => (primary === undefined ? runtime.followEngines() : []),
+      engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
       ...(primary === undefined && { reloaded: () => reloaded }),
       redisUp: () => {
         const { state } = cache.redis();
@@ -102,7 +102,7 @@ export async function createGateway(
   };
   const cache = await createCache(initial, parts, account, clearing, names);
   const figures = createOwnFigures(ownStatistics, {
-    entries: cache.listEntries,
+    entries: cache.memory.list,
     readings: { ...gauges, node, owed: () => cache.owed() },
     started: clock.wall(),
     clock,
@@ -144,7 +144,7 @@ export async function createGateway(
   const about = { version, node, certificateEnd: () => certificateEnd, inForce, configuration };
   const lasting = { names, account, parts, about, isServing: () => !closing };
   const buildRuntime = (config: Config, before?: Runtime) => {
-    const known = before?.knownEngines() ?? [];
+    const known = before?.engineStates.known() ?? [];
     const { blind, tell } = watches;
     const told = { watches: tell, warmUp };
     const kept = { cache, storage, metrics, statistics, candidates };
@@ -218,7 +218,7 @@ export async function createGateway(
     /** Begins to listen. Resolves to the base URL. */
     listen: server.listen,
     /** Asks each replica of the engines, so that the log says whether it answers as XMLA. Never rejects. */
-    askEngines: () => runtime.askEngines(),
+    askEngines: () => runtime.engineStates.states(),
     /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */
     accept: server.accept,
     /**

@@ -102,19 +102,13 @@ export async function createCache(
     purges,
     purgeLog,
     sessions,
-    memoryUsage: memory.usage,
-    evictions: memory.evictions,
-    warmed: memory.warmed,
-    hasRoom: memory.hasRoom,
-    holdBody: memory.hold,
-    /** Of the memory tier. */
-    listEntries: memory.list,
+    memory,
+    flights,
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     fleet: backend.fleet,
     /** Signed messages of hooks. */
     taken: createOnce(backend.fleet, parts.clock, MESSAGE_LIFE),
-    flightUsage: flights.usage,
     /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
     epochAge: purgeTakes > 0 ? epochs.age : () => 0,
     /** Scopes whose purge Redis has not confirmed yet. */

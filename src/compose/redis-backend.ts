@@ -60,7 +60,7 @@ export async function inRedis(
     onError,
   });
   const { values, places, purgeLines, reports, fleet, sweepStore } = createRedisCache(common);
-  const sweep = createSweep({ ...common, store: sweepStore });
+  const sweep = createSweep({ ...common, store: sweepStore, fleet });
   await connections.settled(START_WAIT);
   return {
     freshness,

@@ -11,7 +11,7 @@ import { createMemoryStore } from '../freshness/memory-store.ts';
 import type { States } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
-import { createPrimaryStatistics } from './statistics.ts';
+import { STATISTICS, statisticsOfLinks } from './statistics.ts';
 
 /** What a worker asks the primary process for a query that waits (ms). */
 const READ_DEADLINE = 250;
@@ -61,8 +61,8 @@ export function createPrimary(options: {
   const fleet = createMemoryFleet(options.clock);
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics(options.states);
-  const joinStatistics = createPrimaryStatistics(options.newToken());
   const links = new Set<Link>();
+  const statistics = statisticsOfLinks(links, options.newToken());
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);
   };
@@ -73,15 +73,14 @@ export function createPrimary(options: {
       link.serve(FRESHNESS, freshness);
       link.serve(FLEET, fleet);
       link.serve(LOGINS, throttle);
+      link.serve(STATISTICS, statistics);
       const { engineStates: states, inForce, configuration } = options;
       link.serve(SYSTEM, { states, inForce, configuration });
       link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
       const leaveMetrics = joinMetrics(link);
-      const leaveStatistics = joinStatistics(link);
       return () => {
         links.delete(link);
         leaveMetrics();
-        leaveStatistics();
       };
     },
   };
