@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { EXIT_USAGE, helpText, helpValue, parseArguments, UsageError } from './cli/arguments.ts';
 import { systemClock } from './common/clock.ts';
+import { messageOf } from './common/errors.ts';
 import { asWhom } from './compose/as-whom.ts';
 import { configWarnings } from './compose/config-warnings.ts';
 import { leadWorkers, workerShare } from './compose/lead-workers.ts';
@@ -19,7 +20,7 @@ import { ConfigError } from './config/problems.ts';
 import type { createGateway } from './gateway.ts';
 import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
 import { createLog, type Log } from './observability/log.ts';
-import { createLink, messageOf } from './workers/link.ts';
+import { createLink } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
 /** What is under way at SIGTERM has this long (ms). */

@@ -3,6 +3,29 @@ import { createOwnedTable } from './owned-table.ts';
 
 /** What a lease is waited out with: a tenth more, for clocks that do not run alike. */
 export const LEASE_MARGIN = 1.1;
+/** A renewal that was not confirmed is repeated, which does no harm: twice is only one purge more. */
+export const RENEWAL_TRIES = 3;
+/** Between two tries, so that a Redis that restarts has time for it (ms). */
+const RENEWAL_PAUSE = 300;
+
+/** Undefined when the store did not confirm it. @param failed told of each try that failed */
+export async function tryToRenew<T>(
+  renew: () => Promise<T>,
+  sleep: (milliseconds: number) => Promise<void>,
+  failed: (error: unknown) => void,
+  most = RENEWAL_TRIES,
+): Promise<T | undefined> {
+  for (let tries = 0; tries < most; tries += 1) {
+    if (tries > 0) await sleep(RENEWAL_PAUSE);
+    try {
+      return await renew();
+    } catch (error) {
+      failed(error);
+    }
+  }
+  return undefined;
+}
+
 export type LeaseStart = Readonly<ReturnType<typeof leaseStart>>;
 /** One that the store was told, with its length (ms). */
 type Lease = LeaseStart & { readonly length: number };
@@ -140,11 +163,8 @@ export function createLeaseCache<V>(options: {
       // Taken first: what holds a moment later is younger than its lease.
       const now = clock.now();
       const inUse = entries.values().filter(holds);
-      const oldest = inUse.reduce(
-        (first, one) => Math.min(first, one.since?.now ?? first),
-        Infinity,
-      );
-      return oldest === Infinity ? undefined : now - oldest;
+      const ages = inUse.map(({ since }) => now - (since?.now ?? now));
+      return ages.reduce<number | undefined>((most = 0, age) => Math.max(most, age), undefined);
     },
   };
 }

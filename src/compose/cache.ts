@@ -53,7 +53,7 @@ export async function createCache(
   names: Pick<KnownNames, 'find'>,
 ) {
   const { emit } = parts;
-  const { redis } = config.cache;
+  const { redis, key_secret: keySecret } = config.cache;
   let inForce = limitsOf(config);
   const ground: CacheGround = {
     ...parts,
@@ -66,10 +66,10 @@ export async function createCache(
   };
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
-  const backend = await backendOf(config.cache, ground);
+  const backend = await backendOf(redis, ground);
   const { entries, sharedFlights, purgeTakes } = backend;
   const common = { ...ground, store: backend.freshness, lease: backend.lease };
-  const epochs = createEpochs({ ...common, onError: failed('epochs') });
+  const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
   const sessions = createSessions({ ...common, onError: failed('sessions') });
   const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
   const flights = createFlights({ ...ground, deadline: ground.longestWait });
@@ -142,15 +142,12 @@ export async function createCache(
   };
 }
 
-async function backendOf(settings: Config['cache'], ground: CacheGround): Promise<Backend> {
-  const { redis, key_secret: keySecret } = settings;
+async function backendOf(redis: Config['cache']['redis'], ground: CacheGround): Promise<Backend> {
   // What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter.
-  if (redis.url.length > 0) {
-    return (await import('./redis-backend.ts')).inRedis(settings, ground);
-  }
+  if (redis.url.length > 0) return (await import('./redis-backend.ts')).inRedis(redis, ground);
   const { primary: link, clock, newToken, lease } = ground;
   if (link === undefined) {
-    const freshness = createMemoryStore({ newToken, keySecret: keySecret ?? newToken(), clock });
+    const freshness = createMemoryStore({ newToken, clock });
     const alone = createMemoryFleet(clock);
     const fleet = fleetOf(async (method, ...args) =>
       (alone[method] as (...given: readonly unknown[]) => unknown)('', ...args),
@@ -160,7 +157,7 @@ async function backendOf(settings: Config['cache'], ground: CacheGround): Promis
   // The primary process keeps what Redis would keep, without entries.
   const longestLease = LEASE_LIMITS.longest;
   return {
-    ...createWorkerStores({ link, gateway: newToken(), lease, longestLease, keySecret }),
+    ...createWorkerStores({ link, gateway: newToken(), lease, longestLease }),
     lease,
     // Through a worker that a reload has not reached yet, whose lease may be shorter than this one's.
     purgeTakes: LEASE_LIMITS.shortest,

@@ -50,6 +50,8 @@ export function createEpochs(options: {
   store: FreshnessStore;
   clock: Clock;
   lease: () => number;
+  /** As configured, in the place of the one that the store has. */
+  keySecret?: string | undefined;
   onError?: (error: unknown) => void;
 }) {
   const { store, onError = () => {} } = options;
@@ -128,7 +130,7 @@ export function createEpochs(options: {
         scopes,
         () => store.read(scopes),
         (reading, since) => {
-          keySecret = reading.keySecret;
+          keySecret = options.keySecret ?? reading.keySecret;
           for (const [i, scope] of scopes.entries()) {
             const token = reading.tokens[i];
             if (token === undefined) throw new Error('the store answered with too few tokens');

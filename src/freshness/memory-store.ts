@@ -61,12 +61,12 @@ const NO_USER = ':';
  */
 export function createMemoryStore(options: {
   newToken: () => string;
-  keySecret: string;
   clock: Clock;
   orphanLease?: number;
 }) {
-  const { newToken, keySecret, clock, orphanLease = 0 } = options;
+  const { newToken, clock, orphanLease = 0 } = options;
   const incarnation = newToken();
+  const keySecret = newToken();
   const tokens = new LRUCache<string, string>({
     // With `max` it would take the memory for all of them at once.
     maxSize: MAX_PROJECTS,

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
-import { createLeaseCache, LEASE_MARGIN } from '../common/leases.ts';
+import { createLeaseCache, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
 import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
@@ -30,9 +30,6 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
   return found.kind === 'known' ? found.record : undefined;
 }
 
-/** A change that was not confirmed is repeated, which does no harm: after a while (ms), for a Redis that restarts. */
-const CHANGE_TRIES = 3;
-const CHANGE_PAUSE = 300;
 /** At most so often a forwarded request is noted (ms). */
 const FORWARDED_EVERY = 30_000;
 /** Of more, or of more than a quarter of it by one user, the oldest are read again. */
@@ -130,18 +127,6 @@ export function createSessions(options: {
     }
   }
 
-  async function tryToRenew<T>(renew: () => Promise<T>): Promise<T | undefined> {
-    for (let tries = 0; tries < CHANGE_TRIES; tries += 1) {
-      if (tries > 0) await sleep(CHANGE_PAUSE);
-      try {
-        return await renew();
-      } catch (error) {
-        onError(error);
-      }
-    }
-    return undefined;
-  }
-
   async function waitOut(lease: number): Promise<void> {
     if (lease > 0) await sleep(lease * LEASE_MARGIN);
   }
@@ -158,7 +143,8 @@ export function createSessions(options: {
     if (version !== undefined && (await isStill(key, version))) return true;
     const here = { version: undefined };
     dirtied.set(key, here);
-    const reply = await tryToRenew(() => change(key, { do: 'renew', token: newToken() }));
+    const renew = () => change(key, { do: 'renew', token: newToken() });
+    const reply = await tryToRenew(renew, sleep, onError);
     if (reply === undefined) return false;
     await waitOut(reply.lease);
     // Another one of that name may have begun meanwhile.
@@ -211,7 +197,7 @@ export function createSessions(options: {
       dirty([...new Set(names.map((name) => digestsOf(name).key))]),
     /** The same for all sessions of all engines. */
     async dirtyAll(): Promise<boolean> {
-      const renewed = await tryToRenew(() => store.renew(['sessions']));
+      const renewed = await tryToRenew(() => store.renew(['sessions']), sleep, onError);
       known.forget('all');
       if (renewed === undefined) return false;
       await waitOut(renewed.others);

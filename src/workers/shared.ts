@@ -51,7 +51,7 @@ export function createPrimary(options: {
 }) {
   const purges: string[] = [];
   const freshness = {
-    ...createMemoryStore({ ...options, keySecret: options.newToken() }),
+    ...createMemoryStore(options),
     purges: () => purges,
     addPurge(line: string, most: number) {
       purges.push(line);
@@ -91,14 +91,12 @@ export function createPrimary(options: {
  * @param options.gateway names this worker; random
  * @param options.lease milliseconds for which this worker uses what it reads now
  * @param options.longestLease the longest lease that the configuration may name (ms)
- * @param options.keySecret as configured; undefined: the one that the primary process has made
  */
 export function createWorkerStores(options: {
   link: Link;
   gateway: string;
   lease: () => number;
   longestLease: number;
-  keySecret: string | undefined;
 }) {
   const { link, gateway, lease } = options;
   const ask = <M extends keyof FreshnessStore>(method: M, within: number, ...args: unknown[]) => {
@@ -107,10 +105,7 @@ export function createWorkerStores(options: {
   };
 
   const freshness: FreshnessStore = {
-    async read(scopes) {
-      const { tokens, keySecret } = await ask('read', READ_DEADLINE, scopes);
-      return { tokens, keySecret: options.keySecret ?? keySecret };
-    },
+    read: (scopes) => ask('read', READ_DEADLINE, scopes),
     async renew(scopes) {
       const own = lease();
       const renewed = await ask('renew', WRITE_DEADLINE, scopes);

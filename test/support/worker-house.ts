@@ -20,7 +20,7 @@ export interface WorkerParts {
 export interface WorkerHouse {
   /** Of the primary process. */
   readonly clock: HandClock;
-  join(options?: { lease?: number; keySecret?: string; within?: number }): WorkerParts;
+  join(options?: { lease?: number; within?: number }): WorkerParts;
 }
 
 const LONGEST_LEASE = 2_000;
@@ -41,7 +41,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
   });
   return {
     clock,
-    join({ lease = 1_000, keySecret, within = PATIENCE } = {}) {
+    join({ lease = 1_000, within = PATIENCE } = {}) {
       const pair = linkPair(within);
       const leave = primary.attach(pair.primary);
       const { freshness: store, purgeLines } = createWorkerStores({
@@ -49,7 +49,6 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
         gateway: randomUUID(),
         lease: () => lease,
         longestLease: LONGEST_LEASE,
-        keySecret,
       });
       return {
         pair,
