@@ -142,28 +142,22 @@ export async function createGateway(
   const inForce = atPrimary(primary, 'inForce', ownInForce);
   const configuration = atPrimary(primary, 'configuration', async () => describeConfig(current));
   const about = { version, node, certificateEnd: () => certificateEnd, inForce, configuration };
-  const lasting = { names, account, parts, about, isServing: () => !closing };
+  const kept = { cache, names, account, parts, metrics, statistics, candidates, warmUp };
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.engineStates.known() ?? [];
     const { blind, tell } = watches;
-    const told = { watches: tell, warmUp };
-    const kept = { cache, storage, metrics, statistics, candidates };
-    const built = { ...kept, purge, invalidate, blind, ...told };
-    return createRuntime(config, { ...built, ...lasting, known });
+    const built = { storage, purge, invalidate, blind, watches: tell, about };
+    return createRuntime(config, { ...kept, ...built, isServing: () => !closing, known });
   };
 
+  await using failing = new AsyncDisposableStack();
+  failing.defer(cache.close);
   let storage: Storage | undefined;
-  let runtime: Runtime;
-  try {
-    if (initial.storage.driver !== 'http') {
-      storage = await openStorage(initial.storage, initial.auth.admins, parts);
-    }
-    runtime = await buildRuntime(initial);
-  } catch (error) {
-    await storage?.close();
-    await cache.close();
-    throw error;
+  failing.defer(async () => storage?.close());
+  if (initial.storage.driver !== 'http') {
+    storage = await openStorage(initial.storage, initial.auth.admins, parts);
   }
+  let runtime = await buildRuntime(initial);
   warn(configWarnings(initial, clock.wall()));
   watches.configure(initial);
   const share = () => Promise.all([statistics.share(), candidates.share()]);
@@ -172,6 +166,7 @@ export async function createGateway(
     setInterval(() => void warmUp.look(), LOOKED_EVERY).unref(),
   ];
   const server = createGatewayServer(initial, runtime.handle, parts);
+  failing.move();
   /** Settles when a shutdown waits no longer. */
   const expired = Promise.withResolvers<void>();
   /** The one in force, and what reloads replaced and is not closed yet. */

@@ -80,11 +80,12 @@ export function createLeaseCache<V>(options: {
     return entry !== undefined && holds(entry) ? entry : undefined;
   }
 
-  /** Sees whether what a question is about was renewed while it was under way. */
+  /** Sees, until it is disposed of, whether what a question is about was renewed while it was under way. */
   function watch(names: readonly string[]) {
-    const watched = { names, overtaken: false };
+    const stop = () => void watches.delete(watched);
+    const watched = { names, overtaken: false, [Symbol.dispose]: stop };
     watches.add(watched);
-    return { overtaken: () => watched.overtaken, stop: () => void watches.delete(watched) };
+    return watched;
   }
 
   async function read<R, T>(
@@ -94,16 +95,14 @@ export function createLeaseCache<V>(options: {
   ): Promise<T | undefined> {
     for (let sent = 0; sent < MAX_READS; sent += 1) {
       const since = begin();
-      const watching = watch(names);
+      using watching = watch(names);
       try {
         const reply = await ask();
-        const taken = watching.overtaken() ? undefined : take(reply, since);
+        const taken = watching.overtaken ? undefined : take(reply, since);
         if (taken !== undefined) return taken;
       } catch (error) {
         options.onError(error);
         return undefined;
-      } finally {
-        watching.stop();
       }
     }
     return undefined;
@@ -122,10 +121,10 @@ export function createLeaseCache<V>(options: {
       // A name may hold anything, also what would join two; all callers ask the same of the same names.
       const key = JSON.stringify(names);
       const running = reads.get(key);
-      if (running?.watch.overtaken() === false) return running.result as Promise<T | undefined>;
+      if (running?.watch.overtaken === false) return running.result as Promise<T | undefined>;
       const watching = watch(names);
       const result = read(...question).finally(() => {
-        watching.stop();
+        watching[Symbol.dispose]();
         if (reads.get(key)?.watch === watching) reads.delete(key);
       });
       reads.set(key, { watch: watching, result });

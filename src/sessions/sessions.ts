@@ -114,17 +114,13 @@ export function createSessions(options: {
   /** What was read before counts no longer. */
   async function change(key: string, call: SessionCall) {
     const since = known.begin();
-    const watch = known.watch([key]);
-    try {
-      const reply = await store.session(key, call);
-      const overtaken = watch.overtaken();
-      known.forget([key]);
-      if (reply.record === undefined) known.drop(key);
-      else if (!overtaken) known.keep(key, reply.record, since);
-      return reply;
-    } finally {
-      watch.stop();
-    }
+    using watch = known.watch([key]);
+    const reply = await store.session(key, call);
+    const { overtaken } = watch;
+    known.forget([key]);
+    if (reply.record === undefined) known.drop(key);
+    else if (!overtaken) known.keep(key, reply.record, since);
+    return reply;
   }
 
   async function waitOut(lease: number): Promise<void> {

@@ -39,6 +39,7 @@ type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
  * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
  * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics and statistics.
  * @param options.orphanLease for which workers of a primary process that has just died may still answer (ms)
+ * @returns serves one more worker; what it returns is to be called when that is gone
  */
 export function createPrimary(options: {
   clock: Clock;
@@ -66,23 +67,20 @@ export function createPrimary(options: {
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);
   };
-  return {
-    /** @returns to be called when that worker is gone */
-    attach(link: Link): () => void {
-      links.add(link);
-      link.serve(FRESHNESS, freshness);
-      link.serve(FLEET, fleet);
-      link.serve(LOGINS, throttle);
-      link.serve(STATISTICS, statistics);
-      const { engineStates: states, inForce, configuration } = options;
-      link.serve(SYSTEM, { states, inForce, configuration });
-      link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
-      const leaveMetrics = joinMetrics(link);
-      return () => {
-        links.delete(link);
-        leaveMetrics();
-      };
-    },
+  return (link: Link): (() => void) => {
+    links.add(link);
+    link.serve(FRESHNESS, freshness);
+    link.serve(FLEET, fleet);
+    link.serve(LOGINS, throttle);
+    link.serve(STATISTICS, statistics);
+    const { engineStates: states, inForce, configuration } = options;
+    link.serve(SYSTEM, { states, inForce, configuration });
+    link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
+    const leaveMetrics = joinMetrics(link);
+    return () => {
+      links.delete(link);
+      leaveMetrics();
+    };
   };
 }
 

@@ -30,7 +30,7 @@ const PATIENCE = 60_000;
 export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
   const clock = handClock();
   const newToken = () => randomUUID();
-  const primary = createPrimary({
+  const attach = createPrimary({
     clock,
     newToken,
     orphanLease,
@@ -43,7 +43,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
     clock,
     join({ lease = 1_000, within = PATIENCE } = {}) {
       const pair = linkPair(within);
-      const leave = primary.attach(pair.primary);
+      const leave = attach(pair.primary);
       const { freshness: store, purgeLines } = createWorkerStores({
         link: pair.worker,
         gateway: randomUUID(),

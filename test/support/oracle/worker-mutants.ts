@@ -48,10 +48,10 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
       {
         file: 'common/leases.ts',
         find: `      const since = begin();
-      const watching = watch(names);
+      using watching = watch(names);
       try {
         const reply = await ask();`,
-        put: `      const watching = watch(names);
+        put: `      using watching = watch(names);
       try {
         const reply = await ask();
         const since = begin();`,
