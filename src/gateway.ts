@@ -48,7 +48,6 @@ export async function createGateway(
 ) {
   const { clock, primary, version = '', node = NO_NODE } = given;
   const names = createKnownNames(given);
-  names.configure(initial);
   const gauges = {
     memory: () => cache.memory.usage(),
     evictions: () => cache.memory.evictions(),
@@ -83,7 +82,6 @@ export async function createGateway(
   const ownMetrics = createMetrics(names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
   const ownStatistics = createStatistics({ ...given, names });
-  ownStatistics.configure(initial.statistics);
   let warming: readonly Emit[] = [];
   const tellWarming: Emit = (event) => tellAll(warming)(event);
   const emit = tellAll([metrics.on, ownStatistics.on, tellWarming, listener]);
@@ -94,7 +92,7 @@ export async function createGateway(
   let reloaded = true;
   /** Keys that wait for a restart. */
   let waiting: readonly string[] = [];
-  let certificateEnd = endOfCertificate(initial.listen);
+  let certificateEnd: number | undefined;
   const account = createBodyAccount(() => current.limits);
   const clearing: EngineClearing = {
     clear: (...order) => runtime.clearEngines(...order),
@@ -138,8 +136,7 @@ export async function createGateway(
   const { purge, invalidate } = purging;
   const watches = createWatches({ ...parts, fleet: cache.fleet, purge });
   // Of several workers each has a part of what the file allows.
-  const ownInForce = async () => ({ waiting, reloaded, workers: 1 });
-  const inForce = atPrimary(primary, 'inForce', ownInForce);
+  const inForce = atPrimary(primary, 'inForce', async () => ({ waiting, reloaded, workers: 1 }));
   const configuration = atPrimary(primary, 'configuration', async () => describeConfig(current));
   const about = { version, node, certificateEnd: () => certificateEnd, inForce, configuration };
   const kept = { cache, names, account, parts, metrics, statistics, candidates, warmUp };
@@ -158,8 +155,7 @@ export async function createGateway(
     storage = await openStorage(initial.storage, initial.auth.admins, parts);
   }
   let runtime = await buildRuntime(initial);
-  warn(configWarnings(initial, clock.wall()));
-  watches.configure(initial);
+  goBy(initial);
   const share = () => Promise.all([statistics.share(), candidates.share()]);
   const beats = [
     setInterval(() => void share(), SHARED_EVERY).unref(),
@@ -175,10 +171,20 @@ export async function createGateway(
   const inTurn = oneAfterTheOther();
   let closing = false;
 
-  /** Of several workers the primary process does, once. */
-  function warn(messages: readonly string[]): void {
+  /** Hands a configuration to all that outlives a reload. @param keys that wait for a restart */
+  function goBy(config: Config, keys: readonly string[] = []): void {
+    [current, waiting] = [config, keys];
+    certificateEnd = endOfCertificate(config.listen);
+    cache.configure(config);
+    names.configure(config);
+    watches.configure(config);
+    ownStatistics.configure(config.statistics);
+    warmUp.configure({ ...config.warm, as: asWhom(config) });
+    // Of several workers the primary process warns, once.
     if (primary !== undefined) return;
-    for (const message of messages) emit({ type: 'warning', message });
+    for (const message of configWarnings(config, clock.wall(), keys)) {
+      emit({ type: 'warning', message });
+    }
   }
 
   async function changeTo(next: Config): Promise<void> {
@@ -193,14 +199,8 @@ export async function createGateway(
       await renewed.close();
       throw error;
     }
-    [current, runtime, waiting] = [config, renewed, keys];
-    certificateEnd = endOfCertificate(config.listen);
-    cache.configure(config);
-    names.configure(config);
-    watches.configure(config);
-    ownStatistics.configure(config.statistics);
-    warmUp.configure({ ...config.warm, as: asWhom(config) });
-    warn(configWarnings(config, clock.wall(), keys));
+    runtime = renewed;
+    goBy(config, keys);
     runtimes.add(renewed);
     // Closed when the last request that uses it is over.
     void old

@@ -35,12 +35,8 @@ function limitsOf({ cache, engine, projects }: Config) {
 }
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
-type Backend = Partial<InRedis> &
-  Pick<InRedis, 'lease' | 'fleet'> & {
-    readonly freshness: FreshnessStore;
-    readonly purgeTakes: number;
-  };
-type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>;
+type Backend = Partial<InRedis> & Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
+type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 
@@ -67,8 +63,12 @@ export async function createCache(
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
   const backend = await backendOf(redis, ground);
-  const { entries, sharedFlights, purgeTakes } = backend;
-  const common = { ...ground, store: backend.freshness, lease: backend.lease };
+  const { entries, sharedFlights } = backend;
+  const isAlone = redis.url.length === 0 && parts.primary === undefined;
+  // Through another gateway, or a worker that a reload has not reached yet, whose lease may be shorter than this one's.
+  const purgeTakes = isAlone ? 0 : LEASE_LIMITS.shortest;
+  const lease = isAlone ? () => REREAD : ground.lease;
+  const common = { ...ground, store: backend.freshness, lease };
   const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
   const sessions = createSessions({ ...common, onError: failed('sessions') });
   const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
@@ -110,7 +110,7 @@ export async function createCache(
     /** Signed messages of hooks. */
     taken: createOnce(backend.fleet, parts.clock, MESSAGE_LIFE),
     /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
-    epochAge: purgeTakes > 0 ? epochs.age : () => 0,
+    epochAge: isAlone ? () => 0 : epochs.age,
     /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
     /** Of Redis, as GET /health/ready tells it. */
@@ -152,15 +152,12 @@ async function backendOf(redis: Config['cache']['redis'], ground: CacheGround): 
     const fleet = fleetOf(async (method, ...args) =>
       (alone[method] as (...given: readonly unknown[]) => unknown)('', ...args),
     );
-    return { freshness, fleet, lease: () => REREAD, purgeTakes: 0 };
+    return { freshness, fleet };
   }
   // The primary process keeps what Redis would keep, without entries.
   const longestLease = LEASE_LIMITS.longest;
   return {
     ...createWorkerStores({ link, gateway: newToken(), lease, longestLease }),
-    lease,
-    // Through a worker that a reload has not reached yet, whose lease may be shorter than this one's.
-    purgeTakes: LEASE_LIMITS.shortest,
     whyFailed: () => 'the primary process did not confirm it in time',
   };
 }

@@ -60,9 +60,6 @@ export async function inRedis(redis: Config['cache']['redis'], ground: CacheGrou
   await connections.settled(START_WAIT);
   return {
     freshness,
-    lease: ground.lease,
-    // Through another replica, whose lease may be shorter than this one's.
-    purgeTakes: LEASE_LIMITS.shortest,
     ...shared,
     entries: createSharedEntries(values, sealer, common),
     sharedFlights: createSharedFlights({ ...common, places }),

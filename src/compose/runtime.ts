@@ -142,10 +142,11 @@ async function createAuthenticator(
 function createWorkCounter() {
   let running = 0;
   let over: PromiseWithResolvers<void> | undefined;
+  const isBusy = () => running > 0;
   const begin = () => void (running += 1);
   function end(): void {
     running -= 1;
-    if (running > 0) return;
+    if (isBusy()) return;
     over?.resolve();
     over = undefined;
   }
@@ -158,7 +159,7 @@ function createWorkCounter() {
     },
     async idle(): Promise<void> {
       // What has ended may have handed on to what begins.
-      while (running > 0) await (over ??= Promise.withResolvers()).promise;
+      while (isBusy()) await (over ??= Promise.withResolvers()).promise;
     },
   };
 }

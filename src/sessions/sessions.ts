@@ -1,6 +1,6 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { createLeaseCache, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
 import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
@@ -66,10 +66,7 @@ export function createSessions(options: {
   });
   const digestsOf = createSessionDigests();
   /** Made dirty here → the version of its record ('' for none) that no gateway uses; undefined: not yet. */
-  const dirtied = new LRUCache<string, { readonly version: string | undefined }>({
-    maxSize: MAX_SESSIONS,
-    sizeCalculation: () => 1,
-  });
+  const dirtied = createOwnedTable<{ readonly version: string | undefined }>(MAX_SESSIONS);
 
   function isDirtyHere(key: string): boolean {
     const here = dirtied.get(key);
@@ -138,13 +135,13 @@ export function createSessions(options: {
     const version = dirtied.get(key)?.version;
     if (version !== undefined && (await isStill(key, version))) return true;
     const here = { version: undefined };
-    dirtied.set(key, here);
+    dirtied.set(key, '', here);
     const renew = () => change(key, { do: 'renew', token: newToken() });
     const reply = await tryToRenew(renew, sleep, onError);
     if (reply === undefined) return false;
     await waitOut(reply.lease);
     // Another one of that name may have begun meanwhile.
-    if (dirtied.get(key) === here) dirtied.set(key, { version: reply.record?.version ?? '' });
+    if (dirtied.get(key) === here) dirtied.set(key, '', { version: reply.record?.version ?? '' });
     return true;
   }
 
@@ -243,7 +240,7 @@ export function createSessions(options: {
         onError(error);
         known.forget([key]);
         // For others, and perhaps at the engine, it goes on: what happens in it must still reach them.
-        dirtied.set(key, { version: undefined });
+        dirtied.set(key, '', { version: undefined });
       }
     },
   };

@@ -37,8 +37,8 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
     replacements: [
       {
         file: 'freshness/memory-store.ts',
-        find: `[leases.longest(), leases.longest(holder?.id)]`,
-        put: `[holder?.lease ?? 0, leases.longest(holder?.id)]`,
+        find: `[leases.longest(), leases.longest(holder.id)]`,
+        put: `[holder.lease, leases.longest(holder.id)]`,
       },
     ],
     leases: [100, 1_000, 100],
