@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { createApp, LastingParts } from '../app.ts';
-import { type Authenticator, createPermissions, type Login } from '../auth/authenticator.ts';
+import { createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { type AskLeave, createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
@@ -125,11 +125,7 @@ export async function createRuntime(
 }
 
 /** What checks logins, as `auth.provider` says. */
-async function createAuthenticator(
-  { auth, engine }: Config,
-  parts: Parts,
-  askLeave: AskLeave,
-): Promise<Authenticator> {
+async function createAuthenticator({ auth, engine }: Config, parts: Parts, askLeave: AskLeave) {
   const { emit, randomBytes: random } = parts;
   const common = { ...parts, random, askLeave, verifiedFor: auth.verified_for };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });

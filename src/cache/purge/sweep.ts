@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { Clock } from '../../common/clock.ts';
 import type { Emit } from '../../common/events.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
@@ -32,17 +33,16 @@ export function createSweep(options: {
   emit: Emit;
 }) {
   const { store, fleet, clock, emit } = options;
-  const closing = Promise.withResolvers<void>();
-  let closed = false;
-  const isClosed = () => closed;
+  const closing = new AbortController();
+  const { signal } = closing;
+  const closed = once(signal, 'abort');
   let requested = false;
   let running: Promise<void> | undefined;
-  const pause = (milliseconds: number) =>
-    Promise.race([options.sleep(milliseconds), closing.promise]);
+  const pause = (milliseconds: number) => Promise.race([options.sleep(milliseconds), closed]);
 
   async function takeTask(): Promise<boolean> {
     // Counted, too: a clock may stand still.
-    for (let tries = 0; tries * TASK_PAUSE < MOST_TIME && !isClosed(); tries += 1) {
+    for (let tries = 0; tries * TASK_PAUSE < MOST_TIME && !signal.aborted; tries += 1) {
       if (await fleet.hold(SWEEP, TASK_LIFE)) return true;
       await pause(TASK_PAUSE);
     }
@@ -50,7 +50,7 @@ export function createSweep(options: {
   }
 
   async function run(): Promise<void> {
-    while (requested && !isClosed()) {
+    while (requested && !signal.aborted) {
       requested = false;
       try {
         if (!(await takeTask())) continue;
@@ -58,7 +58,7 @@ export function createSweep(options: {
         requested = false;
         await sweep().finally(() => fleet.leave(SWEEP));
       } catch (error) {
-        if (!isClosed()) emit({ type: 'redis-failed', operation: 'sweep', error });
+        if (!signal.aborted) emit({ type: 'redis-failed', operation: 'sweep', error });
       }
     }
     // In the turn of that look: a request from here on begins another.
@@ -73,8 +73,8 @@ export function createSweep(options: {
 
     async function isOver(): Promise<boolean> {
       await pause(PAUSE);
-      if (isClosed() || scanned >= MOST_SCANNED || clock.now() - started >= MOST_TIME) return true;
-      return !(await fleet.hold(SWEEP, TASK_LIFE));
+      const isEnough = scanned >= MOST_SCANNED || clock.now() - started >= MOST_TIME;
+      return signal.aborted || isEnough || !(await fleet.hold(SWEEP, TASK_LIFE));
     }
 
     const marks = new Set<string>();
@@ -95,13 +95,12 @@ export function createSweep(options: {
   return {
     /** Begins one in the background; while one is under way, one more follows it. */
     request(): void {
-      if (isClosed()) return;
+      if (signal.aborted) return;
       requested = true;
       running ??= run();
     },
     async close(): Promise<void> {
-      closed = true;
-      closing.resolve();
+      closing.abort();
       await running;
     },
   };
