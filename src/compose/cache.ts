@@ -6,7 +6,7 @@ import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import { type Config, LEASE_LIMITS } from '../config/config.ts';
-import { createMemoryFleet, createOnce, fleetOf } from '../freshness/fleet.ts';
+import { createMemoryFleet, createOnce } from '../freshness/fleet.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
@@ -148,11 +148,7 @@ async function backendOf(redis: Config['cache']['redis'], ground: CacheGround): 
   const { primary: link, clock, newToken, lease } = ground;
   if (link === undefined) {
     const freshness = createMemoryStore({ newToken, clock });
-    const alone = createMemoryFleet(clock);
-    const fleet = fleetOf(async (method, ...args) =>
-      (alone[method] as (...given: readonly unknown[]) => unknown)('', ...args),
-    );
-    return { freshness, fleet };
+    return { freshness, fleet: createMemoryFleet(clock)('') };
   }
   // The primary process keeps what Redis would keep, without entries.
   const longestLease = LEASE_LIMITS.longest;

@@ -23,7 +23,7 @@ export const WRITE_DEADLINE = 500;
  */
 const FRESHNESS = 'freshness 3';
 /** Tasks that one worker does for all, and its notes. */
-const FLEET = 'fleet';
+const FLEET = 'fleet 2';
 /** What it knows for all workers: whether the engines answer, and the configuration in force. */
 const SYSTEM = 'system';
 /** Longer than a replica may take to answer (ms). */
@@ -59,7 +59,7 @@ export function createPrimary(options: {
       purges.splice(0, purges.length - most);
     },
   };
-  const fleet = createMemoryFleet(options.clock);
+  const fleetFor = createMemoryFleet(options.clock);
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics(options.states);
   const links = new Set<Link>();
@@ -70,7 +70,7 @@ export function createPrimary(options: {
   return (link: Link): (() => void) => {
     links.add(link);
     link.serve(FRESHNESS, freshness);
-    link.serve(FLEET, fleet);
+    link.serve(FLEET, fleetFor(options.newToken()));
     link.serve(LOGINS, throttle);
     link.serve(STATISTICS, statistics);
     const { engineStates: states, inForce, configuration } = options;
@@ -137,9 +137,7 @@ export function createWorkerStores(options: {
     },
     all: () => link.call(FRESHNESS, 'purges', [], READ_DEADLINE) as Promise<readonly string[]>,
   };
-  const fleet = fleetOf((method, ...args) =>
-    link.call(FLEET, method, [gateway, ...args], WRITE_DEADLINE),
-  );
+  const fleet = fleetOf((method, ...args) => link.call(FLEET, method, args, WRITE_DEADLINE));
   return { freshness, purgeLines, fleet };
 }
 
