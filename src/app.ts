@@ -30,18 +30,10 @@ import type { Storage } from './storage/sql-storage.ts';
 /** The storage is asked at most so often (ms), however often /health/ready is. */
 const STORAGE_HOLDS = 1_000;
 
-/** What the pages are built on. */
-export interface PageParts extends ApiFront, Pick<HookOptions, 'purge' | 'askLeave' | 'addressOf'> {
-  readonly xmla: XmlaHandler;
-  /** Whether each engine answers, and all replicas. */
-  readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
+/** What the pages are built on, and no reload builds anew. */
+export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
-  readonly cache: {
-    purgeLog: Pick<PurgeLog, 'latest'>;
-    redis: () => RedisFacts;
-    taken: HookOptions['taken'];
-  };
   readonly metrics: Metrics;
   /** Of all projects that are watched. */
   readonly watches: () => Promise<State['watches']>;
@@ -51,6 +43,19 @@ export interface PageParts extends ApiFront, Pick<HookOptions, 'purge' | 'askLea
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
   readonly invalidate: Invalidate;
+}
+
+/** What the pages are built on. */
+interface PageParts
+  extends LastingParts, ApiFront, Pick<HookOptions, 'purge' | 'askLeave' | 'addressOf'> {
+  readonly xmla: XmlaHandler;
+  /** Whether each engine answers, and all replicas. */
+  readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
+  readonly cache: {
+    purgeLog: Pick<PurgeLog, 'latest'>;
+    redis: () => RedisFacts;
+    taken: HookOptions['taken'];
+  };
   readonly sleep: (milliseconds: number) => Promise<void>;
 }
 
@@ -139,19 +144,15 @@ export function createApp(config: Config, given: PageParts) {
 
 /** What stands behind /api. It checks no login; `reachable` is of the storage, and never rejects. */
 function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep }: PageParts) {
-  if (config.driver === 'http') {
-    const documents = createDocumentGate();
-    return createRemoteOperations(config, { invalidate, documents, limits });
-  }
+  const slots = config.driver === 'postgres' ? { slots: slotsBeside(config.connections) } : {};
+  const common = { invalidate, documents: createDocumentGate(slots), limits };
+  if (config.driver === 'http') return createRemoteOperations(config, common);
   if (storage === undefined) throw new Error(`the driver ${config.driver} needs a storage`);
   const { roles, datasets, reachable } = storage;
-  const documents = createDocumentGate(
-    config.driver === 'postgres' ? { slots: slotsBeside(config.connections) } : {},
-  );
   const longestLease = LEASE_LIMITS.longest;
   const handlers = {
     ...createRoleOperations({ roles, sleep, longestLease, limits }),
-    ...createDatasetOperations(datasets, { invalidate, documents, limits }),
+    ...createDatasetOperations(datasets, common),
   };
   return { handlers, reachable, close() {} };
 }

@@ -48,13 +48,12 @@ export async function createGateway(
 ) {
   const { clock, primary, version = '', node = NO_NODE } = given;
   const names = createKnownNames(given);
-  names.configure(initial);
   const gauges = {
-    memory: () => cache.memoryUsage(),
-    evictions: () => cache.evictions(),
-    warmed: () => cache.warmed(),
+    memory: () => cache.memory.usage(),
+    evictions: () => cache.memory.evictions(),
+    warmed: () => cache.memory.warmed(),
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
-    flights: () => cache.flightUsage(),
+    flights: () => cache.flights.usage(),
     engine: () => runtime.engines.usage(),
     bodies: () => account.usage(),
     connections: () => server.connections(),
@@ -65,7 +64,7 @@ export async function createGateway(
     hooks: () => current.hooks.keys(),
     states: {
       // Of several workers the primary process knows these.
-      engines: () => (primary === undefined ? runtime.followEngines() : []),
+      engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
       ...(primary === undefined && { reloaded: () => reloaded }),
       redisUp: () => {
         const { state } = cache.redis();
@@ -83,7 +82,6 @@ export async function createGateway(
   const ownMetrics = createMetrics(names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
   const ownStatistics = createStatistics({ ...given, names });
-  ownStatistics.configure(initial.statistics);
   let tellWarming = tellAll([]);
   const emit = tellAll([metrics.on, ownStatistics.on, (event) => tellWarming(event), listener]);
   const parts: Parts = { ...given, emit };
@@ -93,7 +91,7 @@ export async function createGateway(
   let reloaded = true;
   /** Keys that wait for a restart. */
   let waiting: readonly string[] = [];
-  let certificateEnd = endOfCertificate(initial.listen);
+  let certificateEnd: number | undefined;
   const account = createBodyAccount(() => current.limits);
   const clearing: EngineClearing = {
     clear: (...order) => runtime.clearEngines(...order),
@@ -101,7 +99,7 @@ export async function createGateway(
   };
   const cache = await createCache(initial, parts, account, clearing, names);
   const figures = createOwnFigures(ownStatistics, {
-    entries: cache.listEntries,
+    entries: cache.memory.list,
     readings: { ...gauges, node, owed: () => cache.owed() },
     started: clock.wall(),
     clock,
@@ -137,40 +135,33 @@ export async function createGateway(
   const { purge, invalidate } = purging;
   const watches = createWatches({ ...parts, fleet: cache.fleet, purge });
   // Of several workers each has a part of what the file allows.
-  const ownInForce = async () => ({ waiting, reloaded, workers: 1 });
-  const inForce = atPrimary(primary, 'inForce', ownInForce);
+  const inForce = atPrimary(primary, 'inForce', async () => ({ waiting, reloaded, workers: 1 }));
   const configuration = atPrimary(primary, 'configuration', async () => describeConfig(current));
   const about = { version, node, certificateEnd: () => certificateEnd, inForce, configuration };
-  const lasting = { names, account, parts, about, isServing: () => !closing };
+  const kept = { cache, names, account, parts, metrics, statistics, candidates, warmUp };
   const buildRuntime = (config: Config, before?: Runtime) => {
-    const known = before?.knownEngines() ?? [];
+    const known = before?.engineStates.known() ?? [];
     const { blind, tell } = watches;
-    const told = { watches: tell, warmUp };
-    const kept = { cache, storage, metrics, statistics, candidates };
-    const built = { ...kept, purge, invalidate, blind, ...told };
-    return createRuntime(config, { ...built, ...lasting, known });
+    const built = { storage, purge, invalidate, blind, watches: tell, about };
+    return createRuntime(config, { ...kept, ...built, isServing: () => !closing, known });
   };
 
+  await using failing = new AsyncDisposableStack();
+  failing.defer(cache.close);
   let storage: Storage | undefined;
-  let runtime: Runtime;
-  try {
-    if (initial.storage.driver !== 'http') {
-      storage = await openStorage(initial.storage, initial.auth.admins, parts);
-    }
-    runtime = await buildRuntime(initial);
-  } catch (error) {
-    await storage?.close();
-    await cache.close();
-    throw error;
+  failing.defer(async () => storage?.close());
+  if (initial.storage.driver !== 'http') {
+    storage = await openStorage(initial.storage, initial.auth.admins, parts);
   }
-  warn(configWarnings(initial, clock.wall()));
-  watches.configure(initial);
+  let runtime = await buildRuntime(initial);
+  goBy(initial);
   const share = () => Promise.all([statistics.share(), candidates.share()]);
   const beats = [
     setInterval(() => void share(), SHARED_EVERY).unref(),
     setInterval(() => void warmUp.look(), LOOKED_EVERY).unref(),
   ];
   const server = createGatewayServer(initial, runtime.handle, parts);
+  failing.move();
   /** Settles when a shutdown waits no longer. */
   const expired = Promise.withResolvers<void>();
   /** The one in force, and what reloads replaced and is not closed yet. */
@@ -179,10 +170,20 @@ export async function createGateway(
   const inTurn = oneAfterTheOther();
   let closing = false;
 
-  /** Of several workers the primary process does, once. */
-  function warn(messages: readonly string[]): void {
+  /** Hands a configuration to all that outlives a reload. @param keys that wait for a restart */
+  function goBy(config: Config, keys: readonly string[] = []): void {
+    [current, waiting] = [config, keys];
+    certificateEnd = endOfCertificate(config.listen);
+    cache.configure(config);
+    names.configure(config);
+    watches.configure(config);
+    ownStatistics.configure(config.statistics);
+    warmUp.configure({ ...config.warm, as: asWhom(config) });
+    // Of several workers the primary process warns, once.
     if (primary !== undefined) return;
-    for (const message of messages) emit({ type: 'warning', message });
+    for (const message of configWarnings(config, clock.wall(), keys)) {
+      emit({ type: 'warning', message });
+    }
   }
 
   async function changeTo(next: Config): Promise<void> {
@@ -197,14 +198,8 @@ export async function createGateway(
       await renewed.close();
       throw error;
     }
-    [current, runtime, waiting] = [config, renewed, keys];
-    certificateEnd = endOfCertificate(config.listen);
-    cache.configure(config);
-    names.configure(config);
-    watches.configure(config);
-    ownStatistics.configure(config.statistics);
-    warmUp.configure({ ...config.warm, as: asWhom(config) });
-    warn(configWarnings(config, clock.wall(), keys));
+    runtime = renewed;
+    goBy(config, keys);
     runtimes.add(renewed);
     // Closed when the last request that uses it is over.
     void old
@@ -217,7 +212,7 @@ export async function createGateway(
     /** Begins to listen. Resolves to the base URL. */
     listen: server.listen,
     /** Asks each replica of the engines, so that the log says whether it answers as XMLA. Never rejects. */
-    askEngines: () => runtime.askEngines(),
+    askEngines: () => runtime.engineStates.states(),
     /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */
     accept: server.accept,
     /**

@@ -9,6 +9,8 @@ import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { EXIT_USAGE, helpText, helpValue, parseArguments, UsageError } from './cli/arguments.ts';
 import { systemClock } from './common/clock.ts';
+import { messageOf } from './common/errors.ts';
+import { oneAfterTheOther } from './common/in-turn.ts';
 import { asWhom } from './compose/as-whom.ts';
 import { configWarnings } from './compose/config-warnings.ts';
 import { leadWorkers, workerShare } from './compose/lead-workers.ts';
@@ -19,7 +21,7 @@ import { ConfigError } from './config/problems.ts';
 import type { createGateway } from './gateway.ts';
 import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
 import { createLog, type Log } from './observability/log.ts';
-import { createLink, messageOf } from './workers/link.ts';
+import { createLink } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
 /** What is under way at SIGTERM has this long (ms). */
@@ -47,16 +49,13 @@ async function run(words: readonly string[]): Promise<number> {
     case 'serve':
       // What Node.js itself has to say to a reader of standard error that stalls would keep the process.
       return process.exit(await serve(command.config));
-    case 'demo': {
-      const { runDemo } = await import('./demo/demo.ts');
-      return runDemo(
-        { ...command, stopped: stopSignal(), print },
-        { ...parts, version: version() },
-      );
-    }
+    case 'demo':
     case 'demo-engine': {
-      const { runDemoEngine } = await import('./demo/demo.ts');
-      return runDemoEngine({ ...command, stopped: stopSignal(), print }, parts);
+      const { runDemo, runDemoEngine } = await import('./demo/demo.ts');
+      const given = { stopped: stopSignal(), print };
+      return command.kind === 'demo'
+        ? runDemo({ ...command, ...given }, { ...parts, version: version() })
+        : runDemoEngine({ ...command, ...given }, parts);
     }
     case 'check': {
       const config = load(command.config);
@@ -141,9 +140,9 @@ async function lead(source: ConfigFile): Promise<number> {
   const { config } = initial;
   const { workers } = config;
   const { log, on, configure } = openLog(config);
-  const starting = start();
   /** One at a time, and none before it listens. */
-  let lastReload: Promise<unknown> = starting.catch(() => {});
+  const inTurn = oneAfterTheOther();
+  const starting = inTurn(start);
   let reloadWaits = false;
   let stopping = false;
   // Before anything is awaited: the signal would end the process.
@@ -151,7 +150,7 @@ async function lead(source: ConfigFile): Promise<number> {
     // It will read what the file says then.
     if (reloadWaits) return;
     reloadWaits = true;
-    lastReload = lastReload.then(reload).catch(() => {});
+    inTurn(reload).catch(() => {});
   });
   const { url, served } = await starting;
   const { pid } = process;

@@ -61,6 +61,10 @@ export class StorageUnavailable extends ApiError {
   }
 }
 
+/** What an error says. */
+export const messageOf = (error: unknown): string =>
+  Error.isError(error) ? error.message : String(error);
+
 /** As OpenSSL names certificates of authorities that are not trusted (X509_V_ERR_…). */
 const UNTRUSTED =
   /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(?:_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE)$/;

@@ -3,6 +3,29 @@ import { createOwnedTable } from './owned-table.ts';
 
 /** What a lease is waited out with: a tenth more, for clocks that do not run alike. */
 export const LEASE_MARGIN = 1.1;
+/** A renewal that was not confirmed is repeated, which does no harm: twice is only one purge more. */
+export const RENEWAL_TRIES = 3;
+/** Between two tries, so that a Redis that restarts has time for it (ms). */
+const RENEWAL_PAUSE = 300;
+
+/** Undefined when the store did not confirm it. @param failed told of each try that failed */
+export async function tryToRenew<T>(
+  renew: () => Promise<T>,
+  sleep: (milliseconds: number) => Promise<void>,
+  failed: (error: unknown) => void,
+  most = RENEWAL_TRIES,
+): Promise<T | undefined> {
+  for (let tries = 0; tries < most; tries += 1) {
+    if (tries > 0) await sleep(RENEWAL_PAUSE);
+    try {
+      return await renew();
+    } catch (error) {
+      failed(error);
+    }
+  }
+  return undefined;
+}
+
 export type LeaseStart = Readonly<ReturnType<typeof leaseStart>>;
 /** One that the store was told, with its length (ms). */
 type Lease = LeaseStart & { readonly length: number };
@@ -59,11 +82,12 @@ export function createLeaseCache<V>(options: {
     return entry !== undefined && holds(entry) ? entry : undefined;
   }
 
-  /** Sees whether what a question is about was renewed while it was under way. */
+  /** Sees, until it is disposed of, whether what a question is about was renewed while it was under way. */
   function watch(names: readonly string[]) {
-    const watched = { names, overtaken: false };
+    const stop = () => void watches.delete(watched);
+    const watched = { names, overtaken: false, [Symbol.dispose]: stop };
     watches.add(watched);
-    return { overtaken: () => watched.overtaken, stop: () => void watches.delete(watched) };
+    return watched;
   }
 
   async function read<R, T>(
@@ -73,16 +97,14 @@ export function createLeaseCache<V>(options: {
   ): Promise<T | undefined> {
     for (let sent = 0; sent < MAX_READS; sent += 1) {
       const since = begin();
-      const watching = watch(names);
+      using watching = watch(names);
       try {
         const reply = await ask();
-        const taken = watching.overtaken() ? undefined : take(reply, since);
+        const taken = watching.overtaken ? undefined : take(reply, since);
         if (taken !== undefined) return taken;
       } catch (error) {
         options.onError(error);
         return undefined;
-      } finally {
-        watching.stop();
       }
     }
     return undefined;
@@ -101,10 +123,10 @@ export function createLeaseCache<V>(options: {
       // A name may hold anything, also what would join two; all callers ask the same of the same names.
       const key = JSON.stringify(names);
       const running = reads.get(key);
-      if (running?.watch.overtaken() === false) return running.result as Promise<T | undefined>;
+      if (running?.watch.overtaken === false) return running.result as Promise<T | undefined>;
       const watching = watch(names);
       const result = read(...question).finally(() => {
-        watching.stop();
+        watching[Symbol.dispose]();
         if (reads.get(key)?.watch === watching) reads.delete(key);
       });
       reads.set(key, { watch: watching, result });
@@ -142,11 +164,8 @@ export function createLeaseCache<V>(options: {
       // Taken first: what holds a moment later is younger than its lease.
       const now = clock.now();
       const inUse = entries.values().filter((entry) => holds(entry));
-      const oldest = inUse.reduce(
-        (first, one) => Math.min(first, one.since?.now ?? first),
-        Infinity,
-      );
-      return oldest === Infinity ? undefined : now - oldest;
+      const ages = inUse.map(({ since }) => now - (since?.now ?? now));
+      return ages.reduce<number | undefined>((most = 0, age) => Math.max(most, age), undefined);
     },
   };
 }

@@ -21,6 +21,7 @@ export function createOwnedTable<V>(
   }
   const owners = new Map<string, Names>();
   const all = new LRUCache<string, Kept>({
+    // With `max` it would take the memory for all of them at once.
     maxSize: max,
     sizeCalculation: ({ size }) => size,
     disposeAfter({ value, owner, names }, name) {

@@ -6,7 +6,7 @@ import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import { type Config, LEASE_LIMITS } from '../config/config.ts';
-import { createMemoryFleet, createOnce, fleetOf } from '../freshness/fleet.ts';
+import { createMemoryFleet, createOnce } from '../freshness/fleet.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
@@ -35,12 +35,8 @@ function limitsOf({ cache, engine, projects }: Config) {
 }
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
-type Backend = Partial<InRedis> &
-  Pick<InRedis, 'lease' | 'fleet'> & {
-    readonly freshness: FreshnessStore;
-    readonly purgeTakes: number;
-  };
-type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness' | 'purgeTakes'>;
+type Backend = Partial<InRedis> & Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
+type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 
@@ -53,7 +49,7 @@ export async function createCache(
   names: Pick<KnownNames, 'find'>,
 ) {
   const { emit } = parts;
-  const { redis } = config.cache;
+  const { redis, key_secret: keySecret } = config.cache;
   let inForce = limitsOf(config);
   const ground: CacheGround = {
     ...parts,
@@ -66,10 +62,14 @@ export async function createCache(
   };
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
-  const backend = await backendOf(config.cache, ground);
-  const { entries, sharedFlights, purgeTakes } = backend;
-  const common = { ...ground, store: backend.freshness, lease: backend.lease };
-  const epochs = createEpochs({ ...common, onError: failed('epochs') });
+  const backend = await backendOf(redis, ground);
+  const { entries, sharedFlights } = backend;
+  const isAlone = redis.url.length === 0 && parts.primary === undefined;
+  // Through another gateway, or a worker that a reload has not reached yet, whose lease may be shorter than this one's.
+  const purgeTakes = isAlone ? 0 : LEASE_LIMITS.shortest;
+  const lease = isAlone ? () => REREAD : ground.lease;
+  const common = { ...ground, store: backend.freshness, lease };
+  const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
   const sessions = createSessions({ ...common, onError: failed('sessions') });
   const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
   const flights = createFlights({ ...ground, deadline: ground.longestWait });
@@ -102,21 +102,15 @@ export async function createCache(
     purges,
     purgeLog,
     sessions,
-    memoryUsage: memory.usage,
-    evictions: memory.evictions,
-    warmed: memory.warmed,
-    hasRoom: memory.hasRoom,
-    holdBody: memory.hold,
-    /** Of the memory tier. */
-    listEntries: memory.list,
+    memory,
+    flights,
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     fleet: backend.fleet,
     /** Signed messages of hooks. */
     taken: createOnce(backend.fleet, parts.clock, MESSAGE_LIFE),
-    flightUsage: flights.usage,
     /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
-    epochAge: purgeTakes > 0 ? epochs.age : () => 0,
+    epochAge: isAlone ? () => 0 : epochs.age,
     /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
     /** Of Redis, as GET /health/ready tells it. */
@@ -148,28 +142,18 @@ export async function createCache(
   };
 }
 
-async function backendOf(settings: Config['cache'], ground: CacheGround): Promise<Backend> {
-  const { redis, key_secret: keySecret } = settings;
+async function backendOf(redis: Config['cache']['redis'], ground: CacheGround): Promise<Backend> {
   // What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter.
-  if (redis.url.length > 0) {
-    return (await import('./redis-backend.ts')).inRedis(settings, ground);
-  }
+  if (redis.url.length > 0) return (await import('./redis-backend.ts')).inRedis(redis, ground);
   const { primary: link, clock, newToken, lease } = ground;
   if (link === undefined) {
-    const freshness = createMemoryStore({ newToken, keySecret: keySecret ?? newToken(), clock });
-    const alone = createMemoryFleet(clock);
-    const fleet = fleetOf(async (method, ...args) =>
-      (alone[method] as (...given: readonly unknown[]) => unknown)('', ...args),
-    );
-    return { freshness, fleet, lease: () => REREAD, purgeTakes: 0 };
+    const freshness = createMemoryStore({ newToken, clock });
+    return { freshness, fleet: createMemoryFleet(clock)('') };
   }
   // The primary process keeps what Redis would keep, without entries.
   const longestLease = LEASE_LIMITS.longest;
   return {
-    ...createWorkerStores({ link, gateway: newToken(), lease, longestLease, keySecret }),
-    lease,
-    // Through a worker that a reload has not reached yet, whose lease may be shorter than this one's.
-    purgeTakes: LEASE_LIMITS.shortest,
+    ...createWorkerStores({ link, gateway: newToken(), lease, longestLease }),
     whyFailed: () => 'the primary process did not confirm it in time',
   };
 }

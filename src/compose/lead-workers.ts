@@ -34,7 +34,7 @@ export function leadWorkers(
   let reloaded = true;
   const loading = statesOf(initial).then((built) => (engines = built));
   const askEngines = async () => (engines ?? (await loading)).states();
-  const primary = createPrimary({
+  const attach = createPrimary({
     clock: parts.clock,
     newToken: createIds(parts),
     orphanLease: LEASE_LIMITS.longest,
@@ -52,7 +52,7 @@ export function leadWorkers(
     workers: initial.workers,
     text,
     fork,
-    attach: primary.attach,
+    attach,
     clock: parts.clock,
     sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
     log,

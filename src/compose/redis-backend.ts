@@ -26,10 +26,7 @@ const START_WAIT = 2_000;
 const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: false });
 
 /** What the cache of gateways stands on that share a Redis. */
-export async function inRedis(
-  { redis, key_secret: keySecret }: Pick<Config['cache'], 'redis' | 'key_secret'>,
-  ground: CacheGround,
-) {
+export async function inRedis(redis: Config['cache']['redis'], ground: CacheGround) {
   const { emit } = ground;
   const { namespace, encryption_key: encryptionKey } = redis;
   const sealer = encryptionKey === undefined ? NO_SEALER : createSealer(encryptionKey);
@@ -56,20 +53,14 @@ export async function inRedis(
   const freshness = createRedisFreshness({
     ...common,
     longestLease: LEASE_LIMITS.longest,
-    keySecret,
     onError,
   });
-  const { values, places, purgeLines, reports, fleet, sweepStore } = createRedisCache(common);
-  const sweep = createSweep({ ...common, store: sweepStore });
+  const { values, places, sweepStore, ...shared } = createRedisCache(common);
+  const sweep = createSweep({ ...common, store: sweepStore, fleet: shared.fleet });
   await connections.settled(START_WAIT);
   return {
     freshness,
-    lease: ground.lease,
-    // Through another replica, whose lease may be shorter than this one's.
-    purgeTakes: LEASE_LIMITS.shortest,
-    purgeLines,
-    reports,
-    fleet,
+    ...shared,
     entries: createSharedEntries(values, sealer, common),
     sharedFlights: createSharedFlights({ ...common, places }),
     sweep,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { createApp, PageParts } from '../app.ts';
-import { type Authenticator, createPermissions, type Login } from '../auth/authenticator.ts';
+import type { createApp, LastingParts } from '../app.ts';
+import { createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { type AskLeave, createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
@@ -31,17 +31,7 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
  */
 export async function createRuntime(
   config: Config,
-  house: Pick<
-    PageParts,
-    | 'storage'
-    | 'invalidate'
-    | 'metrics'
-    | 'statistics'
-    | 'about'
-    | 'isServing'
-    | 'watches'
-    | 'warmUp'
-  > &
+  house: LastingParts &
     Pick<LineOptions, 'names' | 'account' | 'blind' | 'candidates'> & {
       cache: Cache;
       purge: Purge;
@@ -59,8 +49,7 @@ export async function createRuntime(
   const authenticator = await createAuthenticator(config, parts, askLeave);
   const engines = createEngines(config, parts);
   const engineStates = createEngineStates(config, parts, house.known);
-  const askEngines = () => engineStates.states();
-  const states = atPrimary(parts.primary, 'states', askEngines);
+  const states = atPrimary(parts.primary, 'states', () => engineStates.states());
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
   const login: Login = (request) =>
@@ -83,11 +72,10 @@ export async function createRuntime(
     policyOf: projectPolicy(config),
     roleSets,
     cache: cache.queryCache,
-    holdBody: cache.holdBody,
+    holdBody: cache.memory.hold,
     sessions: cache.sessions,
-    candidates: house.candidates,
     admitBackground: engines.admitBackground,
-    hasRoom: cache.hasRoom,
+    hasRoom: cache.memory.hasRoom,
     config,
     work,
     secret: newId(),
@@ -125,9 +113,7 @@ export async function createRuntime(
     app: async () => (await loaded()).app,
     engines,
     warm: xmla.warm,
-    askEngines,
-    knownEngines: engineStates.known,
-    followEngines: engineStates.follow,
+    engineStates,
     /** Calls under way are requests under way: they end before the engines are closed. */
     clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,
     /** Resolves when no request is under way and nothing is left to be stored. */
@@ -143,11 +129,7 @@ export async function createRuntime(
 }
 
 /** What checks logins, as `auth.provider` says. */
-async function createAuthenticator(
-  { auth, engine }: Config,
-  parts: Parts,
-  askLeave: AskLeave,
-): Promise<Authenticator> {
+async function createAuthenticator({ auth, engine }: Config, parts: Parts, askLeave: AskLeave) {
   const { emit, randomBytes: random } = parts;
   const common = { ...parts, random, askLeave, verifiedFor: auth.verified_for };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });

@@ -105,12 +105,10 @@ export function createGatewayServer(
 export async function listenOn(server: Server, listen: ListenConfig): Promise<string> {
   try {
     await once(server.listen(listen.port, listen.host), 'listening');
-  } catch (error) {
-    const { code = '', message } = error as NodeJS.ErrnoException;
+  } catch (cause) {
+    const { code = '', message } = cause as NodeJS.ErrnoException;
     const why = LISTEN_ERRORS[code] ?? message;
-    throw new Error(`listen: cannot listen on ${listen.host}:${listen.port}: ${why}`, {
-      cause: error,
-    });
+    throw new Error(`listen: cannot listen on ${listen.host}:${listen.port}: ${why}`, { cause });
   }
   const { address, port, family } = server.address() as AddressInfo;
   const host = family === 'IPv6' ? `[${address}]` : address;

@@ -79,9 +79,8 @@ export function inTime<T>(
 const isPlain = ({ headers }: Pick<AnswerHead, 'headers'>) =>
   (headers['content-encoding'] ?? 'identity').trim().toLowerCase() === 'identity';
 const CONTENT_TYPE = 'text/xml; charset=utf-8';
-const NO_PROPERTIES = '<Properties><PropertyList/></Properties>';
 
-function discover(type: string, restrictions: string, properties: string): Buffer {
+function discover(type: string, restrictions = '', properties = ''): Buffer {
   return soapEnvelope(
     '',
     `<Discover xmlns="${XMLA}"><RequestType>${type}</RequestType>` +
@@ -91,18 +90,13 @@ function discover(type: string, restrictions: string, properties: string): Buffe
 }
 
 /** The cheapest question that every engine knows: it opens no cube. */
-const SMALLEST = discover('DISCOVER_DATASOURCES', '', '');
+const SMALLEST = discover('DISCOVER_DATASOURCES');
 
 /** What is known of the cubes of a catalog, or of all; SSAS shows those of the catalog among the properties alone. */
 export function cubesQuestion(catalog: string | undefined): Buffer {
-  const name = catalog === undefined ? undefined : inXml(catalog);
-  return name === undefined
-    ? discover('MDSCHEMA_CUBES', '', '')
-    : discover(
-        'MDSCHEMA_CUBES',
-        `<CATALOG_NAME>${name}</CATALOG_NAME>`,
-        `<Catalog>${name}</Catalog>`,
-      );
+  if (catalog === undefined) return discover('MDSCHEMA_CUBES');
+  const restriction = `<CATALOG_NAME>${inXml(catalog)}</CATALOG_NAME>`;
+  return discover('MDSCHEMA_CUBES', restriction, `<Catalog>${inXml(catalog)}</Catalog>`);
 }
 
 /** As character references, nothing of it can mean anything else to any parser. */
@@ -209,11 +203,11 @@ function emptyExecute(sessionId: string, element: string): Buffer {
   const id = inXml(sessionId);
   return soapEnvelope(
     `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
-    `<Execute xmlns="${XMLA}"><Command><Statement/></Command>${NO_PROPERTIES}</Execute>`,
+    `<Execute xmlns="${XMLA}"><Command><Statement/></Command><Properties><PropertyList/></Properties></Execute>`,
   );
 }
 
-const CATALOGS = discover('DBSCHEMA_CATALOGS', '', '');
+const CATALOGS = discover('DBSCHEMA_CATALOGS');
 const DISCOVER_HEADERS = { ...TOUCH_HEADERS, soapaction: soapActionOf('Discover') };
 
 /**

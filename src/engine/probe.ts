@@ -1,4 +1,5 @@
 import { type Clock, shareFor, inTime as settledIn } from '../common/clock.ts';
+import { messageOf } from '../common/errors.ts';
 import type { Emit, ReplicaState } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
@@ -88,8 +89,5 @@ export function createProbe(options: {
 export function describeFailure(error: unknown, section?: Parameters<typeof reasonOf>[1]): string {
   const cause = reasonOf(error, section);
   if (cause instanceof Silence) return 'it did not answer in time';
-  // Of a host with several addresses none of which answered.
-  const [first] = (Object(cause) as { errors?: readonly unknown[] }).errors ?? [cause];
-  const message = Error.isError(first) ? first.message : String(first);
-  return message.replaceAll(/\s+/g, ' ').trim();
+  return messageOf(cause).replaceAll(/\s+/g, ' ').trim();
 }

@@ -15,7 +15,7 @@ export interface FleetStore {
   write(name: string, text: string, task?: string): Promise<boolean>;
 }
 
-/** In the memory of one process, for holders that name themselves. Tasks are dropped when their time is over; the configuration bounds names. */
+/** In the memory of one process. @returns what one holder has of it. Tasks are dropped when their time is over; the configuration bounds names. */
 export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
   const tasks = new Map<string, { readonly holder: string; readonly until: number }>();
   const notes = new Map<string, string>();
@@ -23,26 +23,27 @@ export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
     const { holder, until } = tasks.get(task) ?? { holder: undefined, until: 0 };
     return until > clock.now() ? holder : undefined;
   };
-  return {
-    hold(holder: string, task: string, life: number): boolean {
-      if ((holderOf(task) ?? holder) !== holder) return false;
-      for (const name of tasks.keys()) if (holderOf(name) === undefined) tasks.delete(name);
-      tasks.set(task, { holder, until: clock.now() + life });
-      return true;
-    },
-    leave(holder: string, task: string): void {
-      if (holderOf(task) === holder) tasks.delete(task);
-    },
-    note: (_holder: string, name: string) => notes.get(name),
-    write(holder: string, name: string, text: string, task?: string): boolean {
-      if (task && holderOf(task) !== holder) return false;
-      notes.set(name, text);
-      return true;
-    },
-  };
+  return (holder: string) =>
+    ({
+      async hold(task, life) {
+        if ((holderOf(task) ?? holder) !== holder) return false;
+        for (const name of tasks.keys()) if (holderOf(name) === undefined) tasks.delete(name);
+        tasks.set(task, { holder, until: clock.now() + life });
+        return true;
+      },
+      async leave(task) {
+        if (holderOf(task) === holder) tasks.delete(task);
+      },
+      note: async (name) => notes.get(name),
+      async write(name: string, text: string, task?: string) {
+        if (task && holderOf(task) !== holder) return false;
+        notes.set(name, text);
+        return true;
+      },
+    }) satisfies FleetStore;
 }
 
-/** For a gateway that is alone, or what speaks to the process that keeps them. */
+/** Speaks to the process that keeps them. */
 export function fleetOf(
   ask: (method: keyof FleetStore, ...args: readonly unknown[]) => Promise<unknown>,
 ): FleetStore {

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { createLeaseCache, type Leased, leaseStart } from '../common/leases.ts';
-import type { CacheScope, FreshnessStore } from './freshness-store.ts';
+import type { CacheScope, FreshnessStore, Renewed } from './freshness-store.ts';
 
 /** The tokens that a key is made with. */
 export interface KeyEpochs {
@@ -16,16 +16,18 @@ export interface CapturedEpochs extends KeyEpochs {
   readonly leases: readonly Leased<string>[];
 }
 
-export interface Renewal {
+export type Renewal = ReturnType<typeof renewalOf>;
+/** @param gateways others that have forgotten the old tokens so far */
+const renewalOf = (renewed: Renewed, gateways: ReadonlySet<string>, store: FreshnessStore) => ({
   /** From the confirmation until no gateway uses the old tokens (ms). */
-  readonly lease: number;
+  lease: renewed.lease,
   /** Whether a project among the scopes had been asked for, at any gateway. */
-  readonly known: boolean;
+  known: renewed.known,
   /** Gateways that have told so far that they forgot the old ones, this one included. */
-  readonly replicas: () => number;
+  replicas: () => gateways.size + 1,
   /** Whether what confirmed it still keeps the tokens. Rejects when that cannot be known. */
-  readonly stands: () => Promise<boolean>;
-}
+  stands: async () => (await store.incarnation()) === renewed.incarnation,
+});
 
 export type Epochs = ReturnType<typeof createEpochs>;
 
@@ -50,6 +52,8 @@ export function createEpochs(options: {
   store: FreshnessStore;
   clock: Clock;
   lease: () => number;
+  /** As configured, in the place of the one that the store has. */
+  keySecret?: string | undefined;
   onError?: (error: unknown) => void;
 }) {
   const { store, onError = () => {} } = options;
@@ -87,12 +91,7 @@ export function createEpochs(options: {
     const gateways = new Set<string>();
     forgotten.set(purge, gateways);
     store.announce({ purge, scopes }).catch(onError);
-    return {
-      lease: renewed.lease,
-      known: renewed.known,
-      replicas: () => gateways.size + 1,
-      stands: async () => (await store.incarnation()) === renewed.incarnation,
-    };
+    return renewalOf(renewed, gateways, store);
   }
 
   async function tryAgain(name: string, { scopes, purge, waiting }: Pending): Promise<void> {
@@ -128,7 +127,7 @@ export function createEpochs(options: {
         scopes,
         () => store.read(scopes),
         (reading, since) => {
-          keySecret = reading.keySecret;
+          keySecret = options.keySecret ?? reading.keySecret;
           for (const [i, scope] of scopes.entries()) {
             const token = reading.tokens[i];
             if (token === undefined) throw new Error('the store answered with too few tokens');

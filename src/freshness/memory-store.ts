@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import {
@@ -15,6 +14,8 @@ const MAX_SESSIONS = 100_000;
 
 /** Who asks, and for how long it uses what it reads (ms). */
 export type Holder = Readonly<{ id: string; lease: number }>;
+/** Of a process that is alone: no change waits for it. */
+const ALONE: Holder = { id: '', lease: 0 };
 
 /** Which holders use what they read, and for how long. @param clock of the process that keeps the notes */
 export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
@@ -61,24 +62,20 @@ const NO_USER = ':';
  */
 export function createMemoryStore(options: {
   newToken: () => string;
-  keySecret: string;
   clock: Clock;
   orphanLease?: number;
 }) {
-  const { newToken, keySecret, clock, orphanLease = 0 } = options;
+  const { newToken, clock, orphanLease = 0 } = options;
   const incarnation = newToken();
-  const tokens = new LRUCache<string, string>({
-    // With `max` it would take the memory for all of them at once.
-    maxSize: MAX_PROJECTS,
-    sizeCalculation: () => 1,
-  });
+  const keySecret = newToken();
+  const tokens = createOwnedTable<string>(MAX_PROJECTS);
   const sessions = createOwnedTable<Session>(MAX_SESSIONS);
   const leases = createLeaseNotes(clock);
   if (orphanLease > 0) leases.note('', orphanLease, orphanLease);
 
   function tokenOf(scope: string): string {
     const token = tokens.get(scope) ?? newToken();
-    tokens.set(scope, token);
+    tokens.set(scope, '', token);
     return token;
   }
 
@@ -98,38 +95,35 @@ export function createMemoryStore(options: {
   }
 
   /** The record, which this holder uses from now on if it is clean. */
-  function answer(session: Session | undefined, holder: Holder | undefined, lease = 0) {
+  function answer(session: Session | undefined, holder: Holder, lease = 0) {
     const record = recordOf(session);
     if (session === undefined || record === undefined) return { lease };
     session.asked = clock.now();
-    if (!record.dirty && holder !== undefined) session.holders.note(holder.id, holder.lease);
+    if (!record.dirty) session.holders.note(holder.id, holder.lease);
     return { record, lease };
   }
 
-  function leaseOfOthers(session: Session | undefined, holder: Holder | undefined): number {
+  function leaseOfOthers(session: Session | undefined, { id }: Holder): number {
     const notes = recordOf(session) === undefined ? leases : session?.holders;
-    return notes?.longest(holder?.id) ?? 0;
+    return notes?.longest(id) ?? 0;
   }
 
-  function note(holder: Holder | undefined): void {
-    if (holder !== undefined) leases.note(holder.id, holder.lease);
-  }
   return {
     incarnation: async () => incarnation,
-    async read(scopes, holder?: Holder) {
-      note(holder);
+    async read(scopes, { id, lease } = ALONE) {
+      leases.note(id, lease);
       return { tokens: scopes.map(tokenOf), keySecret };
     },
-    async renew(scopes, holder?: Holder) {
-      note(holder);
+    async renew(scopes, holder = ALONE) {
+      leases.note(holder.id, holder.lease);
       // In this turn: what is read from now on gets the new ones.
-      const present = scopes.filter((scope) => !isProject(scope) || tokens.has(scope));
-      for (const scope of present) tokens.set(scope, newToken());
-      const [lease, others] = [leases.longest(), leases.longest(holder?.id)];
+      const present = scopes.filter((scope) => !isProject(scope) || tokens.get(scope));
+      for (const scope of present) tokens.set(scope, '', newToken());
+      const [lease, others] = [leases.longest(), leases.longest(holder.id)];
       return { lease, others, known: present.some(isProject), incarnation };
     },
-    async session(name, call, holder?: Holder) {
-      note(holder);
+    async session(name, call, holder = ALONE) {
+      leases.note(holder.id, holder.lease);
       const session = sessionOf(name);
       switch (call.do) {
         case 'peek':

@@ -111,9 +111,6 @@ const NOTES = 'notes';
 const BATCH = 200;
 /** Keys that Redis looks at in one step where only names are asked for. */
 const NAMES = 1_000;
-/** A task of gateways, and for how long it outlives the last sign of life of its holder (ms). */
-const SWEEP = 'sweep';
-const LOCK_LIFE = 30_000;
 
 /** What gateways share in Redis beside tokens and sessions. */
 export function createRedisCache(options: {
@@ -226,9 +223,6 @@ export function createRedisCache(options: {
 
   /** On the connection of the writer, in small steps. A sweep that fails says nothing of Redis that requests must know. */
   const sweepStore: SweepStore = {
-    lock: () => fleet.hold(SWEEP, LOCK_LIFE),
-    holdLock: () => fleet.hold(SWEEP, LOCK_LIFE),
-    unlock: () => fleet.leave(SWEEP),
     async *tokens() {
       for await (const names of scan(freshnessKey(namespace, 'epoch:*'), NAMES)) {
         yield (await writer.mget(names)).filter((one) => one !== null);

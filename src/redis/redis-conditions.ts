@@ -90,11 +90,7 @@ async function* problemsOf(server: Redis, target: RedisTarget): AsyncGenerator<s
 }
 
 /** Two masters must never take writes at one time, since a purge would reach one of them only. */
-async function* replicationProblems(
-  at: string,
-  server: Redis,
-  target: RedisTarget,
-): AsyncGenerator<string> {
+async function* replicationProblems(at: string, server: Redis, target: RedisTarget) {
   const { setting, failover, known } =
     target.mode === 'sentinel' ? await toldBySentinels(target) : await toldByNode(server);
   const replicas = await configured(server, 'min-replicas-to-write');
@@ -128,10 +124,7 @@ async function configured(server: Redis, name: string): Promise<number | undefin
 }
 
 /** Undefined for what the server does not allow. @param told of the refusal */
-async function unlessRefused<T>(
-  asked: Promise<T>,
-  told: (refusal: Error) => void = () => {},
-): Promise<T | undefined> {
+async function unlessRefused<T>(asked: Promise<T>, told: (refusal: Error) => void = () => {}) {
   try {
     return await asked;
   } catch (error) {
@@ -212,11 +205,7 @@ return refused
 `;
 
 /** What the user of the gateway may not do, in the words of the server. */
-async function missingRights(
-  client: RedisClient,
-  subscriber: Redis,
-  namespace: string,
-): Promise<readonly string[]> {
+async function missingRights(client: RedisClient, subscriber: Redis, namespace: string) {
   const missing: string[] = [];
 
   const attempt = (what: string, asked: Promise<unknown>) =>

@@ -190,8 +190,6 @@ export function createRedisFreshness(options: {
   /** The same of a session. */
   life?: number;
   newToken: () => string;
-  /** As configured; undefined: the one in Redis. */
-  keySecret: string | undefined;
   onError: (error: unknown) => void;
 }) {
   const { run, sealer, lease, longestLease, newToken } = options;
@@ -200,7 +198,7 @@ export function createRedisFreshness(options: {
   /** Used if there is none in Redis yet. */
   const freshSecret = newToken();
   const { reader, epochs, subscriber } = options.connections;
-  const { life = SESSION_LIFE, keySecret } = options;
+  const { life = SESSION_LIFE } = options;
   const key = (rest: string) => freshnessKey(options.namespace, rest);
   const common = ['incarnation', 'leases', 'epoch:everything', 'epoch:sessions'].map(key);
   const channel = key('forget');
@@ -215,9 +213,9 @@ export function createRedisFreshness(options: {
       [...common, key('key-secret'), ...scopes.map((scope) => key(`epoch:${scope}`))],
       [...caller(mode), freshSecret, options.unusedAfter(), ...scopes.map(() => newToken())],
     );
-    const [incarnation = '', longest, others, secret = '', known, ...tokens] = reply as string[];
+    const [incarnation = '', longest, others, keySecret = '', known, ...tokens] = reply as string[];
     const leases = { lease: Number(longest), others: Number(others) };
-    return { incarnation, ...leases, secret, known: known === '1', tokens };
+    return { incarnation, ...leases, keySecret, known: known === '1', tokens };
   }
 
   const askSession: FreshnessStore['session'] = async (name, call) => {
@@ -237,8 +235,8 @@ export function createRedisFreshness(options: {
 
   return {
     async read(scopes) {
-      const { secret, tokens } = await run(() => ask('read', scopes, reader));
-      return { tokens, keySecret: keySecret ?? secret };
+      const { tokens, keySecret } = await run(() => ask('read', scopes, reader));
+      return { tokens, keySecret };
     },
     /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
     probe: () => ask('read', [], reader),

@@ -1,6 +1,6 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
-import { createLeaseCache, LEASE_MARGIN } from '../common/leases.ts';
+import { createLeaseCache, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
 import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
@@ -30,9 +30,6 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
   return found.kind === 'known' ? found.record : undefined;
 }
 
-/** A change that was not confirmed is repeated, which does no harm: after a while (ms), for a Redis that restarts. */
-const CHANGE_TRIES = 3;
-const CHANGE_PAUSE = 300;
 /** At most so often a forwarded request is noted (ms). */
 const FORWARDED_EVERY = 30_000;
 /** Of more, or of more than a quarter of it by one user, the oldest are read again. */
@@ -69,10 +66,7 @@ export function createSessions(options: {
   });
   const digestsOf = createSessionDigests();
   /** Made dirty here → the version of its record ('' for none) that no gateway uses; undefined: not yet. */
-  const dirtied = new LRUCache<string, { readonly version: string | undefined }>({
-    maxSize: MAX_SESSIONS,
-    sizeCalculation: () => 1,
-  });
+  const dirtied = createOwnedTable<{ readonly version: string | undefined }>(MAX_SESSIONS);
 
   function isDirtyHere(key: string): boolean {
     const here = dirtied.get(key);
@@ -117,29 +111,13 @@ export function createSessions(options: {
   /** What was read before counts no longer. */
   async function change(key: string, call: SessionCall) {
     const since = known.begin();
-    const watch = known.watch([key]);
-    try {
-      const reply = await store.session(key, call);
-      const overtaken = watch.overtaken();
-      known.forget([key]);
-      if (reply.record === undefined) known.drop(key);
-      else if (!overtaken) known.keep(key, reply.record, since);
-      return reply;
-    } finally {
-      watch.stop();
-    }
-  }
-
-  async function tryToRenew<T>(renew: () => Promise<T>): Promise<T | undefined> {
-    for (let tries = 0; tries < CHANGE_TRIES; tries += 1) {
-      if (tries > 0) await sleep(CHANGE_PAUSE);
-      try {
-        return await renew();
-      } catch (error) {
-        onError(error);
-      }
-    }
-    return undefined;
+    using watch = known.watch([key]);
+    const reply = await store.session(key, call);
+    const { overtaken } = watch;
+    known.forget([key]);
+    if (reply.record === undefined) known.drop(key);
+    else if (!overtaken) known.keep(key, reply.record, since);
+    return reply;
   }
 
   async function waitOut(lease: number): Promise<void> {
@@ -157,12 +135,13 @@ export function createSessions(options: {
     const version = dirtied.get(key)?.version;
     if (version !== undefined && (await isStill(key, version))) return true;
     const here = { version: undefined };
-    dirtied.set(key, here);
-    const reply = await tryToRenew(() => change(key, { do: 'renew', token: newToken() }));
+    dirtied.set(key, '', here);
+    const renew = () => change(key, { do: 'renew', token: newToken() });
+    const reply = await tryToRenew(renew, sleep, onError);
     if (reply === undefined) return false;
     await waitOut(reply.lease);
     // Another one of that name may have begun meanwhile.
-    if (dirtied.get(key) === here) dirtied.set(key, { version: reply.record?.version ?? '' });
+    if (dirtied.get(key) === here) dirtied.set(key, '', { version: reply.record?.version ?? '' });
     return true;
   }
 
@@ -211,7 +190,7 @@ export function createSessions(options: {
       dirty([...new Set(names.map((name) => digestsOf(name).key))]),
     /** The same for all sessions of all engines. */
     async dirtyAll(): Promise<boolean> {
-      const renewed = await tryToRenew(() => store.renew(['sessions']));
+      const renewed = await tryToRenew(() => store.renew(['sessions']), sleep, onError);
       known.forget('all');
       if (renewed === undefined) return false;
       await waitOut(renewed.others);
@@ -261,7 +240,7 @@ export function createSessions(options: {
         onError(error);
         known.forget([key]);
         // For others, and perhaps at the engine, it goes on: what happens in it must still reach them.
-        dirtied.set(key, { version: undefined });
+        dirtied.set(key, '', { version: undefined });
       }
     },
   };

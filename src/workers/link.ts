@@ -1,5 +1,6 @@
 import { Socket } from 'node:net';
 import { inTime } from '../common/clock.ts';
+import { messageOf } from '../common/errors.ts';
 
 /** Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
 type Service = Readonly<Record<string, (...args: never[]) => unknown>>;
@@ -117,7 +118,3 @@ export function createLink(channel: Channel, other: string) {
     },
   };
 }
-
-/** What an error says. */
-export const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);

@@ -16,9 +16,7 @@ type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
  * @param states what the primary process knows by itself
  * @returns serves one more worker; what it returns is to be called when that is gone
  */
-export function createPrimaryMetrics(
-  states: States,
-): (link: Pick<Link, 'call' | 'serve'>) => () => void {
+export function createPrimaryMetrics(states: States) {
   const own = new Registry();
   registerStates(own, states);
   const latest = new Map<Pick<Link, 'call'>, Report>();
@@ -48,7 +46,7 @@ export function createPrimaryMetrics(
   // Concurrent callers share a page: it costs all workers.
   const page = () => (running ??= collect().finally(() => (running = undefined)));
 
-  return (link) => {
+  return (link: Pick<Link, 'call' | 'serve'>) => {
     latest.set(link, []);
     link.serve(METRICS, { page });
     return () => {

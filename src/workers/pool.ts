@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../common/clock.ts';
+import { messageOf } from '../common/errors.ts';
 import type { Log } from '../observability/log.ts';
-import { messageOf, type Link } from './link.ts';
+import type { Link } from './link.ts';
 
 /** As the primary process sees it. */
 export interface WorkerProcess {
@@ -60,13 +61,10 @@ export function createWorkerPool(options: {
 
   async function hand(link: Link, connection: Socket): Promise<void> {
     const take = link.call(CONNECTIONS, 'take', [], Infinity, connection);
-    const isTaken = await take.then(
-      () => true,
-      () => false,
-    );
+    const [{ status }] = await Promise.allSettled([take]);
     // The worker has a copy of its own.
     connection.destroy();
-    if (isTaken && serving.has(link)) free.add(link);
+    if (status === 'fulfilled' && serving.has(link)) free.add(link);
     match();
   }
 

@@ -11,7 +11,7 @@ import { createMemoryStore } from '../freshness/memory-store.ts';
 import type { States } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
-import { createPrimaryStatistics } from './statistics.ts';
+import { STATISTICS, statisticsOfLinks } from './statistics.ts';
 
 /** What a worker asks the primary process for a query that waits (ms). */
 const READ_DEADLINE = 250;
@@ -23,7 +23,7 @@ export const WRITE_DEADLINE = 500;
  */
 const FRESHNESS = 'freshness 3';
 /** Tasks that one worker does for all, and its notes. */
-const FLEET = 'fleet';
+const FLEET = 'fleet 2';
 /** What it knows for all workers: whether the engines answer, and the configuration in force. */
 const SYSTEM = 'system';
 /** Longer than a replica may take to answer (ms). */
@@ -39,6 +39,7 @@ type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
  * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
  * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics and statistics.
  * @param options.orphanLease for which workers of a primary process that has just died may still answer (ms)
+ * @returns serves one more worker; what it returns is to be called when that is gone
  */
 export function createPrimary(options: {
   clock: Clock;
@@ -51,39 +52,35 @@ export function createPrimary(options: {
 }) {
   const purges: string[] = [];
   const freshness = {
-    ...createMemoryStore({ ...options, keySecret: options.newToken() }),
+    ...createMemoryStore(options),
     purges: () => purges,
     addPurge(line: string, most: number) {
       purges.push(line);
       purges.splice(0, purges.length - most);
     },
   };
-  const fleet = createMemoryFleet(options.clock);
+  const fleetFor = createMemoryFleet(options.clock);
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics(options.states);
-  const joinStatistics = createPrimaryStatistics(options.newToken());
   const links = new Set<Link>();
+  const statistics = statisticsOfLinks(links, options.newToken());
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);
   };
-  return {
-    /** @returns to be called when that worker is gone */
-    attach(link: Link): () => void {
-      links.add(link);
-      link.serve(FRESHNESS, freshness);
-      link.serve(FLEET, fleet);
-      link.serve(LOGINS, throttle);
-      const { engineStates: states, inForce, configuration } = options;
-      link.serve(SYSTEM, { states, inForce, configuration });
-      link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
-      const leaveMetrics = joinMetrics(link);
-      const leaveStatistics = joinStatistics(link);
-      return () => {
-        links.delete(link);
-        leaveMetrics();
-        leaveStatistics();
-      };
-    },
+  return (link: Link): (() => void) => {
+    links.add(link);
+    link.serve(FRESHNESS, freshness);
+    link.serve(FLEET, fleetFor(options.newToken()));
+    link.serve(LOGINS, throttle);
+    link.serve(STATISTICS, statistics);
+    const { engineStates: states, inForce, configuration } = options;
+    link.serve(SYSTEM, { states, inForce, configuration });
+    link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
+    const leaveMetrics = joinMetrics(link);
+    return () => {
+      links.delete(link);
+      leaveMetrics();
+    };
   };
 }
 
@@ -92,14 +89,12 @@ export function createPrimary(options: {
  * @param options.gateway names this worker; random
  * @param options.lease milliseconds for which this worker uses what it reads now
  * @param options.longestLease the longest lease that the configuration may name (ms)
- * @param options.keySecret as configured; undefined: the one that the primary process has made
  */
 export function createWorkerStores(options: {
   link: Link;
   gateway: string;
   lease: () => number;
   longestLease: number;
-  keySecret: string | undefined;
 }) {
   const { link, gateway, lease } = options;
   const ask = <M extends keyof FreshnessStore>(method: M, within: number, ...args: unknown[]) => {
@@ -108,10 +103,7 @@ export function createWorkerStores(options: {
   };
 
   const freshness: FreshnessStore = {
-    async read(scopes) {
-      const { tokens, keySecret } = await ask('read', READ_DEADLINE, scopes);
-      return { tokens, keySecret: options.keySecret ?? keySecret };
-    },
+    read: (scopes) => ask('read', READ_DEADLINE, scopes),
     async renew(scopes) {
       const own = lease();
       const renewed = await ask('renew', WRITE_DEADLINE, scopes);
@@ -145,9 +137,7 @@ export function createWorkerStores(options: {
     },
     all: () => link.call(FRESHNESS, 'purges', [], READ_DEADLINE) as Promise<readonly string[]>,
   };
-  const fleet = fleetOf((method, ...args) =>
-    link.call(FLEET, method, [gateway, ...args], WRITE_DEADLINE),
-  );
+  const fleet = fleetOf((method, ...args) => link.call(FLEET, method, args, WRITE_DEADLINE));
   return { freshness, purgeLines, fleet };
 }
 

@@ -3,36 +3,29 @@ import type { OwnFigures, Processes } from '../statistics/shared-statistics.ts';
 import type { Link } from './link.ts';
 
 /** The service at both ends: a worker tells its figures, the primary process those of all. */
-const STATISTICS = 'statistics';
+export const STATISTICS = 'statistics';
 /** For the figures of a worker (ms): one that stalls must not keep the others waiting. */
 const TOLD_WITHIN = 500;
 const ALL_WITHIN = 2_000;
-type AtLink = Pick<Link, 'call' | 'serve'>;
 
 /**
+ * What the primary process serves.
+ * @param links to the workers, as there are then
  * @param gateway names the gateway of these workers
- * @returns serves one more worker; what it returns is to be called when that is gone
  */
-export function createPrimaryStatistics(gateway: string): (link: AtLink) => () => void {
-  const links = new Set<AtLink>();
-
-  async function ask(method: string, args: readonly unknown[]) {
+export const statisticsOfLinks = (links: ReadonlySet<Pick<Link, 'call'>>, gateway: string) => ({
+  async ask(method: string, args: readonly unknown[]) {
     const asked = [...links].map((link) => link.call(STATISTICS, method, args, TOLD_WITHIN));
     const ended = await Promise.allSettled(asked);
     const told = ended.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
     if (told.length === 0) throw new Error('no worker answered in time');
     return { told, complete: told.length === asked.length };
-  }
-
-  return (link) => {
-    links.add(link);
-    link.serve(STATISTICS, { ask, gateway: () => gateway });
-    return () => links.delete(link);
-  };
-}
+  },
+  gateway: () => gateway,
+});
 
 /** Tells the primary process the figures of this worker. @returns those of all workers; `overloaded` when they cannot be had */
-export function processesOfAll(link: AtLink, own: OwnFigures): Processes {
+export function processesOfAll(link: Pick<Link, 'call' | 'serve'>, own: OwnFigures): Processes {
   link.serve(STATISTICS, own);
   const call = async (method: string, ...args: readonly unknown[]) => {
     try {

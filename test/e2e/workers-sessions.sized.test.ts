@@ -48,11 +48,11 @@ function newPrimary() {
 }
 
 async function join(
-  primary: ReturnType<typeof newPrimary>,
+  attach: ReturnType<typeof newPrimary>,
   kind: (typeof KINDS)[number],
 ): Promise<Worker> {
   const pair = linkPair(PATIENCE);
-  primary.attach(pair.primary);
+  attach(pair.primary);
   let worker: Worker | undefined;
   const gateway = await startTestGateway(
     { engine: { url: engine.url, kind }, cache: { lease: '100ms' } },
@@ -72,9 +72,9 @@ async function join(
 /** Two workers of one primary process, before an engine whose answers tell what was made in their session. */
 async function crew(kind: (typeof KINDS)[number]) {
   engine = await startSessionEngine({ kind });
-  const primary = newPrimary();
-  const [one, other] = [await join(primary, kind), await join(primary, kind)];
-  return { primary, one, other };
+  const attach = newPrimary();
+  const [one, other] = [await join(attach, kind), await join(attach, kind)];
+  return { attach, one, other };
 }
 
 let count = 0;
@@ -185,14 +185,14 @@ describe.each(sampled(KINDS))('a session of %s that was begun at one worker', (k
   });
 
   test('outlives that worker, dirty or clean', async () => {
-    const { one, other, primary } = await crew(kind);
+    const { one, other, attach } = await crew(kind);
     const clean = await sharedSession(one, other);
     const dirty = await sharedSession(one, other);
     await askUntil(isSure, () => ask(one, dirty.id, MEMBER));
     one.pair.worker.close();
     await one.close();
     workers.splice(workers.indexOf(one), 1);
-    const anew = await join(primary, kind);
+    const anew = await join(attach, kind);
     for (const worker of [other, anew]) {
       await askUntil(isHit, () => ask(worker, clean.id, clean.statement));
       const known = await askUntil(isSure, () => ask(worker, dirty.id, dirty.statement));

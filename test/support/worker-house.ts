@@ -20,7 +20,7 @@ export interface WorkerParts {
 export interface WorkerHouse {
   /** Of the primary process. */
   readonly clock: HandClock;
-  join(options?: { lease?: number; keySecret?: string; within?: number }): WorkerParts;
+  join(options?: { lease?: number; within?: number }): WorkerParts;
 }
 
 const LONGEST_LEASE = 2_000;
@@ -30,7 +30,7 @@ const PATIENCE = 60_000;
 export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
   const clock = handClock();
   const newToken = () => randomUUID();
-  const primary = createPrimary({
+  const attach = createPrimary({
     clock,
     newToken,
     orphanLease,
@@ -41,15 +41,14 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
   });
   return {
     clock,
-    join({ lease = 1_000, keySecret, within = PATIENCE } = {}) {
+    join({ lease = 1_000, within = PATIENCE } = {}) {
       const pair = linkPair(within);
-      const leave = primary.attach(pair.primary);
+      const leave = attach(pair.primary);
       const { freshness: store, purgeLines } = createWorkerStores({
         link: pair.worker,
         gateway: randomUUID(),
         lease: () => lease,
         longestLease: LONGEST_LEASE,
-        keySecret,
       });
       return {
         pair,

@@ -84,7 +84,7 @@ const STORES = [
     'in the memory of a gateway',
     () => {
       const clock = handClock();
-      return sessionFace(createMemoryStore({ clock, keySecret: '', newToken: randomUUID }));
+      return sessionFace(createMemoryStore({ clock, newToken: randomUUID }));
     },
   ],
   // Which keeps them in the same way, behind links that take their time.

@@ -1,14 +1,10 @@
 import type { Clock } from '../../common/clock.ts';
 import type { Emit, PurgeCause, Stale } from '../../common/events.ts';
-import { LEASE_MARGIN } from '../../common/leases.ts';
+import { LEASE_MARGIN, RENEWAL_TRIES, tryToRenew } from '../../common/leases.ts';
 import type { Epochs, Renewal } from '../../freshness/freshness.ts';
 import { purgedScopes, type Scope } from '../projects.ts';
 import type { PurgeLog, PurgeRecord } from './purge-log.ts';
 
-/** A renewal that was not confirmed is repeated: renewing twice is only one purge more. */
-const RENEWAL_TRIES = 3;
-/** Between two tries, so that a Redis that restarts has time for it (ms). */
-const RENEWAL_PAUSE = 300;
 /** One call of an engine's own clear operation. */
 export interface EngineClear {
   /** The URL of the replica, as configured. */
@@ -74,15 +70,8 @@ export function createPurges(options: {
 
   /** Undefined when Redis did not confirm it: then it is pending. */
   async function renew(scopes: readonly Scope[], id: string, most: number) {
-    for (let tries = 0; tries < most; tries += 1) {
-      if (tries > 0) await options.sleep(RENEWAL_PAUSE);
-      try {
-        return await epochs.renew(scopes, id);
-      } catch (error) {
-        failed(error);
-      }
-    }
-    return giveUp(scopes, id);
+    const renew = () => epochs.renew(scopes, id);
+    return (await tryToRenew(renew, options.sleep, failed, most)) ?? giveUp(scopes, id);
   }
 
   /** From this turn on this gateway uses nothing of them, until they are renewed. */

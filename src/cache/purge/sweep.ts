@@ -1,21 +1,21 @@
+import { once } from 'node:events';
 import type { Clock } from '../../common/clock.ts';
 import type { Emit } from '../../common/events.ts';
+import type { FleetStore } from '../../freshness/fleet.ts';
 import { HEAD_LIMIT, markOf, readHead, readMarks } from '../shared-entries.ts';
 
 /** Between two batches, for the time of Redis and of this process (ms). */
 const PAUSE = 20;
 /** Between two looks whether another gateway has ended its sweep (ms). */
-const LOCK_PAUSE = 1_000;
+const TASK_PAUSE = 1_000;
 /** No sweep looks at more entries, or takes longer (ms). */
 const MOST_SCANNED = 5_000_000;
 const MOST_TIME = 15 * 60_000;
+/** The task that one gateway does for all, and for how long it outlives the last sign of life of that (ms). */
+const SWEEP = 'sweep';
+const TASK_LIFE = 30_000;
 /** Port: what a sweep asks of tier 2. Rejects when that cannot be reached in time. */
 export interface SweepStore {
-  /** False when another gateway sweeps. */
-  lock(): Promise<boolean>;
-  /** False when it was lost. */
-  holdLock(): Promise<boolean>;
-  unlock(): Promise<void>;
   /** Of all epochs in force, in batches of a bounded size. */
   tokens(): AsyncIterable<readonly string[]>;
   /** Of all entries, with their first bytes, in batches of a bounded size. */
@@ -27,38 +27,38 @@ export interface SweepStore {
 /** Drops what no look-up can reach, so that a purge makes room. No promise depends on it. */
 export function createSweep(options: {
   store: SweepStore;
+  fleet: Pick<FleetStore, 'hold' | 'leave'>;
   clock: Clock;
   sleep: (milliseconds: number) => Promise<void>;
   emit: Emit;
 }) {
-  const { store, clock, emit } = options;
-  const closing = Promise.withResolvers<void>();
-  let closed = false;
-  const isClosed = () => closed;
+  const { store, fleet, clock, emit } = options;
+  const closing = new AbortController();
+  const { signal } = closing;
+  const closed = once(signal, 'abort');
   let requested = false;
   let running: Promise<void> | undefined;
-  const pause = (milliseconds: number) =>
-    Promise.race([options.sleep(milliseconds), closing.promise]);
+  const pause = (milliseconds: number) => Promise.race([options.sleep(milliseconds), closed]);
 
-  async function obtainLock(): Promise<boolean> {
+  async function takeTask(): Promise<boolean> {
     // Counted, too: a clock may stand still.
-    for (let tries = 0; tries * LOCK_PAUSE < MOST_TIME && !isClosed(); tries += 1) {
-      if (await store.lock()) return true;
-      await pause(LOCK_PAUSE);
+    for (let tries = 0; tries * TASK_PAUSE < MOST_TIME && !signal.aborted; tries += 1) {
+      if (await fleet.hold(SWEEP, TASK_LIFE)) return true;
+      await pause(TASK_PAUSE);
     }
     return false;
   }
 
   async function run(): Promise<void> {
-    while (requested && !isClosed()) {
+    while (requested && !signal.aborted) {
       requested = false;
       try {
-        if (!(await obtainLock())) continue;
+        if (!(await takeTask())) continue;
         // What was asked for until now is done by this sweep, even if it fails.
         requested = false;
-        await sweep().finally(() => store.unlock());
+        await sweep().finally(() => fleet.leave(SWEEP));
       } catch (error) {
-        if (!isClosed()) emit({ type: 'redis-failed', operation: 'sweep', error });
+        if (!signal.aborted) emit({ type: 'redis-failed', operation: 'sweep', error });
       }
     }
     // In the turn of that look: a request from here on begins another.
@@ -73,8 +73,8 @@ export function createSweep(options: {
 
     async function isOver(): Promise<boolean> {
       await pause(PAUSE);
-      if (isClosed() || scanned >= MOST_SCANNED || clock.now() - started >= MOST_TIME) return true;
-      return !(await store.holdLock());
+      const isEnough = scanned >= MOST_SCANNED || clock.now() - started >= MOST_TIME;
+      return signal.aborted || isEnough || !(await fleet.hold(SWEEP, TASK_LIFE));
     }
 
     const marks = new Set<string>();
@@ -95,13 +95,12 @@ export function createSweep(options: {
   return {
     /** Begins one in the background; while one is under way, one more follows it. */
     request(): void {
-      if (isClosed()) return;
+      if (signal.aborted) return;
       requested = true;
       running ??= run();
     },
     async close(): Promise<void> {
-      closed = true;
-      closing.resolve();
+      closing.abort();
       await running;
     },
   };

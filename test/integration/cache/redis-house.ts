@@ -35,7 +35,6 @@ export async function house(
     longestLease?: number;
     namespace?: string;
     unusedAfter?: number;
-    secret?: string;
     /** For how long to wait for connections (ms). */
     patience?: number;
   } = {},
@@ -57,7 +56,6 @@ export async function house(
     longestLease: options.longestLease ?? 0,
     unusedAfter: () => options.unusedAfter ?? 3_600_000,
     newToken: randomUUID,
-    keySecret: options.secret,
     onError,
   });
   const { values: tier } = createRedisCache({

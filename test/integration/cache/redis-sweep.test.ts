@@ -33,13 +33,13 @@ function sweeperOf(one: House, writer: RedisClient, sleep = async (_milliseconds
     emit,
     account: bodyAccount(),
   });
-  const store = createRedisCache({
+  const { sweepStore: store, fleet } = createRedisCache({
     connections: { ...one.connections, writer },
     run: unguarded,
     namespace: 'test',
     sealer: NO_SEALER,
     newToken: randomUUID,
-  }).sweepStore;
+  });
   const drops: number[] = [];
   const counted: SweepStore = {
     ...store,
@@ -48,13 +48,14 @@ function sweeperOf(one: House, writer: RedisClient, sleep = async (_milliseconds
       return store.drop(names);
     },
   };
-  const sweep = createSweep({ store: counted, clock: systemClock, sleep, emit });
+  const sweep = createSweep({ store: counted, fleet, clock: systemClock, sleep, emit });
   const order = createFillOrder();
   return {
     events,
     drops,
     sweep,
-    store,
+    hold: () => fleet.hold('sweep', 30_000),
+    leave: () => fleet.leave('sweep'),
     /** Adds so many entries that were filled under the epochs of the scopes; resolves to their keys. */
     async add(scopes: readonly Scope[], count: number, length = 10): Promise<string[]> {
       const { tokens } = await one.store.read(scopes);
@@ -160,7 +161,7 @@ describe('a sweep of a Redis', () => {
     await here.add(SALES, 10);
     here.sweep.request();
     await held.arrived;
-    expect(await there.store.lock()).toBe(false);
+    expect(await there.hold()).toBe(false);
     there.sweep.request();
     await waited.arrived;
     expect(there.events).toEqual([]);
@@ -177,20 +178,20 @@ describe('a sweep of a Redis', () => {
     expect(there.events).toEqual([{ type: 'swept', scanned: 10, unlinked: 0 }]);
   });
 
-  test('loses its lock when that has run out and another gateway took it', async () => {
+  test('loses its task when that has run out and another gateway took it', async () => {
     const here = sweeperOf(one, client);
     const there = sweeperOf(other, client);
-    expect(await here.store.lock()).toBe(true);
-    expect(await here.store.holdLock()).toBe(true);
+    expect(await here.hold()).toBe(true);
+    expect(await here.hold()).toBe(true);
     const left = await client.pttl('{test}:2:task:sweep');
     expect(left).toBeGreaterThan(0);
     expect(left).toBeLessThanOrEqual(30_000);
     await client.del('{test}:2:task:sweep');
-    expect(await there.store.lock()).toBe(true);
-    expect(await here.store.holdLock()).toBe(false);
-    await here.store.unlock();
-    expect(await there.store.holdLock()).toBe(true);
-    await there.store.unlock();
+    expect(await there.hold()).toBe(true);
+    expect(await here.hold()).toBe(false);
+    await here.leave();
+    expect(await there.hold()).toBe(true);
+    await there.leave();
   });
 
   test('stops when it is closed in the middle', async () => {

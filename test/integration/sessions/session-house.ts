@@ -45,7 +45,6 @@ export async function sessionHouse(
     unusedAfter: () => 3_600_000,
     life: options.life ?? 3_600_000,
     newToken: randomUUID,
-    keySecret: undefined,
     onError: () => {},
   });
   const patient: FreshnessStore = {

@@ -21,7 +21,7 @@ const { createPrimary } = (await part('workers/shared.ts')) as typeof PrimaryMod
 const { createLink } = (await part('workers/link.ts')) as typeof LinkModule;
 const { systemClock } = (await part('common/clock.ts')) as typeof ClockModule;
 
-const primary = createPrimary({
+const attach = createPrimary({
   clock: systemClock,
   newToken: () => randomBytes(16).toString('base64url'),
   orphanLease: Number(longestLease),
@@ -69,7 +69,7 @@ function start({ worker, config, deaf }: Extract<CrewOrder, { order: 'start' }>)
     },
     `worker ${worker}`,
   );
-  const detach = primary.attach(link);
+  const detach = attach(link);
   workers.set(worker, { toPrimary, toWorker, end: () => child.kill('SIGKILL') });
   child.on('exit', (code, signal) => {
     workers.delete(worker);

@@ -37,8 +37,8 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
     replacements: [
       {
         file: 'freshness/memory-store.ts',
-        find: `[leases.longest(), leases.longest(holder?.id)]`,
-        put: `[holder?.lease ?? 0, leases.longest(holder?.id)]`,
+        find: `[leases.longest(), leases.longest(holder.id)]`,
+        put: `[holder.lease, leases.longest(holder.id)]`,
       },
     ],
     leases: [100, 1_000, 100],
@@ -48,10 +48,10 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
       {
         file: 'common/leases.ts',
         find: `      const since = begin();
-      const watching = watch(names);
+      using watching = watch(names);
       try {
         const reply = await ask();`,
-        put: `      const watching = watch(names);
+        put: `      using watching = watch(names);
       try {
         const reply = await ask();
         const since = begin();`,

@@ -52,7 +52,7 @@ beforeAll(async () => {
   const names = createKnownNames(parts);
   const cache = await createCache(config, parts, account, clearing, names);
   const storage = await createStorage(config.storage, ['ADMIN'], parts);
-  const metrics = createMetrics(names, gauges({ memory: cache.memoryUsage }));
+  const metrics = createMetrics(names, gauges({ memory: cache.memory.usage }));
   const { purge } = cache.purges;
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {
@@ -64,7 +64,7 @@ beforeAll(async () => {
     purge,
     invalidate,
     metrics,
-    statistics: statisticsOf(parts, { entries: cache.listEntries }).shared,
+    statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
     watches: async () => [],
     blind: new Set<never>(),

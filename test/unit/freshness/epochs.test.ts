@@ -46,6 +46,17 @@ describe('what a replica knows of epochs', () => {
     expect(epochs.age()).toBeUndefined();
   });
 
+  test('come with the secret of the store, unless one is configured', async () => {
+    const secretOf = async (keySecret?: string) => {
+      const store = handStore();
+      const epochs = createEpochs({ store, clock: handClock(), lease: () => LEASE, keySecret });
+      const obtained = epochs.obtain(A);
+      store.reads[0]?.answer(reading(A, 'one'));
+      return (await obtained)?.keySecret;
+    };
+    expect([await secretOf(), await secretOf('configured')]).toEqual(['secret', 'configured']);
+  });
+
   test('is not current when its lease ran out, was forgotten, or says something else now', async () => {
     const { clock, epochs, store, answerRead } = setUp();
     const obtain = async (token: string) => {

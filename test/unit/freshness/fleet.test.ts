@@ -2,49 +2,45 @@ import { describe, expect, test } from '@jest/globals';
 import { createMemoryFleet, createOnce, fleetOf } from '../../../src/freshness/fleet.ts';
 import { handClock } from '../cache/fakes.ts';
 
-test('one holder has a task, until it leaves it or its time is over', () => {
+const twoOf = (fleetFor: ReturnType<typeof createMemoryFleet>) =>
+  [fleetFor('a'), fleetFor('b')] as const;
+
+test('one holder has a task, until it leaves it or its time is over', async () => {
   const clock = handClock();
-  const fleet = createMemoryFleet(clock);
-  expect(fleet.hold('a', 'watch', 1_000)).toBe(true);
-  expect(fleet.hold('b', 'watch', 1_000)).toBe(false);
-  expect(fleet.hold('b', 'warm', 1_000)).toBe(true);
+  const [a, b] = twoOf(createMemoryFleet(clock));
+  expect(await a.hold('watch', 1_000)).toBe(true);
+  expect(await b.hold('watch', 1_000)).toBe(false);
+  expect(await b.hold('warm', 1_000)).toBe(true);
   clock.advance(900);
-  expect(fleet.hold('a', 'watch', 1_000)).toBe(true);
+  expect(await a.hold('watch', 1_000)).toBe(true);
   clock.advance(900);
-  expect(fleet.hold('b', 'watch', 1_000)).toBe(false);
+  expect(await b.hold('watch', 1_000)).toBe(false);
   clock.advance(100);
-  expect(fleet.hold('b', 'watch', 1_000)).toBe(true);
-  fleet.leave('a', 'watch');
-  expect(fleet.hold('a', 'watch', 1_000)).toBe(false);
-  fleet.leave('b', 'watch');
-  expect(fleet.hold('a', 'watch', 1_000)).toBe(true);
+  expect(await b.hold('watch', 1_000)).toBe(true);
+  await a.leave('watch');
+  expect(await a.hold('watch', 1_000)).toBe(false);
+  await b.leave('watch');
+  expect(await a.hold('watch', 1_000)).toBe(true);
 });
 
-test('who has lost its task writes no note of it', () => {
+test('who has lost its task writes no note of it', async () => {
   const clock = handClock();
-  const fleet = createMemoryFleet(clock);
-  fleet.hold('a', 'watch', 1_000);
-  expect(fleet.write('a', 'signature', 'one', 'watch')).toBe(true);
-  expect(fleet.write('b', 'signature', 'of another', 'watch')).toBe(false);
+  const [a, b] = twoOf(createMemoryFleet(clock));
+  await a.hold('watch', 1_000);
+  expect(await a.write('signature', 'one', 'watch')).toBe(true);
+  expect(await b.write('signature', 'of another', 'watch')).toBe(false);
   clock.advance(1_000);
-  expect(fleet.write('a', 'signature', 'late', 'watch')).toBe(false);
-  expect(fleet.note('b', 'signature')).toBe('one');
-  expect(fleet.write('b', 'signature', 'without a task')).toBe(true);
-  expect(fleet.note('a', 'signature')).toBe('without a task');
+  expect(await a.write('signature', 'late', 'watch')).toBe(false);
+  expect(await b.note('signature')).toBe('one');
+  expect(await b.write('signature', 'without a task')).toBe(true);
+  expect(await a.note('signature')).toBe('without a task');
 });
 
 describe('what is done once', () => {
-  const fleetOfOne = (shared: ReturnType<typeof createMemoryFleet>, holder: string) =>
-    fleetOf(async (method, ...args) =>
-      (shared[method] as (...given: readonly unknown[]) => unknown)(holder, ...args),
-    );
-
   test('is done by one of several, until its time is over or it was not done after all', async () => {
     const clock = handClock();
-    const shared = createMemoryFleet(clock);
-    const [one, other] = ['one', 'other'].map((name) =>
-      createOnce(fleetOfOne(shared, name), clock, 1_000),
-    ) as [ReturnType<typeof createOnce>, ReturnType<typeof createOnce>];
+    const [a, b] = twoOf(createMemoryFleet(clock));
+    const [one, other] = [createOnce(a, clock, 1_000), createOnce(b, clock, 1_000)];
     expect(await one.begin('message')).toBe(true);
     expect(await one.begin('message')).toBe(false);
     expect(await other.begin('message')).toBe(false);

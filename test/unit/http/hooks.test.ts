@@ -6,7 +6,7 @@ import express from 'express';
 import { errorMapper } from '../../../src/app.ts';
 import type { PurgeOutcome } from '../../../src/cache/purge/purge.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createMemoryFleet, createOnce, fleetOf } from '../../../src/freshness/fleet.ts';
+import { createMemoryFleet, createOnce } from '../../../src/freshness/fleet.ts';
 import { createHooks } from '../../../src/http/hooks.ts';
 import { callDbtHook, dbtRun, SECRET, signatureOf } from '../../support/hooks.ts';
 import { portOf, type Answer } from '../../support/http-client.ts';
@@ -38,10 +38,7 @@ beforeEach(async () => {
   [events, purges, under, step, asked] = [[], [], [], 0, []];
   let now = 0;
   const clock = { now: () => (now += step), wall: Date.now };
-  const memory = createMemoryFleet({ now: () => 0 });
-  const fleet = fleetOf(async (method, ...args) =>
-    (memory[method] as (...given: readonly unknown[]) => unknown)('', ...args),
-  );
+  const fleet = createMemoryFleet({ now: () => 0 })('');
   const emit = (event: GatewayEvent) => void events.push(event);
   const newId = () => 'an-id';
   const hook = { format: 'dbt', user: undefined, secret: SECRET } as const;

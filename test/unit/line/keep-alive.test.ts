@@ -25,7 +25,7 @@ afterEach(() => {
 async function house() {
   const clock = handClock();
   const sessions = createSessions({
-    store: createMemoryStore({ clock, keySecret: '', newToken: () => 'token' }),
+    store: createMemoryStore({ clock, newToken: () => 'token' }),
     clock,
     lease: () => IDLE,
     sleep: async () => {},

@@ -29,7 +29,7 @@ export function replica({
   lease?: number;
   clock?: ReturnType<typeof handClock>;
 } = {}) {
-  const memory = () => createMemoryStore({ clock, keySecret: '', newToken: randomUUID });
+  const memory = () => createMemoryStore({ clock, newToken: randomUUID });
   const keeper = behind ?? memory();
   const [store, shared] = [handSessionStore(keeper), sessionFace(keeper)];
   const errors: unknown[] = [];

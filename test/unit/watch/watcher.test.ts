@@ -48,7 +48,7 @@ function watcherOf(
     },
     fleet: fleetOf(async (method, ...args) => {
       await before(method);
-      return (shared[method] as (...given: readonly unknown[]) => unknown)(gateway, ...args);
+      return (shared(gateway)[method] as (...given: readonly unknown[]) => unknown)(...args);
     }),
     purge: (async (_stale: unknown, { principal, cause }: PurgeOrder) => {
       purges.push({ by: `${gateway} ${principal} ${cause}`, data: String(data) });
@@ -313,12 +313,12 @@ describe('blindness', () => {
 test('what is noted holds digests in the place of what the source said and of what it is', async () => {
   data = 'QQZZ data';
   await polls(watcherOf('a', { source: 'QQZZ source' }));
-  expect(shared.note('', 'watch:Shop')).not.toContain('QQZZ');
+  expect(await shared('').note('watch:Shop')).not.toContain('QQZZ');
 });
 
 test('a note that is not understood counts as none', async () => {
   const watcher = watcherOf('a');
   await polls(watcher);
-  shared.write('', 'watch:Shop', 'something else');
+  await shared('').write('watch:Shop', 'something else');
   expect(await polls(watcher)).toBe(2);
 });

@@ -24,11 +24,6 @@ describe('epochs in the primary process', () => {
     expect(project).not.toBe(reading.tokens[1]);
   });
 
-  test('come with the secret that is configured, if there is one', async () => {
-    const { store } = workerHouse().join({ keySecret: 'configured' });
-    expect((await store.read([])).keySecret).toBe('configured');
-  });
-
   test('are of one incarnation as long as the primary process runs, and of another afterwards', async () => {
     const house = workerHouse();
     const [one, other] = [house.join().store, house.join().store];

@@ -13,7 +13,7 @@ const [LONG, BRIEF] = [60_000, 20];
 /** One primary process and so many workers. */
 function crew(workers = 2) {
   const clock = createTestClock();
-  const primary = createPrimary({
+  const attach = createPrimary({
     clock: { ...clock, wall: clock.now },
     newToken: randomUUID,
     orphanLease: 0,
@@ -24,7 +24,7 @@ function crew(workers = 2) {
   });
   const links = Array.from({ length: workers }, () => {
     const pair = linkPair(LONG);
-    primary.attach(pair.primary);
+    attach(pair.primary);
     return pair;
   });
   const logins = links.map(({ worker }) =>

@@ -1,15 +1,18 @@
 import { expect, test } from '@jest/globals';
 import { createSharedStatistics } from '../../../src/statistics/shared-statistics.ts';
-import { createPrimaryStatistics, processesOfAll } from '../../../src/workers/statistics.ts';
+import { processesOfAll, STATISTICS, statisticsOfLinks } from '../../../src/workers/statistics.ts';
+import type { Link } from '../../../src/workers/link.ts';
 import { linkPair } from '../../support/link-pair.ts';
 import { asked, handClock, statisticsOf } from '../statistics/answered.ts';
 
 /** Workers of one primary process. */
 function create(workers: number) {
-  const join = createPrimaryStatistics('gateway');
+  const links = new Set<Pick<Link, 'call'>>();
   return Array.from({ length: workers }, (_, i) => {
     const pair = linkPair();
-    const leave = join(pair.primary);
+    links.add(pair.primary);
+    pair.primary.serve(STATISTICS, statisticsOfLinks(links, 'gateway'));
+    const leave = () => links.delete(pair.primary);
     const { on, own } = statisticsOf({ clock: handClock() });
     const processes = processesOfAll(pair.worker, own);
     const common = { own, processes, store: undefined, onError: () => {} };

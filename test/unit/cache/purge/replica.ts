@@ -136,7 +136,7 @@ export function replica(
 export function memoryStore(clock: Clock): FreshnessStore {
   let made = 0;
   const newToken = () => `token ${(made += 1)}`;
-  return createMemoryStore({ newToken, keySecret: 'secret', clock });
+  return createMemoryStore({ newToken, clock });
 }
 
 export interface FakeEngine {

@@ -3,18 +3,19 @@ import { randomBytes } from 'node:crypto';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { encodeEntry } from '../../../../src/cache/shared-entries.ts';
 import { createSweep, type SweepStore } from '../../../../src/cache/purge/sweep.ts';
+import type { FleetStore } from '../../../../src/freshness/fleet.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { checkpoint, handClock, quiet, storedAnswer } from '../fakes.ts';
 import { PLAIN } from '../entries/older-entries.ts';
 
 const BATCH = 3;
 
-interface HandStore extends SweepStore {
+interface HandStore extends SweepStore, Pick<FleetStore, 'hold' | 'leave'> {
   readonly entries: Map<string, Buffer>;
   readonly tokensInForce: Set<string>;
   /** What was asked of it, in order. */
   readonly asked: string[];
-  locked: boolean;
+  sweeper: 'here' | 'elsewhere' | undefined;
   /** Held here before each batch is handed on. */
   beforeBatch: () => Promise<void>;
 }
@@ -30,20 +31,16 @@ function handStore(): HandStore {
     asked,
     entries,
     tokensInForce,
-    locked: false,
+    sweeper: undefined,
     beforeBatch: async () => {},
-    async lock() {
-      asked.push('lock');
-      if (this.locked) return false;
-      this.locked = true;
-      return true;
+    async hold() {
+      if (this.sweeper === undefined) asked.push('take');
+      this.sweeper ??= 'here';
+      return this.sweeper === 'here';
     },
-    async holdLock() {
-      return this.locked;
-    },
-    async unlock() {
-      asked.push('unlock');
-      this.locked = false;
+    async leave() {
+      asked.push('leave');
+      if (this.sweeper === 'here') this.sweeper = undefined;
     },
     async *tokens() {
       asked.push('tokens');
@@ -72,7 +69,10 @@ function house(sleep = async (_milliseconds: number) => {}) {
   const store = handStore();
   const clock = handClock();
   const events: GatewayEvent[] = [];
-  const sweep = createSweep({ store, clock, sleep, emit: (event) => events.push(event) });
+  const sweep = createSweep({
+    ...{ store, fleet: store, clock, sleep },
+    emit: (event) => events.push(event),
+  });
   open.push(sweep);
   /** An entry that was filled under these epochs, so long ago (ms). */
   async function add(name: string, tokens: readonly string[], ago = 1_000) {
@@ -101,7 +101,7 @@ describe('a sweep', () => {
     const stays = [...odd.map((i) => `old ${i}`), ...all.map((i) => `of two ${i}`)];
     expect(left().sort()).toEqual(stays.sort());
     expect(events).toEqual([{ type: 'swept', scanned: 21, unlinked: 6 }]);
-    expect(store.locked).toBe(false);
+    expect(store.sweeper).toBeUndefined();
   });
 
   test('leaves what began since it did: its epochs may be newer than those that were read', async () => {
@@ -144,11 +144,11 @@ describe('a sweep', () => {
     await held.arrived;
     for (let i = 0; i < 5; i += 1) sweep.request();
     await quiet();
-    expect(store.asked).toEqual(['lock', 'tokens', 'heads']);
+    expect(store.asked).toEqual(['take', 'tokens', 'heads']);
     held.release();
     await quiet();
-    const once = ['lock', 'tokens', 'heads', 'drop 1', 'unlock'];
-    expect(store.asked).toEqual([...once, 'lock', 'tokens', 'heads', 'unlock']);
+    const once = ['take', 'tokens', 'heads', 'drop 1', 'leave'];
+    expect(store.asked).toEqual([...once, 'take', 'tokens', 'heads', 'leave']);
     expect(events).toHaveLength(2);
   });
 
@@ -170,11 +170,11 @@ describe('a sweep', () => {
     const held = checkpoint();
     const { store, sweep, add, left } = house(held.arrive);
     await add('entry', ['of before']);
-    store.locked = true;
+    store.sweeper = 'elsewhere';
     sweep.request();
     await held.arrived;
     expect(left()).toEqual(['entry']);
-    store.locked = false;
+    store.sweeper = undefined;
     held.release();
     await quiet();
     expect(left()).toEqual([]);
@@ -182,17 +182,17 @@ describe('a sweep', () => {
 
   test('gives up when another gateway never ends', async () => {
     const { store, sweep, events } = house();
-    store.locked = true;
+    store.sweeper = 'elsewhere';
     sweep.request();
     await sweep.close();
     expect(events).toEqual([]);
     expect(store.asked).not.toContain('tokens');
   });
 
-  test('ends when its lock was lost: another gateway sweeps', async () => {
+  test('ends when another gateway has taken the task', async () => {
     const { store, sweep, add, left } = house();
     for (let i = 0; i < 9; i += 1) await add(`entry ${i}`, ['of before']);
-    store.beforeBatch = async () => void (store.locked = false);
+    store.beforeBatch = async () => void (store.sweeper = 'elsewhere');
     sweep.request();
     await quiet();
     expect(left()).toHaveLength(6);
@@ -210,18 +210,18 @@ describe('a sweep', () => {
     await quiet();
     expect(left()).toEqual(['entry']);
     expect(events).toMatchObject([{ type: 'redis-failed', operation: 'sweep' }]);
-    expect(store.locked).toBe(false);
+    expect(store.sweeper).toBeUndefined();
   });
 
   test('that failed does not keep the next one from beginning', async () => {
     const { store, sweep, add, left, events } = house();
     await add('entry', ['of before']);
-    const { lock } = store;
-    store.lock = () => Promise.reject(new Error('Redis is away'));
+    const { hold } = store;
+    store.hold = () => Promise.reject(new Error('Redis is away'));
     sweep.request();
     await quiet();
     expect(events).toMatchObject([{ type: 'redis-failed', operation: 'sweep' }]);
-    store.lock = lock;
+    store.hold = hold;
     sweep.request();
     await quiet();
     expect(left()).toEqual([]);
@@ -247,15 +247,15 @@ describe('a sweep', () => {
       { type: 'redis-failed', operation: 'sweep' },
       { type: 'swept', unlinked: 1 },
     ]);
-    expect(store.asked.filter((one) => one === 'lock')).toHaveLength(2);
-    expect(store.locked).toBe(false);
+    expect(store.asked.filter((one) => one === 'take')).toHaveLength(2);
+    expect(store.sweeper).toBeUndefined();
   });
 
-  test('that fails for want of its lock is tried once more for who asked meanwhile, and no more', async () => {
+  test('that fails for want of its task is tried once more for who asked meanwhile, and no more', async () => {
     const { store, sweep, events } = house();
     const held = checkpoint();
     let tries = 0;
-    store.lock = async () => {
+    store.hold = async () => {
       tries += 1;
       if (tries === 1) await held.arrive();
       throw new Error('Redis is away');
@@ -277,10 +277,10 @@ describe('a sweep', () => {
     await held.arrived;
     await sweep.close();
     expect(left()).toHaveLength(9);
-    expect(store.locked).toBe(false);
+    expect(store.sweeper).toBeUndefined();
     sweep.request();
     await quiet();
-    expect(store.asked.filter((one) => one === 'lock')).toHaveLength(1);
+    expect(store.asked.filter((one) => one === 'take')).toHaveLength(1);
   });
 
   test('ends when it has taken too long', async () => {

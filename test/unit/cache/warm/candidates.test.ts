@@ -19,13 +19,9 @@ const wayOf = (part = '', body = '<body/>'): Way => ({
 /** Several processes that share their notes. */
 function fleet() {
   const clock = handClock();
-  const shared = createMemoryFleet(clock);
+  const store = createMemoryFleet(clock);
   const events: GatewayEvent[] = [];
-  const store = (holder: string) =>
-    fleetOf(async (method, ...args) =>
-      (shared[method] as (...given: readonly unknown[]) => unknown)(holder, ...args),
-    );
-  const member = (holder: string, queries = 200, own = store(holder)) => {
+  const member = (holder: string, queries = 200, own: FleetStore = store(holder)) => {
     const candidates = createCandidates({
       clock,
       fleet: own,

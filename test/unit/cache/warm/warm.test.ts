@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
-import { createMemoryFleet, fleetOf, type FleetStore } from '../../../../src/freshness/fleet.ts';
+import { createMemoryFleet, type FleetStore, fleetOf } from '../../../../src/freshness/fleet.ts';
 import type { Candidate, CandidateList } from '../../../../src/cache/warm/candidates.ts';
 import {
   type AskedWay,
@@ -23,7 +23,7 @@ const purged = (id: string, result: 'cleared' | 'owed' = 'cleared') =>
   ({ type: 'purged', id, result }) as GatewayEvent;
 
 let clock: ReturnType<typeof handClock>;
-let shared: ReturnType<typeof createMemoryFleet>;
+let store: (holder: string) => FleetStore;
 /** What the line was asked, and what it answers. */
 let asked: Job[];
 let answer: (job: Job) => Promise<readonly AskedWay[]>;
@@ -34,16 +34,11 @@ let lanes: { open: number; made: number };
 
 beforeEach(() => {
   clock = handClock();
-  shared = createMemoryFleet(clock);
+  store = createMemoryFleet(clock);
   [asked, pauses, lanes] = [[], [], { open: 0, made: 0 }];
   answer = async () => [{ result: 'stored', ms: 100 }];
   listed = async (all) => all;
 });
-
-const store = (holder: string): FleetStore =>
-  fleetOf(async (method, ...args) =>
-    (shared[method] as (...given: readonly unknown[]) => unknown)(holder, ...args),
-  );
 
 const candidate = (digest: string): Candidate => {
   const now = clock.wall();
