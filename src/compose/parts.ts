@@ -15,18 +15,20 @@ export interface Parts {
   readonly primary?: Link | undefined;
 }
 
-/** Random bytes that are fetched at one time for ids. */
-const BLOCK = 4_096;
-const ID = 16;
+/** Letters of base64url, 128 bits and more, and how many each id takes of the text: whole bytes. */
+const ID = 22;
+const STRIDE = 24;
+/** Random bytes that are fetched at one time for ids: 256 of them. */
+const BLOCK = (256 * STRIDE * 3) / 4;
 
-/** Makes ids and tokens of 128 bits, some for each request: from a block of random bytes, 0.3 µs instead of 3. */
+/** Makes ids and tokens, some for each request: parts of one long random text, since to write each by itself takes longer. */
 export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => string {
-  let block: Buffer = Buffer.alloc(0);
+  let text = '';
   let next = 0;
   return () => {
-    if (next + ID > block.length) [block, next] = [randomBytes(BLOCK), 0];
-    next += ID;
-    return block.toString('base64url', next - ID, next);
+    if (next === text.length) [text, next] = [randomBytes(BLOCK).toString('base64url'), 0];
+    next += STRIDE;
+    return text.slice(next - STRIDE, next - STRIDE + ID);
   };
 }
 

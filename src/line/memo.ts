@@ -130,7 +130,9 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
     recognise(head: KnownHead | undefined, body: Buffer): Known | undefined {
       if (head === undefined || body.length > MAX_BODY) return undefined;
       const found = requests.find(head.layouts, body);
-      return found && { head, sessionId: found.session, ...found.value };
+      if (found === undefined) return undefined;
+      const { asked, answer } = found.value;
+      return { head, sessionId: found.session, asked, answer };
     },
     /** The key under which it finds its answer, where login, session and roles are as they were. Counts in this turn. */
     keyOf({ head, answer, sessionId: id }: Known): KnownKey | undefined {

@@ -161,12 +161,15 @@ export function createHour(
   /** How the project of a name is told; '' for none. */
   const labelOf = (name: string) => (name === '' ? '' : (names.find(name)?.spelling ?? OTHERS));
 
+  let latest = newMinute(0);
+
   /** One that the clock comes back to goes on. */
   function minuteOf(wall: number) {
+    if (wall >= latest.at && wall < latest.at + MINUTE) return latest;
     const at = wall - (wall % MINUTE);
     const place = (at / MINUTE) % MINUTES;
     const known = minutes[place];
-    return known?.at === at ? known : (minutes[place] = newMinute(at));
+    return (latest = known?.at === at ? known : (minutes[place] = newMinute(at)));
   }
 
   function noteOther(last: number, name: string, kind: Kind = 'reason'): void {
