@@ -122,13 +122,11 @@ interface Series {
 const newMinute = (at: number) => ({
   at,
   series: new Map<string, Series[]>(),
-  hit: new Float64Array(BUCKETS),
-  miss: new Float64Array(BUCKETS),
-  /** Of what else happened. */
+  /** Of durations, and of what else happened. */
   table: new Map() as Table,
 });
 
-function rowsOfMinute({ at, series, hit, miss, table }: ReturnType<typeof newMinute>): HourReport {
+function rowsOfMinute({ at, series, table }: ReturnType<typeof newMinute>): HourReport {
   const answers: Row[] = [];
   for (const { kind, detail, label, last, sums } of [...series.values()].flat()) {
     const add = (of: Kind, name: string) => answers.push({ kind: of, name, last, ...sums });
@@ -136,16 +134,7 @@ function rowsOfMinute({ at, series, hit, miss, table }: ReturnType<typeof newMin
     add('reason', `${kind} ${detail}`);
     if (label !== undefined) add('project', label);
   }
-  const timed = (kind: 'hit' | 'miss', buckets: Float64Array) =>
-    Array.from(buckets, (asks, bucket) => ({
-      ...NO_ROW,
-      kind,
-      name: String(bucket),
-      last: at,
-      asks,
-    }));
-  const durations = [...timed('hit', hit), ...timed('miss', miss)].filter(({ asks }) => asks > 0);
-  return [...answers, ...durations, ...rowsIn(table)];
+  return [...answers, ...rowsIn(table)];
 }
 
 /**
@@ -169,7 +158,7 @@ export function createHour(
     return known?.at === at ? known : (minutes[place] = newMinute(at));
   }
 
-  function noteOther(name: string, kind: Kind = 'reason'): void {
+  function note(name: string, kind: Kind = 'reason'): void {
     const last = clock.wall();
     const row = rowOf(minuteOf(last).table, kind, name);
     row.last = last;
@@ -189,16 +178,13 @@ export function createHour(
 
   function countAnswer(event: Answered): void {
     const at = clock.wall();
-    const minute = minuteOf(at);
     // Without a login a request may name anything.
     const name = event.principal === '' ? NO_LOGIN : event.project || (event.catalogs[0] ?? '');
-    const series = seriesOf(minute, name, event);
+    const series = seriesOf(minuteOf(at), name, event);
     series.last = at;
     addAnswer(series.sums, event);
     const { kind } = event.outcome;
-    if (kind !== 'hit' && kind !== 'miss') return;
-    const bucket = bucketOf(event.milliseconds);
-    minute[kind][bucket] = (minute[kind][bucket] ?? 0) + 1;
+    if (kind === 'hit' || kind === 'miss') note(String(bucketOf(event.milliseconds)), kind);
   }
 
   return {
@@ -210,18 +196,18 @@ export function createHour(
         case 'internal-error':
         case 'login-refused':
         case 'entry-rejected':
-          return noteOther(event.type);
+          return note(event.type);
         case 'warm-run':
-          if (event.cut === 'failures') noteOther('warm-up-failed');
+          if (event.cut === 'failures') note('warm-up-failed');
           return;
         case 'hook-called':
-          return noteOther(
+          return note(
             event.hook,
             /^(?:refused|failed)$/.test(event.result) ? 'hook-refused' : 'hook',
           );
         case 'compared':
           if (event.verdict !== 'stale') return;
-          noteOther(`${event.digest} (${event.project || 'no project'})`, 'stale');
+          note(`${event.digest} (${event.project || 'no project'})`, 'stale');
       }
     },
     /** Of the sixty minutes up to this moment. */
