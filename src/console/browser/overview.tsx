@@ -10,7 +10,6 @@ import {
   meaningOf,
   outcomeIn,
   REASONS,
-  shown,
   table,
   Time,
 } from './parts.tsx';
@@ -22,7 +21,7 @@ export const overviewPage: Page = {
   isFor: ({ view }) => view,
   sources: () => ({ overview: '/admin/overview', ...REASONS }),
   view: (view) =>
-    shown(view.source<Overview>('overview'), (overview) => (
+    view.show<Overview>('overview', (overview) => (
       <>
         <section aria-label="Findings">{findingsIn(overview.findings)}</section>
         {figuresIn(overview)}
