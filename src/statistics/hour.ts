@@ -56,12 +56,12 @@ export function addSums(to: Sums, sums: Sums): void {
 type Kind = 'minute' | 'project' | 'reason' | 'hit' | 'miss' | 'stale' | 'hook' | 'hook-refused';
 const NO_ROW = { kind: '', name: '', last: 0, ...noSums() };
 /** `last`: when it was counted last (wall clock, ms). */
-type Row = Omit<typeof NO_ROW, 'kind'> & { kind: Kind };
-type Table = Map<Kind, Map<string, Row>>;
+type Row<K = Kind> = Omit<typeof NO_ROW, 'kind'> & { kind: K };
+type Table<K = Kind> = Map<K, Map<string, Row<K>>>;
 /** Of an hour, or of several processes: of each kind and name one row. */
 export type HourReport = readonly Row[];
 
-function rowOf(table: Table, kind: Kind, name: string): Row {
+function rowOf<K>(table: Table<K>, kind: K, name: string): Row<K> {
   let rows = table.get(kind);
   if (rows === undefined) table.set(kind, (rows = new Map()));
   const known = rows.get(name);
@@ -82,7 +82,7 @@ export function mergeHours(reports: readonly HourReport[]): HourReport {
   }
   return rowsIn(table);
 }
-const rowsIn = (table: Table) =>
+const rowsIn = <K>(table: Table<K>) =>
   Array.from(table.values(), (rows) => Array.from(rows.values())).flat();
 
 /** Whether it is no longer than a report can be: others may write to Redis. */
@@ -109,33 +109,16 @@ const GROWTH = Math.log(1.1);
 /** In the place of a project's name. */
 const NO_LOGIN = '\0';
 
-/** What one outcome of one project adds up to; `label`: how the project is told, undefined without a login. */
-interface Series {
-  readonly kind: Answered['outcome']['kind'];
-  readonly detail: string;
-  readonly label: string | undefined;
-  last: number;
-  readonly sums: Sums;
-}
-
-/** An answer is counted in one place, by the name of its project: to count it in several would take 8 % of a hit. */
+/**
+ * An answer is counted in one place, by its outcome and the name of its project: to count it in several would take 8 % of a
+ * hit.
+ */
 const newMinute = (at: number) => ({
   at,
-  series: new Map<string, Series[]>(),
+  answers: new Map() as Table<string>,
   /** Of durations, and of what else happened. */
   table: new Map() as Table,
 });
-
-function rowsOfMinute({ at, series, table }: ReturnType<typeof newMinute>): HourReport {
-  const answers: Row[] = [];
-  for (const { kind, detail, label, last, sums } of [...series.values()].flat()) {
-    const add = (of: Kind, name: string) => answers.push({ kind: of, name, last, ...sums });
-    add('minute', String(at));
-    add('reason', `${kind} ${detail}`);
-    if (label !== undefined) add('project', label);
-  }
-  return [...answers, ...rowsIn(table)];
-}
 
 /**
  * What was answered in the last hour, minute by minute, and what else went wrong.
@@ -149,6 +132,15 @@ export function createHour(
 
   /** How the project of a name is told; '' for none. */
   const labelOf = (name: string) => (name === '' ? '' : (names.find(name)?.spelling ?? OTHERS));
+
+  function rowsOfMinute({ at, answers, table }: ReturnType<typeof newMinute>): HourReport {
+    const rows = rowsIn(answers).flatMap(({ kind: reason, name, ...sums }) => {
+      const add = (kind: Kind, as: string) => ({ ...sums, kind, name: as });
+      const row = [add('minute', String(at)), add('reason', reason)];
+      return name === NO_LOGIN ? row : [...row, add('project', labelOf(name))];
+    });
+    return [...rows, ...rowsIn(table)];
+  }
 
   /** One that the clock comes back to goes on. */
   function minuteOf(wall: number) {
@@ -165,25 +157,14 @@ export function createHour(
     row.asks += 1;
   }
 
-  function seriesOf({ series }: ReturnType<typeof newMinute>, given: string, event: Answered) {
-    const { kind, detail = '' } = event.outcome;
-    const name = series.size < MOST || series.has(given) ? given : OTHERS;
-    const some = series.get(name) ?? [];
-    for (const one of some) if (one.kind === kind && one.detail === detail) return one;
-    const label = name === NO_LOGIN ? undefined : labelOf(name);
-    const added = { kind, detail, label, last: 0, sums: noSums() };
-    series.set(name, [...some, added]);
-    return added;
-  }
-
   function countAnswer(event: Answered): void {
     const at = clock.wall();
     // Without a login a request may name anything.
     const name = event.principal === '' ? NO_LOGIN : event.project || (event.catalogs[0] ?? '');
-    const series = seriesOf(minuteOf(at), name, event);
-    series.last = at;
-    addAnswer(series.sums, event);
-    const { kind } = event.outcome;
+    const { kind, detail = '' } = event.outcome;
+    const row = rowOf(minuteOf(at).answers, `${kind} ${detail}`, name);
+    row.last = at;
+    addAnswer(row, event);
     if (kind === 'hit' || kind === 'miss') note(String(bucketOf(event.milliseconds)), kind);
   }
 
