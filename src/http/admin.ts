@@ -218,7 +218,7 @@ export function createAdmin(options: {
         const lists = toPurgers
           ? 'in none of auth.admins, auth.viewers and auth.purgers'
           : 'neither in auth.admins nor in auth.viewers';
-        throw notTold(principal, lists);
+        throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is ${lists}.`);
       }
       return tell(target, principal);
     },
@@ -309,9 +309,6 @@ const FILTER = {
     .optional(),
   slower: whole(0, 999_999_999, 0, ' of milliseconds'),
 };
-
-const notTold = ({ name }: Principal, lists: string) =>
-  new GatewayError('forbidden', `Nothing is told: ${name} is ${lists}.`);
 
 /** The query of a request, in which each of these words may stand once, and no other. */
 function readQuery<Words extends z.ZodRawShape>(

@@ -134,12 +134,14 @@ export function createHour(
   const labelOf = (name: string) => (name === '' ? '' : (names.find(name)?.spelling ?? OTHERS));
 
   function rowsOfMinute({ at, answers, table }: ReturnType<typeof newMinute>): HourReport {
-    const rows = rowsIn(answers).flatMap(({ kind: reason, name, ...sums }) => {
-      const add = (kind: Kind, as: string) => ({ ...sums, kind, name: as });
-      const row = [add('minute', String(at)), add('reason', reason)];
-      return name === NO_LOGIN ? row : [...row, add('project', labelOf(name))];
-    });
-    return [...rows, ...rowsIn(table)];
+    const rows = rowsIn(table);
+    for (const { kind: reason, name, ...sums } of rowsIn(answers)) {
+      const add = (kind: Kind, as: string) => rows.push({ ...sums, kind, name: as });
+      add('minute', String(at));
+      add('reason', reason);
+      if (name !== NO_LOGIN) add('project', labelOf(name));
+    }
+    return rows;
   }
 
   /** One that the clock comes back to goes on. */

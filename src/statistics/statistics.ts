@@ -41,16 +41,10 @@ export const NO_FIGURES = {
 };
 
 export type RecentRequest = ReturnType<Statistics['requests']>['requests'][number];
-/** Of requests: each text that is given must be equal. */
-export type RequestFilter = Readonly<
-  Partial<
-    Record<'user' | 'project' | 'digest' | 'outcome' | 'reason' | 'id', string | undefined>
-  > & {
-    /** Only those that ended at this moment or before it (ms of the wall clock). */
-    until?: number | undefined;
-    /** Only those that took at least so long (ms). */
-    slower?: number | undefined;
-  }
+/** Of requests: each text that is given must be equal; ended at `until` or before (ms of the wall clock); took `slower` ms or more. */
+export type RequestFilter = Partial<
+  Record<'user' | 'project' | 'digest' | 'outcome' | 'reason' | 'id', string | undefined> &
+    Record<'until' | 'slower', number | undefined>
 >;
 
 export type Statistics = ReturnType<typeof createStatistics>;

@@ -1,6 +1,6 @@
 /** The answers of the last hour, minute by minute, and the purges between them. */
 import { Component, createRef } from 'preact';
-import uPlot from 'uplot';
+import type { AlignedData, Options, Series } from 'uplot';
 import type { Overview } from './json.ts';
 import { count, plural } from '../../common/words.ts';
 import { moment } from './parts.tsx';
@@ -11,7 +11,7 @@ type Minute = Overview['minutes'][number];
 
 type Given = Pick<Overview, 'minutes' | 'purges'>;
 
-/** Drawn by the browser; the table beside it says the same without. */
+/** Drawn by the browser, where uPlot is a global (src/console/build.ts); the table beside it says the same without. */
 export class Chart extends Component<Given> {
   readonly place = createRef<HTMLDivElement>();
   resized: ResizeObserver | undefined;
@@ -62,7 +62,7 @@ export class Chart extends Component<Given> {
 }
 
 /** The bars are drawn over one another, the highest first. */
-function stacked(minutes: readonly Minute[]): uPlot.AlignedData {
+function stacked(minutes: readonly Minute[]): AlignedData {
   return [
     minutes.map(({ at }) => Date.parse(at) / 1000),
     minutes.map(({ hits, misses, bypasses }) => hits + misses + bypasses),
@@ -76,7 +76,7 @@ function drawn(element: HTMLElement, given: () => Given): uPlot {
   const colour = (name: string) => () =>
     getComputedStyle(element).getPropertyValue(`--${name}`).trim();
   const bars = uPlot.paths.bars?.({ size: [0.8, 40] });
-  const series = (name: string): uPlot.Series => ({
+  const series = (name: string): Series => ({
     fill: colour(name),
     width: 0,
     points: { show: false },
@@ -102,7 +102,7 @@ function drawn(element: HTMLElement, given: () => Given): uPlot {
     }
     ctx.restore();
   };
-  const options: uPlot.Options = {
+  const options: Options = {
     width: element.clientWidth,
     height: HEIGHT,
     legend: { show: false },

@@ -96,6 +96,11 @@ export function meaningOf(view: PageView, outcome: string, reason: string): stri
   return `${meaning} ${remedy}`.trim();
 }
 
+/** What is wrong is marked. */
+export const marked = (text: ComponentChildren, isWrong: boolean) => (
+  <span class={isWrong ? 'problem' : undefined}>{text}</span>
+);
+
 export const outcomeIn = (outcome: string, reason: string) => (
   <span class={`outcome ${outcome}`}>
     {outcome}

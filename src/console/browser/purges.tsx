@@ -4,7 +4,7 @@ import type { PurgeOutcome } from '../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
 import type { Purges, Status, Watches } from './json.ts';
 import type { Page, PageView } from './page.ts';
-import { col, type Column, Field, figure, submitted, table, Time } from './parts.tsx';
+import { col, type Column, Field, figure, marked, submitted, table, Time } from './parts.tsx';
 import { count, duration, plural } from '../../common/words.ts';
 
 export const purgesPage: Page = {
@@ -159,12 +159,7 @@ const WATCHES: readonly Column<Watches['watches'][number]>[] = [
   col('Project', ({ project }) => project),
   col('By', ({ kind }) => kind),
   figure('Every', ({ every_ms }) => duration(every_ms)),
-  col('State', ({ state, why }) => (
-    <span class={state === 'blind' ? 'problem' : undefined}>
-      {state}
-      {why !== '' && `: ${why}`}
-    </span>
-  )),
+  col('State', ({ state, why }) => marked(why ? `${state}: ${why}` : state, state === 'blind')),
   col('Seen', ({ seen_at: at }) => at && <Time at={at} />),
   col('Changed', ({ changed_at: at }) => at && <Time at={at} />),
   col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
@@ -176,9 +171,7 @@ const HOOKS: readonly Column<Watches['hooks'][number]>[] = [
   col('Format', ({ format }) => format),
   col('Projects', ({ projects }) => projects.join(', ')),
   figure('Calls in an hour', ({ taken }) => count(taken)),
-  figure('Refused', ({ refused }) => (
-    <span class={refused > 0 ? 'problem' : undefined}>{count(refused)}</span>
-  )),
+  figure('Refused', ({ refused }) => marked(count(refused), refused > 0)),
   col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
 ];
 
@@ -192,9 +185,7 @@ const PURGES: readonly Column<Purges['purges'][number]>[] = [
   )),
   col('By', ({ principal }) => principal),
   col('Cause', ({ cause }) => CAUSES[cause] ?? cause),
-  col('Result', ({ result }) => (
-    <span class={result === 'cleared' ? undefined : 'problem'}>{RESULTS[result] ?? result}</span>
-  )),
+  col('Result', ({ result }) => marked(RESULTS[result] ?? result, result !== 'cleared')),
   figure('Waited', ({ waited }) => duration(waited)),
   figure('Gateways', ({ replicas }) => count(replicas)),
   figure('Engine calls', ({ engine_calls }) => count(engine_calls)),
