@@ -40,7 +40,6 @@ export const NO_FIGURES = {
   text: '',
 };
 
-export type RecentRequest = ReturnType<Statistics['requests']>['requests'][number];
 /** Of requests: each text that is given must be equal; ended at `until` or before (ms of the wall clock); took `slower` ms or more. */
 export type RequestFilter = Partial<
   Record<'user' | 'project' | 'digest' | 'outcome' | 'reason' | 'id', string | undefined> &
