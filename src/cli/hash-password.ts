@@ -27,7 +27,11 @@ export async function hashPassword(name: string | undefined, parts: HashPassword
     }
     const password = await (input.isTTY ? readFromTerminal(parts) : readFromPipe(parts));
     refuseUnusable(password);
-    refuseLong(password);
+    const bytes = Buffer.byteLength(password);
+    if (bytes > MAX_PASSWORD_BYTES) {
+      const rest = `bcrypt reads no more than ${MAX_PASSWORD_BYTES}, and the rest would not count`;
+      throw new PasswordRefused(`the password has ${bytes} bytes; ${rest}`);
+    }
     // The same algorithm under the name that htpasswd -B writes and reads.
     const hashed = (await hash(password, COST)).replace(/^\$2b\$/, '$2y$');
     output.write(`${name === undefined ? '' : `${name}:`}${hashed}\n`);
@@ -37,13 +41,6 @@ export async function hashPassword(name: string | undefined, parts: HashPassword
     prompts.write(`mdx-gateway hash-password: ${error.message}\n`);
     return 1;
   }
-}
-
-function refuseLong(password: string): void {
-  const bytes = Buffer.byteLength(password);
-  const rest = `bcrypt reads no more than ${MAX_PASSWORD_BYTES}, and the rest would not count`;
-  const isLong = bytes > MAX_PASSWORD_BYTES;
-  if (isLong) throw new PasswordRefused(`the password has ${bytes} bytes; ${rest}`);
 }
 
 /** Takes one line, with or without its end; more lines are refused, because only one could be meant. */

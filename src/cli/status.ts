@@ -1,13 +1,11 @@
 /** The command status. */
 import type { PurgeRecord } from '../cache/purge/purge-log.ts';
 import type { ReplicaState } from '../common/events.ts';
+import type { RedisFacts } from '../console/findings.ts';
 import { percent } from '../common/words.ts';
 import type { GatewayClient, Told } from './gateway-client.ts';
 
-type Redis = Readonly<Record<'state' | 'mode' | 'why', string>> & {
-  readonly purges_owed: number;
-  readonly conditions: readonly string[];
-};
+type Redis = RedisFacts & { readonly mode: string; readonly purges_owed: number };
 /** As GET /health/ready tells it. */
 interface Health {
   readonly engines: readonly ReplicaState[];
@@ -93,7 +91,8 @@ function healthInWords({ engines, redis, storage }: Health): string[] {
   ];
 }
 
-const because = ({ why = '' }: { readonly why?: string }) => (why === '' ? '' : `: ${why}`);
+const because = ({ why = '' }: { readonly why?: string | undefined }) =>
+  why === '' ? '' : `: ${why}`;
 
 const purgeInWords = ({ scope, principal, at, result }: PurgeRecord) =>
   `${typeof scope === 'string' ? scope : scope.project} by ${principal} at ${at}: ${result}`;

@@ -46,8 +46,19 @@ export async function showDemo(options: DemoOptions): Promise<void> {
     await askEverything(options);
     if (ends) return;
     const { url, user, password } = options.gateway;
-    const login = `Open the console, and log in as ${user} with the password ${password}`;
-    print(`${curlLines(options)}\n\n${login}:\n\n${url}/console\n\nCtrl-C ends it.\n`);
+    const login = `-u ${shellWord(`${user}:${password}`)}`;
+    print(`${askLines(url, login, options.recordings)}
+
+Drop everything that is cached:
+
+curl -s ${login} ${shellWord(url + PURGE_PATH)}
+
+Open the console, and log in as ${user} with the password ${password}:
+
+${url}/console
+
+Ctrl-C ends it.
+`);
     await options.meanwhile?.();
     if (!stopped.aborted) await once(stopped, 'abort');
   } catch (error) {
@@ -162,15 +173,6 @@ curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
   ${shellWord(url + XMLA_PATH)}`;
 }
 
-function curlLines({ gateway: { url, user, password }, recordings }: DemoOptions): string {
-  const login = `-u ${shellWord(`${user}:${password}`)}`;
-  return `${askLines(url, login, recordings)}
-
-Drop everything that is cached:
-
-curl -s ${login} ${shellWord(url + PURGE_PATH)}`;
-}
-
 type GatewayParts = Parameters<typeof createGateway>[1];
 
 const USER = 'demo';
@@ -215,9 +217,6 @@ export async function runDemo(
   return 0;
 }
 
-/** Where deploy/compose.yaml has its gateway, and who may log in there. */
-const ELSEWHERE = { url: 'http://127.0.0.1:7080', login: '-u ADMIN' };
-
 /**
  * The command `demo-engine`: the engine alone, for a gateway that has nothing else to ask.
  * @param port where it listens; undefined lets the system choose
@@ -229,8 +228,8 @@ export async function runDemoEngine(
 ): Promise<number> {
   const recordings = await loadRecordings();
   const engine = await startReplayEngine(recordings, sleep, { host: '0.0.0.0', port });
-  const { url, login } = ELSEWHERE;
-  const lines = askLines(url, login, recordings);
+  // Where deploy/compose.yaml has its gateway, and who may log in there.
+  const lines = askLines('http://127.0.0.1:7080', '-u ADMIN', recordings);
   print(`An engine at ${engine.url} replays ${recordings.length} recorded questions. ${lines}\n`);
   if (!stopped.aborted) await once(stopped, 'abort');
   await engine.close();

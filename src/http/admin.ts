@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { z } from 'zod';
 import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -10,7 +11,6 @@ import { HEADER_VALUE } from '../cache/stored-answer.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
 import type { WarmUp } from '../cache/warm/warm.ts';
-import type { RequestFilter } from '../statistics/statistics.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import {
@@ -59,9 +59,15 @@ export function createQuestionHandler(
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     const administrator = await administratorOf(request, options, 'Nothing is told');
-    const { project, user, ...client } = readQuestionQuery(request, may.user);
+    const words = may.user ? { ...QUESTION, user: userName.optional() } : QUESTION;
+    const query: Query<typeof QUESTION> & { user?: string | undefined } = readQuery(request, words);
+    const { project, user, user_agent, content_type } = query;
     const principal = user === undefined ? administrator : { name: user };
-    const headers = { ...xmlaHeaders(request.headers), ...client };
+    const headers = {
+      ...xmlaHeaders(request.headers),
+      ...(user_agent && { 'user-agent': user_agent }),
+      ...(content_type && { 'content-type': content_type }),
+    };
     const { authorization } = request.headers;
     const body = await readBody(request, options.maxBody);
     const id = String(response.getHeader(REQUEST_ID));
@@ -88,54 +94,45 @@ async function administratorOf(
   return principal;
 }
 
-/** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
-const USER_NAME = /^[^:\p{Cc}]{1,255}$/u;
-
-function readQuestionQuery(request: IncomingMessage, mayNameUser: boolean) {
-  // Browsers do not send the headers of another program: two words count in the place of theirs.
-  const words = ['project', 'user_agent', 'content_type'] as const;
-  const query = readQuery(request, ...words, ...(mayNameUser ? (['user'] as const) : []));
-  const { project, user, user_agent, content_type } = query;
-  if ([user_agent, content_type].some((text = 'x') => !HEADER_VALUE.test(text))) {
-    throw refused('user_agent and content_type must be values of headers: letters of ISO-8859-1');
-  }
-  if (user !== undefined && !USER_NAME.test(user)) {
-    throw refused('user must be a user name: 1 to 255 characters, no colon, no control characters');
-  }
-  checkProject(project);
-  const client = {
-    ...(user_agent && { 'user-agent': user_agent }),
-    ...(content_type && { 'content-type': content_type }),
-  };
-  return { project, user, ...client };
-}
-
+/** A word of a query, which must be so. */
+const word = (allowed: string, is: (text: string) => boolean) =>
+  z.string().refine(is, `must be ${allowed}`);
+const isHeader = (text: string) => HEADER_VALUE.test(text);
+const header = word('a value of a header: letters of ISO-8859-1', isHeader).optional();
 /** Names that no path can carry are refused here as they are there. */
-function checkProject(project: string | undefined): void {
-  if (project === undefined) return;
+const ofPath = z.string().superRefine((project, { addIssue }) => {
   const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(project)}`);
+  if (path?.kind === 'xmla' && path.project === project) return;
   const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
-  if (path?.kind !== 'xmla' || path.project !== project) {
-    throw refused(`project must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
-  }
-}
+  addIssue(`must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
+});
+/** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
+const userName = word('a user name: 1 to 255 characters, no colon, no control characters', (text) =>
+  /^[^:\p{Cc}]{1,255}$/u.test(text),
+);
+/** Browsers do not send the headers of another program: two words count in the place of theirs. */
+const QUESTION = { project: ofPath.optional(), user_agent: header, content_type: header };
 
 const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => isXmlaHeader(name)));
 
-/** Without `limit`, and at most. */
-const LIMITS = { usual: 100, most: 1000 } as const;
 /** So many queries stand in a diagnosis. */
 const DIAGNOSED = 50;
 
-/** Of a query. */
-type Words = Partial<Record<string, string>>;
-/** What one path below /admin tells: to administrators and viewers, and its query may hold each of the names once. */
-interface AdminPage {
-  readonly toPurgers?: true;
-  readonly names?: readonly string[];
-  tell(query: Words, principal: Principal): Promise<object>;
-}
+type Query<Words extends z.ZodRawShape> = z.output<z.ZodObject<Words>>;
+/**
+ * What one path below /admin tells, to administrators and viewers.
+ * @param words of its query
+ */
+const page = <Words extends z.ZodRawShape>(
+  words: Words,
+  tell: (query: Query<Words>, principal: Principal) => Promise<object>,
+  toPurgers = false,
+) => ({
+  toPurgers,
+  tell: (target: string, principal: Principal) =>
+    tell(readQuery({ url: target }, words), principal),
+});
 
 export type Admin = ReturnType<typeof createAdmin>;
 /**
@@ -147,47 +144,37 @@ export function createAdmin(options: {
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
   warmUp: Pick<WarmUp, 'begin'> & { tell: () => Promise<object> };
-  console: {
+  console: Record<'overview' | 'system' | 'watches', () => Promise<object>> & {
     status: (principal: Principal) => Promise<object>;
-    overview: () => Promise<object>;
-    system: () => Promise<object>;
-    watches: () => Promise<object>;
   };
   clock: Pick<Clock, 'wall'>;
   emit: Emit;
 }) {
   const { permissions, purgeLog, statistics, warmUp, console, clock, emit } = options;
-  const pages: Readonly<Record<string, AdminPage>> = {
-    '/admin/status': { toPurgers: true, tell: (_query, principal) => console.status(principal) },
-    '/admin/reasons': { toPurgers: true, tell: async () => ({ reasons: WORDS }) },
-    '/admin/purges': { toPurgers: true, names: ['limit'], tell: tellPurges },
-    '/admin/watches': { toPurgers: true, tell: console.watches },
-    '/admin/warm': { tell: () => warmUp.tell() },
-    '/admin/overview': { tell: console.overview },
-    '/admin/system': { tell: console.system },
-    [DIAGNOSIS]: { tell: diagnose },
-    '/admin/statistics': {
-      names: ['sort', 'project', 'digest', ...PAGE],
-      tell({ project, digest, ...query }, principal) {
-        const page = { ...readPage(query), sort: readSort(query, SORTS.digests) };
-        const withText = permissions.mayAdminister(principal);
-        return statistics.statistics({ ...page, project, digest }, withText);
-      },
-    },
-    '/admin/requests': {
-      names: [...FILTERS, ...PAGE],
-      tell: async ({ limit, offset, ...filter }) =>
-        statistics.requests(readFilter(filter), readPage({ limit, offset })),
-    },
-    '/admin/entries': {
-      names: ['sort', ...PAGE],
-      tell: (query) =>
-        statistics.entries({ ...readPage(query), sort: readSort(query, SORTS.entries) }),
-    },
+  const pages: Readonly<Record<string, ReturnType<typeof page>>> = {
+    '/admin/status': page({}, (_query, principal) => console.status(principal), true),
+    '/admin/reasons': page({}, async () => ({ reasons: WORDS }), true),
+    '/admin/purges': page({ limit: PAGE.limit }, tellPurges, true),
+    '/admin/watches': page({}, console.watches, true),
+    '/admin/warm': page({}, () => warmUp.tell()),
+    '/admin/overview': page({}, console.overview),
+    '/admin/system': page({}, console.system),
+    [DIAGNOSIS]: page({}, diagnose),
+    '/admin/statistics': page(
+      { sort: oneOf(SORTS.digests).default('cost'), project: text, digest: text, ...PAGE },
+      (query, principal) => statistics.statistics(query, permissions.mayAdminister(principal)),
+    ),
+    '/admin/requests': page({ ...FILTER, ...PAGE }, ({ limit, offset, ...filter }) =>
+      statistics.requests(filter, { limit, offset }),
+    ),
+    '/admin/entries': page(
+      { sort: oneOf(SORTS.entries).default('hits'), ...PAGE },
+      statistics.entries,
+    ),
   };
 
-  async function tellPurges(query: Words) {
-    const { complete, purges } = await purgeLog.latest(readLimit(query));
+  async function tellPurges({ limit }: Readonly<Record<'limit', number>>) {
+    const { complete, purges } = await purgeLog.latest(limit);
     return {
       complete,
       purges: purges.map((one) => Object.assign({}, one, { at: new Date(one.at) })),
@@ -205,7 +192,7 @@ export function createAdmin(options: {
       overview: console.overview(),
       system: console.system(),
       statistics: statistics.statistics({ ...page, sort: 'cost', limit: DIAGNOSED }),
-      purges: tellPurges({}),
+      purges: tellPurges({ limit: USUAL_LIMIT }),
       requests: Promise.all(OUTCOMES.map(countOf)).then(Object.fromEntries),
     };
     const told = Object.entries(parts).map(
@@ -224,16 +211,16 @@ export function createAdmin(options: {
      */
     async tell(target: string, principal: Principal): Promise<object> {
       const [path = ''] = target.split('?', 1);
-      const page = pages[path];
-      if (page === undefined) throw new Error(`nothing is told under ${path}`);
-      const { toPurgers = false, names = [] } = page;
+      const found = pages[path];
+      if (found === undefined) throw new Error(`nothing is told under ${path}`);
+      const { toPurgers, tell } = found;
       if (!permissions.mayView(principal) && !(toPurgers && permissions.mayPurge(principal))) {
         const lists = toPurgers
           ? 'in none of auth.admins, auth.viewers and auth.purgers'
           : 'neither in auth.admins nor in auth.viewers';
-        throw notTold(principal, lists);
+        throw new GatewayError('forbidden', `Nothing is told: ${principal.name} is ${lists}.`);
       }
-      return page.tell(readQuery({ url: target }, ...names), principal);
+      return tell(target, principal);
     },
   };
 }
@@ -274,8 +261,7 @@ export const createWarmHandler =
   (parts: Admission & { warmUp: Pick<WarmUp, 'begin'> }): RequestHandler =>
   async (request, response) => {
     const principal = await administratorOf(request, parts, 'Nothing was done');
-    const { project } = readQuery(request, 'project');
-    checkProject(project);
+    const { project } = readQuery(request, { project: ofPath.optional() });
     const { authorization } = request.headers;
     const id = await parts.warmUp.begin({ principal, authorization }, project);
     sendPretty(response, { id }, 202);
@@ -291,66 +277,47 @@ const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>
 );
 
 const OUTCOMES = ['hit', 'miss', 'bypass', 'gateway'] satisfies Outcome['kind'][];
-const FILTERS = 'user project digest outcome reason id until slower'.split(' ');
-const PAGE = ['limit', 'offset'] as const;
+const text = z.string().optional();
+const oneOf = <const Words extends readonly string[]>(words: Words) =>
+  z.enum(words, `must be one of ${words.join(', ')}`);
+const whole = (least: number, most: number, usual: number, of = '') =>
+  word(`a whole number${of} from ${least} to ${most}`, (text) => {
+    const isWhole = /^(?:0|[1-9]\d*)$/.test(text);
+    return isWhole && Number(text) >= least && Number(text) <= most;
+  })
+    .default(String(usual))
+    .transform(Number);
+
+const USUAL_LIMIT = 100;
 /** As many requests as are remembered; what is sorted is sorted so far. */
 const LAST_OFFSET = 10_000;
+const PAGE = { limit: whole(1, 1000, USUAL_LIMIT), offset: whole(0, LAST_OFFSET, 0) };
+/** Of requests. */
+const FILTER = {
+  user: text,
+  project: text,
+  digest: text,
+  outcome: oneOf(OUTCOMES).optional(),
+  reason: word(
+    'a word of Cache-Status (docs/OBSERVABILITY.md), or empty',
+    (reason) => reason === '' || WORDS.some(({ word }) => word === reason),
+  ).optional(),
+  id: text,
+  until: z.iso
+    .datetime('must be a time of ISO 8601 in UTC, such as 2026-01-02T08:55:00.000Z')
+    .transform(Date.parse)
+    .optional(),
+  slower: whole(0, 999_999_999, 0, ' of milliseconds'),
+};
 
-function readFilter({ until, slower = '0', ...texts }: Words): RequestFilter {
-  const { outcome = 'hit', reason = '' } = texts;
-  if (!OUTCOMES.some((one) => one === outcome)) {
-    throw refused(`outcome must be one of ${OUTCOMES.join(', ')}`);
-  }
-  if (reason !== '' && !WORDS.some(({ word }) => word === reason)) {
-    throw refused('reason must be a word of Cache-Status (docs/OBSERVABILITY.md), or empty');
-  }
-  if (!/^\d{1,9}$/.test(slower)) {
-    throw refused('slower must be a whole number of milliseconds, at most 999999999');
-  }
-  const last = until === undefined ? undefined : readTime(until);
-  return { ...texts, until: last, slower: Number(slower) };
-}
-
-/** @returns ms of the wall clock */
-function readTime(until: string): number {
-  const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/.test(until);
-  const time = new Date(until);
-  // The 31st of a month that has 30 days would be the first of the next; of no time it is null.
-  if (isTime && time.toJSON()?.startsWith(until.slice(0, 10))) return time.getTime();
-  throw refused('until must be a time of ISO 8601 in UTC, such as 2026-01-02T08:55:00.000Z');
-}
-
-function readLimit({ limit = String(LIMITS.usual) }: Words): number {
-  if (!/^[1-9]\d{0,3}$/.test(limit) || Number(limit) > LIMITS.most) {
-    throw refused(`limit must be a whole number from 1 to ${LIMITS.most}`);
-  }
-  return Number(limit);
-}
-
-function readPage(query: Words) {
-  const { offset = '0' } = query;
-  if (!/^(?:0|[1-9]\d{0,4})$/.test(offset) || Number(offset) > LAST_OFFSET) {
-    throw refused(`offset must be a whole number from 0 to ${LAST_OFFSET}`);
-  }
-  return { limit: readLimit(query), offset: Number(offset) };
-}
-
-function readSort<S extends string>({ sort }: Words, sorts: readonly S[]): S {
-  const found = sort === undefined ? sorts[0] : sorts.find((one) => one === sort);
-  if (found === undefined) throw refused(`sort must be one of ${sorts.join(', ')}`);
-  return found;
-}
-
-const notTold = ({ name }: Principal, lists: string) =>
-  new GatewayError('forbidden', `Nothing is told: ${name} is ${lists}.`);
-
-/** The query of a request that may hold each of these names once, and no other. */
-function readQuery<Name extends string>(
+/** The query of a request, in which each of these words may stand once, and no other. */
+function readQuery<Words extends z.ZodRawShape>(
   request: Pick<IncomingMessage, 'url'>,
-  ...names: readonly Name[]
-): Partial<Record<Name, string>> {
+  words: Words,
+): Query<Words> {
+  const names = Object.keys(words);
   const given = Object.entries(queryParameters(request));
-  const unknown = given.map(([name]) => name).filter((name) => !names.includes(name as Name));
+  const unknown = given.map(([name]) => name).filter((name) => !names.includes(name));
   if (unknown.length > 0) {
     const list = names.join(', ').replace(/, (\S+)$/, ' and $1') || 'none';
     const allowed = `${names.length === 1 ? 'is' : 'are'} ${list}`;
@@ -358,7 +325,11 @@ function readQuery<Name extends string>(
   }
   const repeated = given.find(([, value]) => typeof value !== 'string');
   if (repeated !== undefined) throw refused(`${repeated[0]} is given more than once`);
-  return Object.fromEntries(given) as Partial<Record<Name, string>>;
+  const read = z.object(words).safeParse(Object.fromEntries(given));
+  if (read.success) return read.data;
+  throw refused(
+    read.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`).join('; '),
+  );
 }
 
 const refused = (why: string) =>

@@ -1,10 +1,11 @@
 import type { RequestHandler } from 'express';
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalAuthorization, type Login, throttled } from '../auth/authenticator.ts';
 import { type AskLeave, createBuckets } from '../auth/login-throttle.ts';
 import type { Purge, PurgeOrder } from '../cache/purge/purge.ts';
-import { type Clock, inTime } from '../common/clock.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { HookConfig } from '../config/config.ts';
@@ -186,15 +187,9 @@ export function createHooks(options: HookOptions): RequestHandler {
       await undo();
       throw error;
     });
-    const late = new Error('the purge goes on');
     const left = Math.max(0, ANSWERED_WITHIN - (clock.now() - began));
-    const result = await inTime(options.during(purged), left, () => late).catch(
-      (error: unknown) => {
-        if (error === late) return 'accepted' as const;
-        throw error;
-      },
-    );
-    return { result, projects };
+    const late = delay(left, 'accepted' as const, { ref: false });
+    return { result: await Promise.race([options.during(purged), late]), projects };
   }
 
   return async (request, response, next) => {

@@ -2,7 +2,7 @@ import type { Client, Query } from '../cache/query.ts';
 import { inflatedWithSession, type StoredAnswer, withSession } from '../cache/stored-answer.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Verdict } from '../common/events.ts';
-import type { TellAbout } from '../http/admin.ts';
+import type { AdminQuestion } from '../http/admin.ts';
 import { answerDigest } from '../xmla/answer/answer-digest.ts';
 import { INSPECTION_SLICE } from '../xmla/answer/inspect-answer.ts';
 import type { Look } from './explain.ts';
@@ -11,7 +11,7 @@ import type { SharedQuery } from './query.ts';
 import { createOwnTurns, type OwnTurn } from './understand.ts';
 
 /** Of what is not compared. */
-const NOTHING = { entry: null, engine: [], key: null, epochs: null } as const;
+const NOTHING = { why: undefined, entry: null, engine: [], key: null, epochs: null } as const;
 const notCached = (why?: string) => ({ ...NOTHING, verdict: 'not-cached' as const, why });
 
 /**
@@ -19,10 +19,7 @@ const notCached = (why?: string) => ({ ...NOTHING, verdict: 'not-cached' as cons
  * those that change a session, store or answer. The engine is asked where there is an entry alone, and once more where it
  * says something else.
  */
-export function createComparison(
-  { cache, engineOf, holdBody, emit }: LineOptions,
-  look: Look,
-): TellAbout {
+export function createComparison({ cache, engineOf, holdBody, emit }: LineOptions, look: Look) {
   const ownTurn = createOwnTurns();
 
   /** @returns what the engine says, or the word for why that cannot be compared */
@@ -85,7 +82,7 @@ export function createComparison(
     }
   }
 
-  return async (question) => {
+  return async (question: AdminQuestion) => {
     const { classification, query } = await look(question);
     const { id, principal, project, signal } = question;
     const { timeout } = engineOf(project).settings;

@@ -7,7 +7,6 @@ import {
   MAX_DIGESTS,
   MAX_USERS,
   NO_FIGURES,
-  type RecentRequest,
   type RequestFilter,
   type Statistics,
   tenths,
@@ -251,7 +250,8 @@ export function createSharedStatistics(options: {
       const { told, complete } = await processes.ask('requests', filter, offset + limit);
       // Of one process they are in order, whatever its wall clock did.
       const all = told.flatMap(({ requests }) => requests);
-      const sorted = told.length === 1 ? all : all.sort(byTime);
+      const sorted =
+        told.length === 1 ? all : all.sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
       return { total: totalOf(told), complete, requests: sorted.slice(offset, offset + limit) };
     },
     /** @throws as `Processes.ask` */
@@ -266,7 +266,6 @@ export function createSharedStatistics(options: {
 
 const totalOf = (told: readonly { readonly total: number }[]) =>
   told.reduce((sum, { total }) => sum + total, 0);
-const byTime = (a: RecentRequest, b: RecentRequest) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0);
 
 /** What the engine needs for it (ms), by what it needed when it was asked, or for what now is a hit. */
 function averageOf({ engine_asks, engine_ms, hits, saved_ms }: DigestFigures): number {

@@ -40,17 +40,10 @@ export const NO_FIGURES = {
   text: '',
 };
 
-export type RecentRequest = ReturnType<Statistics['requests']>['requests'][number];
-/** Of requests: each text that is given must be equal. */
-export type RequestFilter = Readonly<
-  Partial<
-    Record<'user' | 'project' | 'digest' | 'outcome' | 'reason' | 'id', string | undefined>
-  > & {
-    /** Only those that ended at this moment or before it (ms of the wall clock). */
-    until?: number | undefined;
-    /** Only those that took at least so long (ms). */
-    slower?: number | undefined;
-  }
+/** Of requests: each text that is given must be equal; ended at `until` or before (ms of the wall clock); took `slower` ms or more. */
+export type RequestFilter = Partial<
+  Record<'user' | 'project' | 'digest' | 'outcome' | 'reason' | 'id', string | undefined> &
+    Record<'until' | 'slower', number | undefined>
 >;
 
 export type Statistics = ReturnType<typeof createStatistics>;
@@ -66,8 +59,6 @@ export function createStatistics(parts: {
   const { clock } = parts;
   const hour = createHour(clock, parts.names);
   const digests = new Map<string, DigestFigures>();
-  /** The same, in no order. */
-  const rows: DigestFigures[] = [];
   /** Of digests that gave way to others, and of what has none. */
   const others = noSums();
   let keepsText = false;
@@ -87,9 +78,9 @@ export function createStatistics(parts: {
   });
 
   function makeRoom(): void {
-    if (rows.length < MAX_DIGESTS) return;
-    rows.sort((a, b) => worthOf(b) - worthOf(a));
-    for (const gone of rows.splice(-GO_AT_ONCE)) {
+    if (digests.size < MAX_DIGESTS) return;
+    const byWorth = [...digests.values()].sort((a, b) => worthOf(b) - worthOf(a));
+    for (const gone of byWorth.slice(-GO_AT_ONCE)) {
       addSums(others, gone);
       digests.delete(gone.digest);
     }
@@ -98,7 +89,6 @@ export function createStatistics(parts: {
   function newRow(event: Answered, since: number): DigestFigures {
     makeRoom();
     const row = { ...NO_FIGURES, ...namesOf(event), users: [], since };
-    rows.push(row);
     digests.set(row.digest, row);
     return row;
   }
@@ -134,13 +124,13 @@ export function createStatistics(parts: {
     /** @param settings.text whether statements are kept; with `off` they are forgotten */
     configure(settings: { readonly text: 'on' | 'off' }): void {
       keepsText = settings.text === 'on';
-      if (!keepsText) for (const row of rows) row.text = '';
+      if (!keepsText) for (const row of digests.values()) row.text = '';
     },
     /** As of now; what is told of users must not be changed. */
     figures: () => {
       const weight = weightNow();
       const totals = faded(others, weight);
-      const each = rows.map((row) => Object.assign({ ...row }, faded(row, weight)));
+      const each = Array.from(digests.values(), (row) => ({ ...row, ...faded(row, weight) }));
       for (const row of each) addSums(totals, row);
       return { totals, digests: each };
     },
@@ -197,88 +187,78 @@ function createCopies(): (text: string) => string {
   };
 }
 
+const NO_REQUEST = {
+  id: '',
+  /** When it ended (ms of the wall clock). */
+  at: 0,
+  user: '',
+  project: '',
+  catalogs: '',
+  cubes: '',
+  digest: '',
+  outcome: '',
+  reason: '',
+  status: 0,
+  bytes: 0,
+  ms: 0,
+  waited_ms: 0,
+  engine_ms: 0,
+  stored: null as boolean | null,
+};
+
+type Remembered = { request: typeof NO_REQUEST; address: string; program: string };
+/** As GET /admin/requests tells it. */
+function told({ request, address, program }: Remembered) {
+  const client = `${address} ${program}`.trim();
+  return { ...request, at: new Date(request.at).toISOString(), client };
+}
+
 /**
- * The latest requests, in columns: a row of its own for each would outlive the young memory of V8, which takes 8 % of a hit.
+ * The latest requests. Rows are used again: one made for each request would outlive the young memory of V8, which takes 8 % of
+ * a hit.
  * @param own makes copies of texts
  */
 function createRecent(own: (text: string) => string) {
-  const texts = () => Array.from({ length: MAX_REQUESTS }, () => '');
-  const numbers = () => new Float64Array(MAX_REQUESTS);
-  const [ids, users, addresses, programs] = [texts(), texts(), texts(), texts()];
-  const [outcomes, reasons] = [texts(), texts()];
-  const [times, statuses, bytes] = [numbers(), numbers(), numbers()];
-  const [took, waited, atEngine] = [numbers(), numbers(), numbers()];
-  const stored: (boolean | null)[] = Array.from({ length: MAX_REQUESTS }, () => null);
-  const names: Names[] = Array.from({ length: MAX_REQUESTS }, () => NO_NAMES);
+  const rows: Remembered[] = [];
   let count = 0;
-
-  const fits = (at: number, filter: RequestFilter) => {
-    const { user, project, digest, outcome, reason, id, until = Infinity, slower = 0 } = filter;
-    const of = names[at] ?? NO_NAMES;
-    return (
-      (user ?? users[at]) === users[at] &&
-      (digest ?? of.digest) === of.digest &&
-      (outcome ?? outcomes[at]) === outcomes[at] &&
-      (reason ?? reasons[at]) === reasons[at] &&
-      (id ?? ids[at]) === ids[at] &&
-      (times[at] ?? 0) <= until &&
-      (took[at] ?? 0) >= slower &&
-      isOfProject(of, project)
-    );
-  };
-
-  /** As GET /admin/requests tells it. */
-  function row(at: number) {
-    const { project, catalogs, cubes, digest } = names[at] ?? NO_NAMES;
-    return {
-      id: ids[at] ?? '',
-      at: new Date(times[at] ?? 0).toISOString(),
-      user: users[at] ?? '',
-      client: `${addresses[at]} ${programs[at]}`.trim(),
-      project,
-      catalogs,
-      cubes,
-      digest,
-      outcome: outcomes[at] ?? '',
-      reason: reasons[at] ?? '',
-      status: statuses[at] ?? 0,
-      bytes: bytes[at] ?? 0,
-      ms: tenths(took[at] ?? 0),
-      waited_ms: tenths(waited[at] ?? 0),
-      engine_ms: tenths(atEngine[at] ?? 0),
-      stored: stored[at] ?? null,
-    };
-  }
-
   return {
-    note(event: Answered, of: Names, time: number): void {
+    note(event: Answered, names: Names, time: number): void {
       const { engine, outcome } = event;
       // In the place of the oldest.
       const at = count % MAX_REQUESTS;
+      const row = (rows[at] ??= { request: { ...NO_REQUEST }, address: '', program: '' });
+      const { request } = row;
       count += 1;
-      ids[at] = event.id;
-      users[at] = own(event.principal);
-      addresses[at] = own(event.address);
-      programs[at] = event.program;
-      outcomes[at] = outcome.kind;
-      reasons[at] = outcome.detail ?? '';
-      times[at] = time;
-      statuses[at] = event.status;
-      bytes[at] = event.bytes;
-      took[at] = event.milliseconds;
-      waited[at] = engine?.waited ?? 0;
-      atEngine[at] = engine?.last ?? 0;
-      stored[at] = outcome.kind === 'miss' ? (outcome.stored ?? null) : null;
-      names[at] = of;
+      request.id = event.id;
+      request.at = time;
+      request.user = own(event.principal);
+      row.address = own(event.address);
+      row.program = event.program;
+      request.digest = names.digest;
+      request.project = names.project;
+      request.catalogs = names.catalogs;
+      request.cubes = names.cubes;
+      request.outcome = outcome.kind;
+      request.reason = outcome.detail ?? '';
+      request.status = event.status;
+      request.bytes = event.bytes;
+      request.ms = tenths(event.milliseconds);
+      request.waited_ms = tenths(engine?.waited ?? 0);
+      request.engine_ms = tenths(engine?.last ?? 0);
+      request.stored = outcome.kind === 'miss' ? (outcome.stored ?? null) : null;
     },
     /** Those that the filter lets through, the newest first: how many, and the first `most`. */
-    requests(filter: RequestFilter, most: number) {
-      const oldest = Math.max(0, count - MAX_REQUESTS);
-      const found: number[] = [];
-      for (let one = count - 1; one >= oldest; one -= 1) {
-        if (fits(one % MAX_REQUESTS, filter)) found.push(one % MAX_REQUESTS);
-      }
-      return { total: found.length, requests: found.slice(0, most).map(row) };
+    requests({ project, until = Infinity, slower = 0, ...texts }: RequestFilter, most: number) {
+      const wanted = Object.entries(texts) as [keyof typeof texts, string | undefined][];
+      const fits = (one: typeof NO_REQUEST) =>
+        one.at <= until &&
+        one.ms >= slower &&
+        isOfProject(one, project) &&
+        wanted.every(([name, text]) => (text ?? one[name]) === one[name]);
+      const oldest = count % MAX_REQUESTS;
+      const inOrder = [...rows.slice(oldest), ...rows.slice(0, oldest)].toReversed();
+      const found = inOrder.filter(({ request }) => fits(request));
+      return { total: found.length, requests: found.slice(0, most).map(told) };
     },
   };
 }

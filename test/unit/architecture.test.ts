@@ -180,7 +180,7 @@ describe('imports', () => {
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['content-type', /^src\/(http|xml)\//],
-    ['zod', /^src\/((demo|roles|datasets)\/|api\/json\.ts|storage\/dump\.ts)/],
+    ['zod', /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin\.ts|storage\/dump\.ts)/],
     ['pg', /^src\/storage\/postgres\.ts$/],
     ['node:sqlite', /^src\/storage\/sqlite-worker\.ts$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],

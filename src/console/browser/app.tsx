@@ -1,9 +1,9 @@
 /** The frame of all pages: the strip, the ways to the pages, and the page itself. */
-import type { RenderableProps } from 'preact';
-import type { Rights } from '../pages.ts';
+import type { ComponentChildren, RenderableProps } from 'preact';
+import type { AllTold, Rights } from '../pages.ts';
 import type { Status } from './json.ts';
 import { overviewPage } from './overview.tsx';
-import type { AllTold, Page, PageView, Told } from './page.ts';
+import type { Page, PageView } from './page.ts';
 import { type Fact, facts, Time, ways } from './parts.tsx';
 import { purgesPage } from './purges.tsx';
 import { queriesPage } from './queries.tsx';
@@ -33,22 +33,27 @@ export function pageAt(path: string, rights: Rights): Page | undefined {
   return exact === '/console' ? pagesFor(rights)[0] : PAGES.find((page) => page.path === exact);
 }
 
-type AppProps = Omit<PageView, 'source'> & { page: Page; told: AllTold };
-export function App({ page, told, ...given }: AppProps) {
-  function source<T>(name: string) {
-    const source = told[name];
+type AppProps = Pick<PageView, 'query' | 'rights' | 'refresh'> & { page: Page; sources: AllTold };
+export function App({ page, sources, ...given }: AppProps) {
+  function told<T>(name: string) {
+    const source = sources[name];
+    return source && 'told' in source ? (source.told as T) : undefined;
+  }
+  function show<T>(name: string, shown: (told: T) => ComponentChildren) {
+    const source = sources[name];
     if (source === undefined) throw new TypeError(`no source ${name}`);
-    return source as Told<T>;
+    if ('told' in source) return shown(source.told as T);
+    return <p class="notice">Not told: {source.problem}</p>;
   }
   return (
-    <Frame at={page.path} rights={given.rights} status={source<Status>('status')}>
+    <Frame at={page.path} rights={given.rights} status={told<Status>('status')}>
       <h1>{page.title}</h1>
-      {page.view({ ...given, source })}
+      {page.view({ ...given, told, show })}
     </Frame>
   );
 }
 
-type FrameProps = RenderableProps<{ at?: string; rights: Rights; status?: Told<Status> }>;
+type FrameProps = RenderableProps<{ at?: string; rights: Rights; status?: Status | undefined }>;
 /** @param props.at the path of the page */
 export const Frame = ({ at, rights, status, children }: FrameProps) => (
   <>
@@ -56,7 +61,7 @@ export const Frame = ({ at, rights, status, children }: FrameProps) => (
       To the content
     </a>
     <header>
-      {status && 'told' in status ? strip(status.told) : <strong>MDX gateway</strong>}
+      {status ? strip(status) : <strong>MDX gateway</strong>}
       {ways(
         'Pages',
         pagesFor(rights).map(({ path, title }) => [path, title, path === at]),

@@ -1,6 +1,6 @@
 /** The answers of the last hour, minute by minute, and the purges between them. */
 import { Component, createRef } from 'preact';
-import uPlot from 'uplot';
+import type { AlignedData, Options, Series } from 'uplot';
 import type { Overview } from './json.ts';
 import { count, plural } from '../../common/words.ts';
 import { moment } from './parts.tsx';
@@ -11,26 +11,20 @@ type Minute = Overview['minutes'][number];
 
 type Given = Pick<Overview, 'minutes' | 'purges'>;
 
-/** Drawn by the browser; the table beside it says the same without. */
+/** Drawn by the browser, where uPlot is a global (src/console/build.ts); the table beside it says the same without. */
 export class Chart extends Component<Given> {
   readonly place = createRef<HTMLDivElement>();
-  readonly dark = globalThis.matchMedia?.('(prefers-color-scheme: dark)');
   resized: ResizeObserver | undefined;
   plot: uPlot | undefined;
 
-  readonly draw = () => {
-    const { current } = this.place;
-    this.plot?.destroy();
-    if (current !== null) this.plot = drawn(current, () => this.props);
-  };
-
   override componentDidMount(): void {
-    this.draw();
-    this.dark?.addEventListener('change', this.draw);
-    this.resized = new ResizeObserver(([entry]) =>
-      this.plot?.setSize({ width: entry?.contentRect.width ?? 0, height: HEIGHT }),
+    const { current } = this.place;
+    if (current === null) return;
+    this.plot = drawn(current, () => this.props);
+    this.resized = new ResizeObserver(() =>
+      this.plot?.setSize({ width: current.clientWidth, height: HEIGHT }),
     );
-    if (this.place.current) this.resized.observe(this.place.current);
+    this.resized.observe(current);
   }
 
   override componentDidUpdate(): void {
@@ -38,27 +32,29 @@ export class Chart extends Component<Given> {
   }
 
   override componentWillUnmount(): void {
-    this.dark?.removeEventListener('change', this.draw);
     this.resized?.disconnect();
     this.plot?.destroy();
   }
 
-  override render({ minutes, purges }: Given) {
+  override render({ minutes, purges: [last, ...purges] }: Given) {
     const sum = (name: 'hits' | 'misses' | 'bypasses') =>
       count(minutes.reduce((total, minute) => total + minute[name], 0));
-    const text = `${sum('hits')} hits, ${sum('misses')} misses, ${sum('bypasses')} past the cache, ${count(purges.length)} purges`;
+    const told = [
+      ['hit', `${sum('hits')} hits`],
+      ['miss', `${sum('misses')} misses`],
+      ['bypass', `${sum('bypasses')} past the cache`],
+      ['purge', last && `${plural(purges.length + 1, 'purge')}, the last at ${moment(last.at)}`],
+    ].filter(([, text]) => text);
+    const label = told.map(([, text]) => text).join(', ');
     return (
       <figure>
-        <div class="chart" ref={this.place} role="img" aria-label={text} />
+        <div class="chart" ref={this.place} role="img" aria-label={label} />
         <figcaption>
-          <span class="hit">{sum('hits')} hits</span>{' '}
-          <span class="miss">{sum('misses')} misses</span>{' '}
-          <span class="bypass">{sum('bypasses')} past the cache</span>{' '}
-          {purges.length > 0 && (
-            <span class="purge">
-              {plural(purges.length, 'purge')}, the last at {moment(purges[0]?.at ?? '')}
+          {told.map(([kind, text]) => (
+            <span key={kind} class={kind}>
+              {text}
             </span>
-          )}
+          ))}
         </figcaption>
       </figure>
     );
@@ -66,7 +62,7 @@ export class Chart extends Component<Given> {
 }
 
 /** The bars are drawn over one another, the highest first. */
-function stacked(minutes: readonly Minute[]): uPlot.AlignedData {
+function stacked(minutes: readonly Minute[]): AlignedData {
   return [
     minutes.map(({ at }) => Date.parse(at) / 1000),
     minutes.map(({ hits, misses, bypasses }) => hits + misses + bypasses),
@@ -76,9 +72,11 @@ function stacked(minutes: readonly Minute[]): uPlot.AlignedData {
 }
 
 function drawn(element: HTMLElement, given: () => Given): uPlot {
-  const colour = (name: string) => getComputedStyle(element).getPropertyValue(`--${name}`).trim();
+  // Asked each time it is drawn, since a person may change between light and dark.
+  const colour = (name: string) => () =>
+    getComputedStyle(element).getPropertyValue(`--${name}`).trim();
   const bars = uPlot.paths.bars?.({ size: [0.8, 40] });
-  const series = (name: string): uPlot.Series => ({
+  const series = (name: string): Series => ({
     fill: colour(name),
     width: 0,
     points: { show: false },
@@ -92,7 +90,7 @@ function drawn(element: HTMLElement, given: () => Given): uPlot {
   const lines = (plot: uPlot) => {
     const { ctx, bbox } = plot;
     ctx.save();
-    ctx.strokeStyle = colour('purge');
+    ctx.strokeStyle = colour('purge')();
     ctx.lineWidth = devicePixelRatio;
     ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
     for (const { at } of given().purges) {
@@ -104,7 +102,7 @@ function drawn(element: HTMLElement, given: () => Given): uPlot {
     }
     ctx.restore();
   };
-  const options: uPlot.Options = {
+  const options: Options = {
     width: element.clientWidth,
     height: HEIGHT,
     legend: { show: false },

@@ -12,8 +12,8 @@ export const firstPaint: FirstPaint = {
     return {
       isAllowed: page.isFor(rights),
       sources: { ...STATUS, ...page.sources(query) },
-      show(told, assets) {
-        const app = <App {...{ page, rights, told, query }} refresh={() => {}} />;
+      show(sources, assets) {
+        const app = <App {...{ page, rights, sources, query }} refresh={() => {}} />;
         return whole(page.title, app, assets);
       },
     };

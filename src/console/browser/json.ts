@@ -2,6 +2,7 @@
 import type { PurgeRecord } from '../../cache/purge/purge-log.ts';
 import type { SharedStatistics } from '../../statistics/shared-statistics.ts';
 import type { WarmUp as Warming } from '../../cache/warm/warm.ts';
+import type { createComparison } from '../../line/compare.ts';
 import type { createConsole } from '../console.ts';
 
 /** What is left of a value when it was JSON. */
@@ -26,18 +27,12 @@ export type Purges = Json<{
 export type WarmUp = Told<Warming['tell']>;
 type Texts<Names extends string> = Readonly<Record<Names, string>>;
 type Figures<Names extends string> = Readonly<Record<Names, number>>;
-export type Comparison = Texts<'verdict'> & {
-  readonly why?: string;
-  readonly entry: (Texts<'source'> & Figures<'age_ms' | 'bytes'>) | null;
-  readonly engine: readonly Figures<'ms' | 'bytes'>[];
-};
+export type Comparison = Told<ReturnType<typeof createComparison>>;
 export interface Watches {
   readonly watches: readonly (Texts<'project' | 'kind' | 'state' | 'why' | 'signature'> &
     Figures<'every_ms'> &
     Readonly<Record<'seen_at' | 'changed_at' | 'purged_at', string | null>>)[];
-  readonly hooks: readonly (Texts<'name' | 'format'> &
-    Figures<'taken' | 'refused'> &
-    Readonly<{ projects: readonly string[]; purged_at: string | null }>)[];
+  readonly hooks: Told<Console['watches']>['hooks'];
 }
 export interface Reasons {
   readonly reasons: readonly (Texts<'word' | 'outcome' | 'meaning'> & { remedy?: string })[];

@@ -3,7 +3,7 @@ import { render } from 'preact';
 import { App, pageAt, STATUS } from './app.tsx';
 import { call, problemOf } from './call.ts';
 import type { Status } from './json.ts';
-import type { AllTold, Told } from './page.ts';
+import type { AllTold } from '../pages.ts';
 import { moment } from './parts.tsx';
 
 /** Between the end of a question and the next one (ms). */
@@ -16,9 +16,9 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 let isAsking = false;
 let lostAt: string | undefined;
 
-async function tell<T>(target: string): Promise<Told<T> | undefined> {
+async function tell(target: string) {
   const answer = await call(target);
-  if (answer.status === 200) return { told: answer.json as T };
+  if (answer.status === 200) return { told: answer.json };
   // Where nothing came, what is shown is the last that is known.
   return answer.status === 0 ? undefined : { problem: problemOf(answer) };
 }
@@ -40,10 +40,10 @@ const again = () => void refresh();
 
 /** @returns what is wrong; undefined when all is shown as it is now */
 async function show(root: HTMLElement): Promise<string | undefined> {
-  const status = await tell<Status>(STATUS.status);
+  const status = await tell(STATUS.status);
   if (status === undefined) return 'The gateway does not answer.';
   if ('problem' in status) return status.problem;
-  const { rights } = status.told;
+  const { rights } = status.told as Status;
   const page = pageAt(location.pathname, rights);
   // The user was given other rights meanwhile: the server says what is there now.
   if (!page?.isFor(rights)) return void location.reload();
@@ -53,7 +53,7 @@ async function show(root: HTMLElement): Promise<string | undefined> {
   const told = await Promise.all(asked);
   if (told.some(([, source]) => source === undefined)) return 'The gateway does not answer.';
   const sources = Object.fromEntries([['status', status], ...told]) as AllTold;
-  render(<App page={page} rights={rights} told={sources} query={query} refresh={again} />, root);
+  render(<App page={page} rights={rights} sources={sources} query={query} refresh={again} />, root);
   return undefined;
 }
 

@@ -10,7 +10,6 @@ import {
   meaningOf,
   outcomeIn,
   REASONS,
-  shown,
   table,
   Time,
 } from './parts.tsx';
@@ -22,7 +21,7 @@ export const overviewPage: Page = {
   isFor: ({ view }) => view,
   sources: () => ({ overview: '/admin/overview', ...REASONS }),
   view: (view) =>
-    shown(view.source<Overview>('overview'), (overview) => (
+    view.show<Overview>('overview', (overview) => (
       <>
         <section aria-label="Findings">{findingsIn(overview.findings)}</section>
         {figuresIn(overview)}
@@ -54,12 +53,6 @@ function findingsIn(findings: Overview['findings']) {
 const both = (times: Overview['hour']['hit_ms']) =>
   times === null ? '–' : `${duration(times.p50)} / ${duration(times.p95)}`;
 
-const withBasis = (value: string, of: string) => (
-  <>
-    {value} <small>{of}</small>
-  </>
-);
-
 function figuresIn({ hour, totals, gateways, complete }: Overview) {
   const queries = plural(hour.hits + hour.misses, 'query', 'queries');
   const spent = duration(hour.engine_ms + hour.saved_ms);
@@ -72,7 +65,9 @@ function figuresIn({ hour, totals, gateways, complete }: Overview) {
     ['Misses, p50 / p95', both(hour.miss_ms), 'in that hour'],
     ['Past the cache', count(hour.bypasses), `and ${count(hour.by_gateway)} by the gateway itself`],
   ] as const;
-  const figures = rows.map(([name, value, of]) => [name, withBasis(value, of)] as const);
+  const figures = rows.map(
+    ([name, value, of]) => [name, [value, ' ', <small key={of}>{of}</small>]] as const,
+  );
   return (
     <section aria-label="Figures">
       {facts(figures, 'figures')}

@@ -1,19 +1,15 @@
 /** What a page of the console is, for the server that shows it first and the browser that keeps it fresh. */
 import type { ComponentChildren } from 'preact';
-import type { AllTold, Rights } from '../pages.ts';
-
-/** What a part of /admin told, or why it did not. */
-export type Told<T> = { readonly told: T } | { readonly problem: string };
-/** By the names of a page's sources. */
-export type Sources = Readonly<Record<string, string>>;
-export type { AllTold };
+import type { Rights } from '../pages.ts';
 
 export interface PageView {
   /** Of the address. */
   readonly query: URLSearchParams;
   readonly rights: Rights;
-  /** @throws TypeError where no source has this name: a mistake of the page */
-  source<T>(name: string): Told<T>;
+  /** What a source told; undefined where it did not. */
+  told<T>(name: string): T | undefined;
+  /** The same where it is shown, or why it was not told. @throws TypeError where no source has this name: a mistake of the page */
+  show<T>(name: string, show: (told: T) => ComponentChildren): ComponentChildren;
   /** Asks again at once; where there is no script, nothing does. */
   readonly refresh: () => void;
 }
@@ -23,7 +19,7 @@ export interface Page {
   readonly title: string;
   isFor(rights: Rights): boolean;
   /** The paths below /admin that it shows, with their queries. */
-  sources(query: URLSearchParams): Sources;
+  sources(query: URLSearchParams): Readonly<Record<string, string>>;
   view(view: PageView): ComponentChildren;
 }
 

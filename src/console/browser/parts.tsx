@@ -1,11 +1,7 @@
 /** What several pages are made of. */
 import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import type { Reasons } from './json.ts';
-import type { PageView, Told } from './page.ts';
-
-/** What a source told, or why it did not. */
-export const shown = <T,>(of: Told<T>, show: (told: T) => ComponentChildren) =>
-  'problem' in of ? <p class="notice">Not told: {of.problem}</p> : show(of.told);
+import type { PageView } from './page.ts';
 
 type Way = readonly [href: string, title: string, isHere: boolean];
 export const ways = (label: string, all: readonly Way[], kind?: string) => (
@@ -17,8 +13,6 @@ export const ways = (label: string, all: readonly Way[], kind?: string) => (
     ))}
   </nav>
 );
-
-export const toldOf = <T,>(of: Told<T>): T | undefined => ('told' in of ? of.told : undefined);
 
 /** By the clock of the person who reads it; of the server, which does not know that, in UTC. */
 export function moment(iso: string): string {
@@ -50,7 +44,7 @@ export const table = <Row,>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
   none: string,
-  sorted?: { readonly by: string; readonly href: (sort: string) => string },
+  sorted?: { readonly by: string | undefined; readonly href: (sort: string) => string },
 ) => (
   // Wide ones scroll by themselves, by keys too.
   <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
@@ -95,12 +89,17 @@ export const REASONS = { reasons: '/admin/reasons' } as const;
 
 /** What a word means, and what an operator can do; '' where that is not told. */
 export function meaningOf(view: PageView, outcome: string, reason: string): string {
-  const { reasons = [] } = toldOf(view.source<Reasons>('reasons')) ?? {};
+  const { reasons = [] } = view.told<Reasons>('reasons') ?? {};
   const isOne = (row: (typeof reasons)[number]) =>
     row.word === reason && (row.outcome === 'gateway') === (outcome === 'gateway');
   const { meaning = '', remedy = '' } = reasons.find(isOne) ?? {};
   return `${meaning} ${remedy}`.trim();
 }
+
+/** What is wrong is marked. */
+export const marked = (text: ComponentChildren, isWrong: boolean) => (
+  <span class={isWrong ? 'problem' : undefined}>{text}</span>
+);
 
 export const outcomeIn = (outcome: string, reason: string) => (
   <span class={`outcome ${outcome}`}>
@@ -121,6 +120,14 @@ export const facts = (rows: readonly Fact[], kind = 'facts') => (
     ))}
   </dl>
 );
+
+export type Typed = Readonly<Record<string, string>>;
+/** Gives what was typed into a form, and the button that was pressed, by their names. */
+export const submitted = (use: (typed: Typed) => unknown) => (event: SubmitEvent) => {
+  event.preventDefault();
+  const typed = new FormData(event.currentTarget as HTMLFormElement, event.submitter);
+  use(Object.fromEntries(Array.from(typed, ([name, text]) => [name, String(text).trim()])));
+};
 
 type FieldProps = InputHTMLAttributes<HTMLInputElement> & { label: ComponentChildren };
 export const Field = ({ label, ...input }: FieldProps) => (

@@ -4,7 +4,7 @@ import type { PurgeOutcome } from '../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
 import type { Purges, Status, Watches } from './json.ts';
 import type { Page, PageView } from './page.ts';
-import { col, type Column, Field, figure, shown, table, Time, toldOf } from './parts.tsx';
+import { col, type Column, Field, figure, marked, submitted, table, Time } from './parts.tsx';
 import { count, duration, plural } from '../../common/words.ts';
 
 export const purgesPage: Page = {
@@ -15,13 +15,13 @@ export const purgesPage: Page = {
   view: (view) => (
     <>
       {view.rights.purge && <Purging view={view} />}
-      {shown(view.source<Watches>('watches'), ({ watches, hooks }) => (
+      {view.show<Watches>('watches', ({ watches, hooks }) => (
         <>
           {watches.length > 0 && table('What is watched', watches, WATCHES, '')}
           {hooks.length > 0 && table('Hooks', hooks, HOOKS, '')}
         </>
       ))}
-      {shown(view.source<Purges>('purges'), ({ purges, complete }) => (
+      {view.show<Purges>('purges', ({ purges, complete }) => (
         <>
           {table('The latest purges', purges, PURGES, 'Nothing was purged.')}
           {!complete && (
@@ -63,15 +63,8 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
 
   override render({ view }: { view: PageView }, { scope = '', typed, receipt }: PurgingState) {
     const name = scope || EVERYTHING;
-    const choose = (event: SubmitEvent) => {
-      event.preventDefault();
-      const project = new FormData(event.currentTarget as HTMLFormElement).get('project');
-      if (String(project).trim() !== '') this.begin(String(project).trim());
-    };
-    const confirm = (event: SubmitEvent) => {
-      event.preventDefault();
-      if (typed === name) void this.purge(scope);
-    };
+    const choose = submitted(({ project }) => project && this.begin(project));
+    const confirm = submitted(() => typed === name && this.purge(scope));
     return (
       <section aria-label="Purge" class="acts">
         <form class="filter" onSubmit={choose}>
@@ -120,7 +113,7 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
 
 /** What a purge drops, as far as this user may see that. */
 function concerned(view: PageView, scope: string): string {
-  const { memory } = toldOf(view.source<Status>('status')) ?? {};
+  const { memory } = view.told<Status>('status') ?? {};
   const entries = memory ? plural(memory.entries, 'entry', 'entries') : 'entries';
   const first = 'The first request of each report asks the engine again.';
   return scope === ''
@@ -166,12 +159,7 @@ const WATCHES: readonly Column<Watches['watches'][number]>[] = [
   col('Project', ({ project }) => project),
   col('By', ({ kind }) => kind),
   figure('Every', ({ every_ms }) => duration(every_ms)),
-  col('State', ({ state, why }) => (
-    <span class={state === 'blind' ? 'problem' : undefined}>
-      {state}
-      {why !== '' && `: ${why}`}
-    </span>
-  )),
+  col('State', ({ state, why }) => marked(why ? `${state}: ${why}` : state, state === 'blind')),
   col('Seen', ({ seen_at: at }) => at && <Time at={at} />),
   col('Changed', ({ changed_at: at }) => at && <Time at={at} />),
   col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
@@ -183,9 +171,7 @@ const HOOKS: readonly Column<Watches['hooks'][number]>[] = [
   col('Format', ({ format }) => format),
   col('Projects', ({ projects }) => projects.join(', ')),
   figure('Calls in an hour', ({ taken }) => count(taken)),
-  figure('Refused', ({ refused }) => (
-    <span class={refused > 0 ? 'problem' : undefined}>{count(refused)}</span>
-  )),
+  figure('Refused', ({ refused }) => marked(count(refused), refused > 0)),
   col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
 ];
 
@@ -199,9 +185,7 @@ const PURGES: readonly Column<Purges['purges'][number]>[] = [
   )),
   col('By', ({ principal }) => principal),
   col('Cause', ({ cause }) => CAUSES[cause] ?? cause),
-  col('Result', ({ result }) => (
-    <span class={result === 'cleared' ? undefined : 'problem'}>{RESULTS[result] ?? result}</span>
-  )),
+  col('Result', ({ result }) => marked(RESULTS[result] ?? result, result !== 'cleared')),
   figure('Waited', ({ waited }) => duration(waited)),
   figure('Gateways', ({ replicas }) => count(replicas)),
   figure('Engine calls', ({ engine_calls }) => count(engine_calls)),

@@ -10,7 +10,7 @@ import {
   meaningOf,
   outcomeIn,
   REASONS,
-  shown,
+  submitted,
   table,
   Time,
   ways,
@@ -35,16 +35,9 @@ const queries: View = {
   view: (view) => (
     <>
       <Filter view={view} fields={[['project', 'Project']]} />
-      {shown(view.source<Statistics>('statistics'), ({ digests, total, gateways, complete }) => (
+      {view.show<Statistics>('statistics', ({ digests, total, gateways, complete }) => (
         <>
-          {table(
-            'Queries by what they cost',
-            digests,
-            DIGESTS,
-            'No query was asked.',
-            sortedBy(view, 'cost'),
-          )}
-          {paging(view, total, digests.length)}
+          {list(view, 'Queries by what they cost', digests, DIGESTS, total, 'cost')}
           <p class="hint">
             Of {plural(gateways, 'gateway')}
             {!complete && '; some did not answer'}. Sums fade by half in three days.
@@ -81,16 +74,9 @@ const requests: View = {
 const entries: View = {
   sources: (query) => ({ entries: target('/admin/entries', query, ['sort', 'offset']) }),
   view: (view) =>
-    shown(view.source<Entries>('entries'), ({ entries, total, complete }) => (
+    view.show<Entries>('entries', ({ entries, total, complete }) => (
       <>
-        {table(
-          'Entries in the memory of this gateway',
-          entries,
-          ENTRIES,
-          'Nothing is in memory.',
-          sortedBy(view, 'hits'),
-        )}
-        {paging(view, total, entries.length)}
+        {list(view, 'Entries in the memory of this gateway', entries, ENTRIES, total, 'hits')}
         <p class="hint">
           An entry that a purge made unreachable stands here until it is swept up.
           {!complete && ' Some processes did not answer.'}
@@ -109,7 +95,7 @@ const oneQuery: View = {
       <h2>
         Query <code>{view.query.get('digest')}</code>
       </h2>
-      {shown(view.source<Statistics>('statistics'), ({ digests: [row] }) =>
+      {view.show<Statistics>('statistics', ({ digests: [row] }) =>
         row === undefined ? (
           <p class="notice">It has no figures: it was not asked, or gave way to others.</p>
         ) : (
@@ -127,7 +113,7 @@ const oneQuery: View = {
 const oneRequest: View = {
   sources: (query) => ({ requests: target('/admin/requests', query, ['id', 'until']), ...REASONS }),
   view: (view) =>
-    shown(view.source<Requests>('requests'), ({ requests: [row] }) =>
+    view.show<Requests>('requests', ({ requests: [row] }) =>
       row === undefined ? (
         <p class="notice">It is not remembered any more. The log has it.</p>
       ) : (
@@ -178,26 +164,39 @@ export const queriesPage: Page = {
 export const DigestLink = ({ digest }: { digest: string }) =>
   digest === '' ? <>not understood</> : <a href={link(PATH, { digest })}>{digest.slice(0, 10)}</a>;
 
-function sortedBy({ query }: PageView, usual: string) {
-  const href = (sort: string) => address(PATH, query, { sort, offset: undefined });
-  return { by: query.get('sort') ?? usual, href };
-}
-
-/** Where a page of rows stands among all, and the ways to the others. */
-function paging({ query }: PageView, total: number, rows: number) {
+/**
+ * A part of all rows, and the ways to the others.
+ * @param usual the word by which they are sorted where the address has none
+ */
+function list<Row>(
+  { query }: PageView,
+  caption: string,
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  total: number,
+  usual?: string,
+) {
+  const sorted = {
+    by: query.get('sort') ?? usual,
+    href: (sort: string) => address(PATH, query, { sort, offset: undefined }),
+  };
   const offset = Number(query.get('offset') ?? 0);
+  const end = offset + rows.length;
   const to = (start: number) =>
     address(PATH, query, { offset: start > 0 ? `${start}` : undefined });
   return (
-    <nav class="paging" aria-label="Further rows">
-      {offset > 0 && <a href={to(offset - PAGE_SIZE)}>Newer or larger</a>}
-      <span>
-        {rows === 0 ? 'None' : `${count(offset + 1)} to ${count(offset + rows)}`} of {count(total)}
-      </span>
-      {offset + rows < Math.min(total, LAST_OFFSET + PAGE_SIZE) && (
-        <a href={to(offset + PAGE_SIZE)}>Further</a>
-      )}
-    </nav>
+    <>
+      {table(caption, rows, columns, 'None.', sorted)}
+      <nav class="paging" aria-label="Further rows">
+        {offset > 0 && <a href={to(offset - PAGE_SIZE)}>Newer or larger</a>}
+        <span>
+          {end === offset ? 'None' : `${count(offset + 1)} to ${count(end)}`} of {count(total)}
+        </span>
+        {end < Math.min(total, LAST_OFFSET + PAGE_SIZE) && (
+          <a href={to(offset + PAGE_SIZE)}>Further</a>
+        )}
+      </nav>
+    </>
   );
 }
 
@@ -246,10 +245,9 @@ function statement({ rights }: PageView, { digest, text }: Digest) {
 }
 
 const requestTable = (view: PageView, caption: string) =>
-  shown(view.source<Requests>('requests'), ({ requests, total, complete }) => (
+  view.show<Requests>('requests', ({ requests, total, complete }) => (
     <>
-      {table(caption, requests, REQUESTS, 'No such request.')}
-      {paging(view, total, requests.length)}
+      {list(view, caption, requests, REQUESTS, total)}
       {!complete && <p class="hint">Some processes did not answer.</p>}
     </>
   ));
@@ -312,14 +310,11 @@ const ENTRIES: readonly Column<Entries['entries'][number]>[] = [
 type FilterProps = { view: PageView; fields: readonly (readonly [name: string, title: string])[] };
 /** Goes to the address that says what was typed: pages are addresses, that can be shared. */
 function Filter({ view: { query }, fields }: FilterProps) {
-  const onSubmit = (event: SubmitEvent) => {
-    event.preventDefault();
-    const changes: Record<string, string> = { offset: '' };
-    for (const [name, value] of new FormData(event.currentTarget as HTMLFormElement)) {
-      changes[name] = readField(name, String(value));
-    }
-    location.assign(address(PATH, query, changes));
-  };
+  const onSubmit = submitted(({ until, ...typed }) => {
+    // What a person types is a time of his own clock.
+    const last = until && new Date(until).toISOString();
+    location.assign(address(PATH, query, { ...typed, until: last, offset: '' }));
+  });
   return (
     <form class="filter" onSubmit={onSubmit}>
       {fields.map(([name, label]) => field(name, label, query.get(name) ?? ''))}
@@ -353,7 +348,3 @@ function localTime(iso: string): string {
   if (typeof document === 'undefined' || Number.isNaN(at.getTime())) return '';
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
-
-/** What a person types is a time of his own clock. */
-const readField = (name: string, text: string) =>
-  name === 'until' && text !== '' ? new Date(text).toISOString() : text.trim();

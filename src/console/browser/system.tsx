@@ -1,7 +1,7 @@
 /** The page System: what runs, with which configuration, and what its words mean. */
 import type { Reasons, System } from './json.ts';
 import type { Page } from './page.ts';
-import { col, type Column, facts, figure, REASONS, shown, table, Time } from './parts.tsx';
+import { col, type Column, facts, figure, REASONS, table, Time } from './parts.tsx';
 import { count, size } from '../../common/words.ts';
 
 export const systemPage: Page = {
@@ -9,8 +9,8 @@ export const systemPage: Page = {
   title: 'System',
   isFor: ({ view }) => view,
   sources: () => ({ system: '/admin/system', ...REASONS }),
-  view: ({ source }) =>
-    shown(source<System>('system'), (system) => (
+  view: (view) =>
+    view.show<System>('system', (system) => (
       <>
         <p class="lead">
           <a class="button" href="/admin/diagnosis" download="diagnosis.json">
@@ -32,7 +32,7 @@ export const systemPage: Page = {
         <h2>Words</h2>
         <details>
           <summary>Reasons, in Cache-Status, log and metrics</summary>
-          {shown(source<Reasons>('reasons'), ({ reasons }) => table('Reasons', reasons, WORDS, ''))}
+          {view.show<Reasons>('reasons', ({ reasons }) => table('Reasons', reasons, WORDS, ''))}
         </details>
         <details>
           <summary>Metrics</summary>

@@ -3,7 +3,7 @@ import { Component } from 'preact';
 import { call, problemOf } from './call.ts';
 import type { WarmUp } from './json.ts';
 import { link, type Page, type PageView } from './page.ts';
-import { col, type Column, Field, figure, shown, table, Time } from './parts.tsx';
+import { col, type Column, Field, figure, submitted, table, Time } from './parts.tsx';
 import { DigestLink } from './queries.tsx';
 import { count, duration } from '../../common/words.ts';
 
@@ -15,7 +15,7 @@ export const warmPage: Page = {
   isFor: ({ view }) => view,
   sources: () => ({ warm: '/admin/warm' }),
   view: (view) =>
-    shown(view.source<WarmUp>('warm'), ({ mode, as, complete, waiting, run, runs, candidates }) => (
+    view.show<WarmUp>('warm', ({ mode, as, complete, waiting, run, runs, candidates }) => (
       <>
         <p class="lead">
           {mode === 'off'
@@ -33,17 +33,15 @@ export const warmPage: Page = {
 
 /** Begins a run with the login of who clicks. */
 class RunNow extends Component<{ view: PageView }, { said?: string }> {
-  readonly begin = async (event: SubmitEvent) => {
-    event.preventDefault();
-    const project = String(new FormData(event.target as HTMLFormElement).get('project')).trim();
-    const answer = await call(link('/admin/warm', { project }), { method: 'POST' });
+  readonly begin = submitted(async (typed) => {
+    const answer = await call(link('/admin/warm', typed), { method: 'POST' });
     this.setState({ said: answer.status === 202 ? 'A run has begun.' : problemOf(answer) });
     this.props.view.refresh();
-  };
+  });
 
   override render(_props: unknown, { said }: { said?: string }) {
     return (
-      <form class="filter" aria-label="Run now" onSubmit={(event) => void this.begin(event)}>
+      <form class="filter" aria-label="Run now" onSubmit={this.begin}>
         <Field label="Project" name="project" placeholder="all" />
         <button type="submit">Run now, with my login</button>
         <span role="status">{said}</span>

@@ -1,11 +1,11 @@
 /** The page Why: what becomes of a request, why, and whether the cache says what the engine says. */
-import { Component, createRef } from 'preact';
+import { Component, type ComponentChildren } from 'preact';
 import type { Stale } from '../../common/events.ts';
 import { explainInWords, type Explanation } from '../explain-words.ts';
 import { duration, size } from '../../common/words.ts';
 import { call, problemOf } from './call.ts';
 import type { Comparison, Purges, Statistics, Status } from './json.ts';
-import { type Page, type PageView, target } from './page.ts';
+import { link, type Page, type PageView, target } from './page.ts';
 import {
   col,
   type Column,
@@ -14,8 +14,8 @@ import {
   meaningOf,
   moment,
   REASONS,
+  submitted,
   table,
-  toldOf,
 } from './parts.tsx';
 
 export const whyPage: Page = {
@@ -30,54 +30,45 @@ export const whyPage: Page = {
   view: (view) => <Why view={view} />,
 };
 
-/** What counts of the client's request beside its body, as words of the query. */
-const CLIENT = ['user_agent', 'content_type'];
-
 interface WhyState {
-  readonly explained?: Explanation | string | undefined;
-  readonly compared?: Comparison | string | undefined;
+  readonly explained?: ComponentChildren;
+  readonly compared?: ComponentChildren;
+  /** Whether the engine is asked now. */
   readonly asks?: boolean;
 }
 
 class Why extends Component<{ view: PageView }, WhyState> {
-  readonly form = createRef<HTMLFormElement>();
-
-  /** The answer, or what went wrong. */
-  async ask<T>(path: string, names: readonly string[]): Promise<T | string> {
-    const typed = new FormData(this.form.current ?? undefined);
-    const words = new URLSearchParams();
-    for (const [name, value] of typed) words.set(name, String(value).trim());
-    // It counts as that of the client whose request it is.
-    const headers = { accept: '*/*' };
-    const body = String(typed.get('xmla'));
-    const answer = await call(target(path, words, names), { method: 'POST', headers, body });
-    return answer.status === 200 ? (answer.json as T) : problemOf(answer);
-  }
-
-  readonly explain = async (event: Event) => {
-    event.preventDefault();
-    const explained = await this.ask<Explanation>('/admin/explain', ['project', 'user', ...CLIENT]);
-    this.setState({ explained, compared: undefined });
-  };
-
-  readonly compare = async () => {
-    this.setState({ asks: true });
-    const compared = await this.ask<Comparison>('/admin/compare', ['project', ...CLIENT]);
-    this.setState({ compared, asks: false });
-    this.props.view.refresh();
-  };
+  readonly ask = submitted(async ({ act, xmla = '', user = '', ...client }) => {
+    const isComparison = act === 'compare';
+    this.setState({ asks: isComparison, compared: undefined });
+    const answer = await call(link(`/admin/${act}`, isComparison ? client : { ...client, user }), {
+      method: 'POST',
+      // It counts as that of the client whose request it is.
+      headers: { accept: '*/*' },
+      body: xmla,
+    });
+    const { view } = this.props;
+    const show = isComparison ? comparisonOf : explanationOf;
+    const shown =
+      answer.status === 200 ? (
+        show(view, answer.json)
+      ) : (
+        <p class="finding problem">{problemOf(answer)}</p>
+      );
+    this.setState({ asks: false, [isComparison ? 'compared' : 'explained']: shown });
+    view.refresh();
+  });
 
   override render({ view }: { view: PageView }, { explained, compared, asks = false }: WhyState) {
-    const status = toldOf(view.source<Status>('status'));
-    const statistics = view.query.has('digest') && view.source<Statistics>('statistics');
-    const [row] = (statistics && toldOf(statistics)?.digests) || [];
+    const status = view.told<Status>('status');
+    const [row] = view.told<Statistics>('statistics')?.digests ?? [];
     const envelope = row?.text === undefined ? '' : envelopeOf(row.text, row.catalogs);
     return (
       <>
         <p class="lead">
           Paste the XMLA request of a client, and see what would become of it now. Nothing changes.
         </p>
-        <form ref={this.form} class="ask" onSubmit={(event) => void this.explain(event)}>
+        <form class="ask" onSubmit={this.ask}>
           <label>
             XMLA request
             <textarea name="xmla" rows={12} required spellcheck={false} defaultValue={envelope} />
@@ -92,8 +83,10 @@ class Why extends Component<{ view: PageView }, WhyState> {
             <Field label="Asked by" name="user" placeholder={status?.user} />
             <Field label="User-Agent of the client" name="user_agent" />
             <Field label="Content-Type" name="content_type" defaultValue="text/xml" />
-            <button type="submit">Explain</button>
-            <button type="button" disabled={asks} onClick={() => void this.compare()}>
+            <button name="act" value="explain">
+              Explain
+            </button>
+            <button name="act" value="compare" disabled={asks}>
               {asks ? 'The engine is asked …' : 'Ask the engine now and compare'}
             </button>
           </div>
@@ -103,17 +96,17 @@ class Why extends Component<{ view: PageView }, WhyState> {
           </p>
         </form>
         <div aria-live="polite">
-          {compared !== undefined && outcomeOf(view, compared)}
-          {explained !== undefined && explanationOf(view, explained)}
+          {compared}
+          {explained}
         </div>
       </>
     );
   }
 }
 
-function explanationOf(view: PageView, explanation: Explanation | string) {
-  if (typeof explanation === 'string') return <p class="finding problem">{explanation}</p>;
-  const { purges = [] } = toldOf(view.source<Purges>('purges')) ?? {};
+function explanationOf(view: PageView, told: unknown) {
+  const explanation = told as Explanation;
+  const { purges = [] } = view.told<Purges>('purges') ?? {};
   const { parts = [] } = explanation.cache ?? {};
   const purgeOf = (scope: string) => {
     const purge = purges.find((one) => covers(scope, one.scope));
@@ -159,9 +152,8 @@ const VERDICTS: Readonly<Record<string, readonly [severity: string, text: string
   failed: ['warning', 'The engine gave no answer that could be compared.'],
 };
 
-function outcomeOf(view: PageView, comparison: Comparison | string) {
-  if (typeof comparison === 'string') return <p class="finding problem">{comparison}</p>;
-  const { verdict, why, entry, engine } = comparison;
+function comparisonOf(view: PageView, told: unknown) {
+  const { verdict, why, entry, engine } = told as Comparison;
   const [severity, text] = VERDICTS[verdict] ?? ['note', verdict];
   const facts = [
     entry && `Cache: ${size(entry.bytes)}, ${duration(entry.age_ms)} old (${entry.source}).`,
