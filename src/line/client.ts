@@ -420,27 +420,26 @@ function sendStored(
 ): { bytes: number; rest?: Promise<void> } {
   const { sessionId } = reply;
   const { body, session } = answer;
-  const headOf = (bytes: number) => storedHead(answer, bytes, reply, variant, of);
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
   let pieces: readonly Buffer[];
   if (variant !== undefined) pieces = gzipWithSession({ body: variant, session }, sessionId);
   else if (Buffer.isBuffer(body)) {
     const text = shortText(body, session, sessionId);
     if (text !== undefined) {
-      response.writeHead(200, headOf(text.length));
+      response.writeHead(200, storedHead(answer, text.length, reply, variant, of));
       response.end(text, 'latin1');
       return { bytes: text.length };
     }
     pieces = withSession({ body, session }, sessionId);
   } else {
     const { start, length, rest } = inflatedWithSession({ body, session }, sessionId);
-    response.writeHead(200, headOf(length));
+    response.writeHead(200, storedHead(answer, length, reply, variant, of));
     response.write(start);
     return { bytes: length, rest: pipeline(rest, response) };
   }
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
   response.cork();
-  response.writeHead(200, headOf(bytes));
+  response.writeHead(200, storedHead(answer, bytes, reply, variant, of));
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
   return { bytes };
@@ -474,6 +473,10 @@ function storedHead(
     answer.contentType,
     'content-length',
     String(bytes),
+    'cache-status',
+    cacheStatus(outcome, ttl),
+    'age',
+    String(Math.floor(age / 1000)),
   ];
   if (answer.contentLanguage !== undefined) head.push('content-language', answer.contentLanguage);
   if (variant !== undefined) head.push('content-encoding', 'gzip');
@@ -486,7 +489,6 @@ function storedHead(
   if (answer.sessionHeader && sessionId !== undefined && HEADER_VALUE.test(sessionId)) {
     head.push('x-as-sessionid', sessionId);
   }
-  head.push('cache-status', cacheStatus(outcome, ttl), 'age', String(Math.floor(age / 1000)));
   if (asksForCaps) head.push(TRANSPORT_CAPS, NO_TRANSPORT_CAPS);
   return head;
 }
