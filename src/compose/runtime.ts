@@ -19,7 +19,7 @@ import { atPrimary, loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngineStates } from './engine-states.ts';
 import { createEngines } from './engines.ts';
-import { createIds, type Parts } from './parts.ts';
+import { createIds, type Parts, tellTogether } from './parts.ts';
 
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 
@@ -79,6 +79,7 @@ export async function createRuntime(
     config,
     work,
     secret: newId(),
+    emit: tellTogether(emit),
   });
 
   let pages: Promise<ReturnType<typeof createApp>> | undefined;

@@ -1,6 +1,7 @@
 import { request as httpRequest, type Agent, type IncomingHttpHeaders } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   BYPASS_REASONS,
   GATEWAY_REASONS,
@@ -70,7 +71,8 @@ export function send(base: string, message: Message): Promise<Answer> {
             text: body.toString('utf8'),
             whole: complete,
           };
-          resolve(checkGatewayAnswer(base, method, path, answer).then(() => answer));
+          // A gateway in this process tells what it has answered at the end of its turn.
+          resolve(checkGatewayAnswer(base, method, path, answer).then(() => nextTurn(answer)));
         });
       },
     );
