@@ -18,6 +18,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { buildGateway } from '../../bench/built-gateway.ts';
 import { runImage, type RunningImage } from '../../scripts/image/run-image.ts';
+import { until } from '../integration/cache/redis-house.ts';
 import { ensureDebianPackages } from '../support/debian-packages.ts';
 import {
   copyDeploy,
@@ -293,12 +294,12 @@ test('its services run as it says, become healthy, and answer a miss and then hi
   const roles = await page('/api/roles?pageNum=0&pageSize=10&containsDesc=false');
   expect(JSON.parse(roles.output)).toMatchObject({ data: { list: [{ name: 'Admin' }] } });
   const redisAs = `REDISCLI_AUTH=$(cat /run/secrets/redis_password) redis-cli`;
-  const entries = await redis.execute([
-    'sh',
-    '-c',
-    `${redisAs} --scan --pattern 'mdx:entry:*' | wc -l`,
-  ]);
-  expect(Number(entries.output)).toBeGreaterThan(0);
+  const countEntries = `${redisAs} --scan --pattern 'mdx:entry:*' | wc -l`;
+  // Written after its client has the answer.
+  await until(
+    () => redis.execute(['sh', '-c', countEntries]),
+    ({ output }) => Number(output) > 0,
+  );
   const settings = await redis.execute(['sh', '-c', `${redisAs} config get 'maxmemory*'`]);
   expect(settings.output.split('\n')).toEqual(
     expect.arrayContaining([String(512 * 1024 ** 2), 'volatile-lru']),

@@ -33,9 +33,12 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(house, { recursive: true, force: true }));
 
+/** By default npm asks a registry that says nothing once more only after five minutes. */
+const PATIENCE = ['--fetch-timeout=20000', '--fetch-retry-mintimeout=1000'];
+
 /** What it printed. It must have ended well. */
 async function npm(cwd: string, ...args: readonly string[]): Promise<string> {
-  const { exit, stdout, stderr } = await runCommand(['npm', ...args, '--no-audit', '--no-fund'], {
+  const { exit, stdout, stderr } = await runCommand(['npm', ...args, '--no-audit', '--no-fund', ...PATIENCE], {
     cwd,
     env: { HOME: process.env['HOME'] ?? '' },
   }).ended;
