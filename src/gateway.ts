@@ -112,7 +112,6 @@ export async function createGateway(
   const line = () => runtime.warm;
   const settings = { ...initial.warm, as: asWhom(initial) };
   const warmUp = createWarmUp({ ...ofFleet, id, isShared, settings, candidates, line, newId });
-  tellWarming = tellAll([candidates.on, warmUp.on]);
   const statistics = createSharedStatistics({
     id,
     processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
@@ -179,6 +178,7 @@ export async function createGateway(
     watches.configure(config);
     ownStatistics.configure(config.statistics);
     warmUp.configure({ ...config.warm, as: asWhom(config) });
+    tellWarming = tellAll(config.warm.mode === 'off' ? [] : [candidates.on, warmUp.on]);
     // Of several workers the primary process warns, once.
     if (primary !== undefined) return;
     for (const message of configWarnings(config, clock.wall(), keys)) {

@@ -56,12 +56,12 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
  */
 export function tellTogether(emit: Emit): Emit {
   let told: Parameters<Emit>[0][] = [];
-  const tell = () => {
-    const events = told;
-    told = [];
-    for (const event of events) emit(event);
-  };
   return (event) => {
-    if (told.push(event) === 1) setImmediate(tell);
+    if (told.push(event) > 1) return;
+    setImmediate(() => {
+      const events = told;
+      told = [];
+      for (const one of events) emit(one);
+    });
   };
 }
