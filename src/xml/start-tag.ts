@@ -71,6 +71,7 @@ export function markOf(text: string): Uint8Array {
 /** Whether the bytes at `at` are those of a mark or a name. */
 export function startsWith(bytes: Uint8Array, at: number, mark: Uint8Array): boolean {
   const { length } = mark;
+  if (at + length > bytes.length) return false;
   for (let index = 0; index < length; index += 1)
     if (bytes[at + index] !== mark[index]) return false;
   return true;
@@ -193,6 +194,8 @@ interface Name {
   readonly declares: boolean;
   /** The number of the tag that had an attribute of this name last. */
   lastTag: number;
+  /** The name that was read behind it last. Tables repeat their names in one order. */
+  next: Name | undefined;
 }
 
 /** So many places, a power of two, by a sum of a name's bytes; of two names with one sum the later one has it. */
@@ -241,6 +244,8 @@ export class TagReader {
   readonly #names = new Map<string, Name>();
   #nameBytes = 0;
   readonly #bySum: (Name | undefined)[] = NO_NAMES.slice();
+  /** The name that was read last. */
+  #before: Pick<Name, 'next'> = { next: undefined };
   readonly #prefixes = new Map<string, Prefix>([
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],
@@ -361,6 +366,20 @@ export class TagReader {
 
   /** The name that begins at the index, which moves behind it. */
   #readName(): Name {
+    const before = this.#before;
+    const { next } = before;
+    if (next !== undefined && startsWith(this.#bytes, this.#index, next.spelt)) {
+      const end = this.#index + next.spelt.length;
+      const byte = this.#bytes[end];
+      if (byte !== undefined && NAME_BYTES[byte] === 0) {
+        this.#index = end;
+        return (this.#before = next);
+      }
+    }
+    return (this.#before = before.next = this.#findName());
+  }
+
+  #findName(): Name {
     const bytes = this.#bytes;
     // In a local here and below: what stands outside of a function is read anew for each byte.
     const inName = NAME_BYTES;
@@ -399,6 +418,7 @@ export class TagReader {
       local,
       declares: prefix === 'xmlns' || text === 'xmlns',
       lastTag: 0,
+      next: undefined,
     };
   }
 
