@@ -85,8 +85,11 @@ function libxml2(text: string): Told | 'refused' {
   }
 }
 
-/** Few spellings, so that most tags were seen before, and next to all that could make them mean something else. */
-const NAMES = ['a', 'b', 'p:a', 'p:long-name-of-a-column', 'long-name-of-a-column', 'q:a'];
+/**
+ * Few spellings, so that most tags were seen before, and next to all that could make them mean something else; some begin as
+ * others are.
+ */
+const NAMES = ['a', 'ab', 'b', 'p:a', 'p:long-name-of-a-column', 'long-name-of-a-column', 'q:a'];
 const ATTRIBUTES = [
   ...[
     '',
