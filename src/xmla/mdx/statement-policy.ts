@@ -36,8 +36,8 @@ const WORDS = byWords<readonly [Fact, Where]>([
 
 /** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
 const READS_TEXT = /^strto(?:value|set|member|tuple)$/;
-/** Strings within strings: no client writes this many, as each level doubles its quotes. */
-const MAX_NESTING = 8;
+/** Strings within strings: no client writes this many, as each level doubles its quotes, and the search must end. */
+export const MAX_NESTING = 8;
 /** Another tokenizer may take these for line ends, which end a line comment. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
 

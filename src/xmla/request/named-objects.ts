@@ -1,7 +1,7 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
-import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
+import { MAX_NESTING, MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import { byWords, foldName } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
@@ -132,8 +132,6 @@ export interface StatementSources {
 }
 
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
-/** Strings within strings; no client nests more, and the search must end. */
-const MAX_NESTING = 8;
 type Sources = Readonly<StatementSources>;
 export const NO_SOURCES: Sources = { names: [], certain: true, qualified: false };
 /** Of one that is too long to be searched. */
