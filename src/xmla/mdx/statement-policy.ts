@@ -88,7 +88,7 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
   searchNames(tokens, facts);
 }
 
-/** Inside of a string a comment may be none, and something may end: what opens a string, a bracket or a comment is left out. */
+/** Inside of a string, what looks like a comment or never ends may be neither: it is read again without what opens one. */
 const withoutOpenings = (text: string) => text.replaceAll(/['"[\]/*-]/g, ' ');
 
 function readStatement(tokens: MdxTokens, facts: Set<Fact>): void {
@@ -112,10 +112,9 @@ function readStatement(tokens: MdxTokens, facts: Set<Fact>): void {
 
 function readComment(text: string, facts: Set<Fact>): void {
   if (foldName(text).includes('#nocache')) facts.add('noCacheComment');
-  const isUnclear = text.startsWith('/*')
-    ? isNested(text)
-    : OTHER_LINE_END.test(text.replace(/\r$/, ''));
-  if (isUnclear) facts.add('unclear');
+  const isBlock = text.startsWith('/*');
+  const endsLine = !isBlock && OTHER_LINE_END.test(text.replace(/\r$/, ''));
+  if (endsLine || isNested(text)) facts.add('unclear');
 }
 
 /** SSAS nests block comments, Mondrian does not: it is not known where this one ends. */
