@@ -112,7 +112,7 @@ export function createQueryCache(
   }
 
   /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
-  function take({ key, captured, digests }: Slot, ttl: number, brought?: StoredAnswer) {
+  function take({ key, captured, digests }: Slot | KnownKey, ttl: number, brought?: StoredAnswer) {
     if (captured === undefined || !epochs.areCurrent(captured)) return undefined;
     const wall = clock.wall();
     const inMemory = memory.get(key, true, wall);
@@ -120,7 +120,9 @@ export function createQueryCache(
     if (found === undefined) return undefined;
     const left = timeLeft(found, ttl, wall);
     if (left <= 0) return undefined;
-    if (inMemory === undefined) memory.set(key, found, digests());
+    if (inMemory === undefined) {
+      memory.set(key, found, typeof digests === 'string' ? digests : digests());
+    }
     const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
     return { answer: found, source, ttl: left, age: ageOf(found, wall) };
   }
@@ -172,7 +174,6 @@ export function createQueryCache(
           },
         })
       : undefined;
-    if (entered?.kind === 'unwanted') return flight?.land({ kind: 'failed', error: undefined });
     if (entered?.kind === 'answer') {
       if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
       flight?.land({ ...entered, began: 0 });
@@ -246,10 +247,8 @@ export function createQueryCache(
   }
 
   /** Milliseconds, also when the ttl was shortened after the answer was stored. */
-  function timeLeft(answer: StoredAnswer, ttl: number, wall = clock.wall()): number {
-    const shortened = answer.requestedAt + ttl - wall;
-    return Math.min(remaining(answer, wall), shortened);
-  }
+  const timeLeft = (answer: StoredAnswer, ttl: number, wall = clock.wall()) =>
+    Math.min(remaining(answer, wall), answer.requestedAt + ttl - wall);
 
   function replay(answer: StoredAnswer, source: HitSource, { key, query, client }: Lookup): void {
     query.answered?.();
@@ -297,8 +296,7 @@ export function createQueryCache(
     /** Never rejects for what tiers or engine do; a client that goes away ends it early. */
     answer,
     /** For this turn: what memory has under a key that was made earlier, or now keeps as brought. */
-    recall: ({ key, captured, ttl, digests }: KnownKey, brought?: StoredAnswer) =>
-      take({ key, captured, digests: () => digests }, ttl, brought),
+    recall: (known: KnownKey, brought?: StoredAnswer) => take(known, known.ttl, brought),
     /** For `recall`: what tier 2 has and memory has not. Never rejects. `beside`: bytes of the asker. */
     bring({ key, captured }: KnownKey, beside: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;

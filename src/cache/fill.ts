@@ -78,17 +78,8 @@ export function createFills(
       const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
       const announced = Number(head.headers['content-length'] ?? 0);
       const text = keepText(settle);
-      /** Bytes that were inspected are kept. */
-      const inspected = {
-        refusal: undefined as RefusalReason | undefined,
-        write(slice: Buffer): void {
-          inspector.write(slice);
-          inspected.refusal = inspector.refusal;
-          if (inspected.refusal === undefined) text.write(slice);
-        },
-      };
       // What a fresh answer takes the place of would be found in memory until it is kept.
-      const inspection = inspections.begin(inspected, { announced, atOnce: query.fresh }, refuse);
+      const inspection = inspections.begin(inspect, { announced, atOnce: query.fresh });
       // Also where the answer is not kept: the client may go on in a session that the engine began by itself.
       const tellOf = query.session
         ? undefined
@@ -104,6 +95,13 @@ export function createFills(
         if (bypass !== undefined) return bypass;
         if (refusal !== undefined) return { kind: 'miss', detail: refusal, stored: false };
         return isWhole && behind === undefined ? { kind: 'miss', stored: true } : { kind: 'miss' };
+      }
+
+      /** Bytes that were inspected are kept. */
+      function inspect(slice: Buffer): void {
+        inspector.write(slice);
+        if (inspector.refusal === undefined) text.write(slice);
+        else refuse(inspector.refusal);
       }
 
       function refuse(reason: RefusalReason): void {
@@ -173,7 +171,10 @@ export function createFills(
       } catch (error) {
         giveUp();
         const isTold = error instanceof GatewayError || abort.signal.aborted;
-        const failure = isTold ? error : brokenOff(error);
+        const brokenOff = 'The engine broke its answer off.';
+        const failure = isTold
+          ? error
+          : new GatewayError('engine-unreachable', brokenOff, { cause: error });
         if (refusal === undefined) {
           emit({ type: 'not-stored', project: query.project, reason: 'truncated' });
           verdict.resolve({ kind: 'failed', error: failure });
@@ -221,10 +222,6 @@ export function createFills(
       },
     };
   };
-}
-
-function brokenOff(cause: unknown): GatewayError {
-  return new GatewayError('engine-unreachable', 'The engine broke its answer off.', { cause });
 }
 
 /**
@@ -279,7 +276,7 @@ const MOST_WAITING = 16 * 1024 * 1024;
  * came is left to those who wait for it.
  */
 export function createInspections() {
-  /** Each inspects its slice, and returns the bytes that this was worth: 0 of an answer that was given up. */
+  /** Each has its slice inspected, and returns the bytes that this was worth: 0 of an answer that was given up. */
   const queue: (() => number)[] = [];
   let waiting = 0;
   let moreCame = false;
@@ -309,24 +306,18 @@ export function createInspections() {
 
   return {
     /**
+     * @param inspect called in any turn, in order, and no more after `stop`
      * @param how.announced how long the body will be (bytes); 0 where that is not known
      * @param how.atOnce whether all of it is inspected as it comes
-     * @param refused called in any turn with what the inspector refused, and no more after `stop`
      */
     begin(
-      inspector: { write(slice: Buffer): void; readonly refusal: RefusalReason | undefined },
+      inspect: (slice: Buffer) => void,
       { announced, atOnce }: { announced: number; atOnce: boolean },
-      refused: (reason: RefusalReason) => void,
     ) {
       let leftAtOnce = atOnce ? Infinity : announced > AT_ONCE ? 0 : AT_ONCE;
       let slices = 0;
       let stopped = false;
       let end: PromiseWithResolvers<void> | undefined;
-
-      function inspect(slice: Buffer): void {
-        inspector.write(slice);
-        if (inspector.refusal !== undefined) refused(inspector.refusal);
-      }
 
       function inspectLater(slice: Buffer): number {
         const isWanted = !stopped;
@@ -364,10 +355,7 @@ export function createInspections() {
           moreCame = true;
           plan();
         },
-        /**
-         * Resolves when all is inspected; undefined when it is. Rejects with what the inspector
-         * threw.
-         */
+        /** Resolves when all is inspected; undefined when it is. Rejects with what `inspect` threw. */
         done: () => end?.promise,
         stop(): void {
           stopped = true;

@@ -3,7 +3,6 @@ import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
 import type { KeyEpochs } from '../freshness/freshness.ts';
-import type { Scope } from './projects.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
 const KEY_VERSION = 5;
@@ -112,11 +111,7 @@ export function askedOf(parts: AskedParts): Asked {
 }
 
 /** Stands for the epochs in the key of what does not depend on them. */
-export const withoutEpochs = (keySecret: string): KeyEpochs => ({
-  scopes: [],
-  tokens: [],
-  keySecret,
-});
+export const withoutEpochs = (keySecret: string) => ({ scopes: [], tokens: [], keySecret });
 
 /**
  * SHA-512/256 (FIPS 180-4) of all parts, as one JSON array, in which no two lists look alike (no part that is there is null
@@ -163,9 +158,7 @@ export function createPartDigests() {
 }
 
 /** The parts that are there, with their digests as base64url. */
-export function describeParts(
-  digests: PartDigests,
-): readonly { readonly name: KeyPartName; readonly digest: string }[] {
+export function describeParts(digests: PartDigests) {
   return KEY_PARTS.flatMap(([name], i) => {
     const found = digestAt(digests, i);
     return found === ABSENT ? [] : [{ name, digest: asBase64(found) }];
@@ -184,11 +177,7 @@ export const queryDigestOf = (digests: PartDigests): string =>
   digests.slice(KEY_PARTS.length * DIGEST);
 
 /** In a form that can be shown: equal for equal epochs, and of no other use. */
-export function describeEpochs({
-  scopes,
-  tokens,
-  keySecret,
-}: KeyEpochs): readonly { readonly scope: Scope; readonly token: string }[] {
+export function describeEpochs({ scopes, tokens, keySecret }: KeyEpochs) {
   const tokenOf = (i: number) => asBase64(digest(keySecret, 'token', JSON.stringify(tokens[i])));
   return scopes.map((scope, i) => ({ scope, token: tokenOf(i) }));
 }

@@ -137,16 +137,16 @@ export function createMemoryTier(options: {
       const entry = entries.get(key);
       if (entry === undefined) return undefined;
       const now = clock.now();
-      if (left(entry, now, wall) > 0) {
-        if (!uses) return entry.answer;
-        entry.hits += 1;
-        entry.used = now;
-        if (entry.warmed) warmed.hits += 1;
-        entry.warmed = false;
-        return entry.answer;
+      if (left(entry, now, wall) <= 0) {
+        entries.delete(key);
+        return undefined;
       }
-      entries.delete(key);
-      return undefined;
+      if (!uses) return entry.answer;
+      entry.hits += 1;
+      entry.used = now;
+      if (entry.warmed) warmed.hits += 1;
+      entry.warmed = false;
+      return entry.answer;
     },
     /**
      * Keeps the answer, unless one is there that began later, by the wall clocks between gateways.

@@ -279,20 +279,9 @@ export async function decodeEntry(
   if (content === undefined) return 'sealed otherwise';
   const description = readDescription(content, head.described);
   if (description === undefined) return 'unreadable description';
-  const { bodyLength, tailCrc, ...described } = description;
+  const { bodyLength, tailCrc: _tailCrc, ...described } = description;
   if (bodyLength > maxBody) return 'larger than cache.max_entry';
-  const coded = content.subarray(head.described);
-  if (head.coding === CODING.long) {
-    const front = described.session?.at ?? 0;
-    if (tailCrc === undefined || coded.length <= front) return 'unreadable body';
-    take?.(coded.length);
-    const tail = ownBytes([coded.subarray(front)]);
-    const body = deflated(bodyLength, ownBytes([coded.subarray(0, front)]), tail, tailCrc);
-    return { ...described, body, requestedAt: head.requestedAt };
-  }
-  // The decoder has its pieces and then the whole.
-  take?.((head.coding === CODING.identity ? 1 : 2) * bodyLength);
-  const body = await decodeBody(head.coding, coded, bodyLength);
+  const body = await decodeBody(head.coding, content.subarray(head.described), description, take);
   if (body?.length !== bodyLength) return 'unreadable body';
   return { ...described, body, requestedAt: head.requestedAt };
 }
@@ -334,7 +323,21 @@ const isPlace = ({ at, encoding }: SessionPlace, bodyLength: number) =>
   Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
 
 /** In memory of its own; undefined when it is not what its coding says. */
-async function decodeBody(coding: number, coded: Buffer, length: number) {
+async function decodeBody(
+  coding: number,
+  coded: Buffer,
+  { bodyLength: length, tailCrc, session }: Description,
+  take?: (bytes: number) => void,
+) {
+  if (coding === CODING.long) {
+    const front = session?.at ?? 0;
+    if (tailCrc === undefined || coded.length <= front) return undefined;
+    take?.(coded.length);
+    const [start, tail] = [coded.subarray(0, front), coded.subarray(front)];
+    return deflated(length, ownBytes([start]), ownBytes([tail]), tailCrc);
+  }
+  // The decoder has its pieces and then the whole.
+  take?.((coding === CODING.identity ? 1 : 2) * length);
   if (coding === CODING.identity) return ownBytes([coded]);
   try {
     if (coding !== CODING.deflate || length > LONG) return undefined;

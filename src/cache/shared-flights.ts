@@ -145,7 +145,7 @@ export function createSharedFlights(options: {
       if (first?.kind !== 'lead' && first?.kind !== 'wait') return ask(missed, false);
       const waited =
         first.kind === 'wait' ? await waitOut(missed, token, first.expected) : first.kind;
-      if (waited === 'unwanted') return { kind: 'unwanted' as const };
+      if (waited === 'unwanted') return ask(missed, true);
       // The place may have become free, or the query fast, after this gateway had looked for the entry.
       const answer = typeof waited === 'string' ? await find() : waited;
       if (answer !== undefined) {

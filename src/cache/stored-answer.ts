@@ -6,22 +6,8 @@ import type { TextEncoding } from '../xml/text-encoding.ts';
 /** The text of an answer: as it is, or compressed. Both say how many bytes it has. */
 export type AnswerText = Buffer | Deflated;
 
-/**
- * A text as it goes out to a client that takes gzip. What stands before the session id is never compressed, so that the id
- * can be exchanged, and the length tells nothing of it where others can add text to the answer.
- */
-export interface Deflated {
-  /** Of the text (bytes). */
-  readonly length: number;
-  /** The text up to the place of the session id; empty where there is none. */
-  readonly front: Buffer;
-  readonly frontCrc: number;
-  /** The rest, as blocks of deflate (RFC 1951). */
-  readonly tail: Buffer;
-  /** CRC-32 of the rest of the text. */
-  readonly tailCrc: number;
-  readonly tailShift: number;
-}
+/** A text as it goes out to a client that takes gzip. */
+export type Deflated = Readonly<ReturnType<typeof deflated>>;
 
 /** Where a session id goes into a stored body: behind `at` bytes, in the encoding of the body. */
 export interface SessionPlace {
@@ -154,19 +140,18 @@ export const bytesOf = (text: AnswerText) =>
 /** The same of the compressed variant of a text that is there as it is, and has the front in common with it. */
 export const variantBytes = ({ tail }: Deflated) => tail.length + OVERHEAD;
 
-export const deflated = (
-  length: number,
-  front: Buffer,
-  tail: Buffer,
-  tailCrc: number,
-): Deflated => ({
-  length,
-  front,
-  frontCrc: crc32(front),
-  tail,
-  tailCrc,
-  tailShift: crcShift(length - front.length),
-});
+/**
+ * What stands before the session id is never compressed, so that the id can be exchanged, and the length tells nothing of it
+ * where others can add text to the answer.
+ * @param length of the text (bytes)
+ * @param front the text up to the place of the session id; empty where there is none
+ * @param tail the rest, as blocks of deflate (RFC 1951)
+ * @param tailCrc CRC-32 of the rest of the text
+ */
+export function deflated(length: number, front: Buffer, tail: Buffer, tailCrc: number) {
+  const tailShift = crcShift(length - front.length);
+  return { length, front, frontCrc: crc32(front), tail, tailCrc, tailShift };
+}
 
 /** Compresses a text on the thread pool, behind its front. Undefined where it would not pay. */
 export async function makeVariant(text: Buffer, front: number): Promise<Deflated | undefined> {

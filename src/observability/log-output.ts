@@ -114,7 +114,7 @@ export function createLogOutput(options: {
   }
 
   /** Writes what there is room for. @returns why it is not all; undefined when it is */
-  function write(): unknown {
+  function write(): NodeJS.ErrnoException | undefined {
     for (;;) {
       if (dropped.lines > 0 && waiting <= ROOM / 2) {
         const told = dropped;
@@ -131,7 +131,7 @@ export function createLogOutput(options: {
         // No line may be dropped of which a part is written.
         if (written < piece.length) queue.unshift({ bytes: piece.subarray(written), audit: true });
       } catch (error) {
-        return error;
+        return error as NodeJS.ErrnoException;
       }
     }
   }
@@ -150,7 +150,7 @@ export function createLogOutput(options: {
 
   function writeLast(): void {
     const end = options.clock.now() + LAST_WAIT;
-    while (codeOf(write()) === 'EAGAIN' && options.clock.now() < end) options.pause(LAST_PAUSE);
+    while (write()?.code === 'EAGAIN' && options.clock.now() < end) options.pause(LAST_PAUSE);
   }
 }
 
@@ -164,8 +164,6 @@ export function openLogOutput(fd: number, onExit: (flush: () => void) => void): 
     pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),
   });
 }
-
-const codeOf = (problem: unknown) => (problem as { code?: unknown } | undefined)?.code;
 
 const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants;
 

@@ -111,9 +111,7 @@ export function referenceEnd(bytes: Buffer, at: number): number {
 }
 
 /** Of `60` or `x3c`. */
-function codeOf(number: string): number {
-  return number.startsWith('x') ? Number.parseInt(number.slice(1), 16) : Number(number);
-}
+const codeOf = (number: string) => Number(number.replace('x', '0x'));
 
 /** Production 2 of XML 1.0. */
 function isCharacter(code: number): boolean {

@@ -35,14 +35,6 @@ const MARKS: readonly [mark: string, TextEncoding][] = [
   ['\xFE\xFF', 'utf-16be'],
 ];
 
-export interface Encoding {
-  readonly encoding: TextEncoding;
-  /** Whether the XML declaration names it: some engines go by that alone. */
-  readonly declared: boolean;
-  /** False for UTF-16 of which neither a mark nor a label names the byte order. */
-  readonly ordered: boolean;
-}
-
 /**
  * Finds the text encoding of a document in its first bytes and in its Content-Type. The byte order mark, the parameter
  * charset and the XML declaration (RFC 7303 section 3, XML 1.0 appendix F) must agree as far as they are there; with
@@ -50,13 +42,11 @@ export interface Encoding {
  *
  * @param bytes all bytes so far, from the first one on
  * @param ended true when no byte will follow, so that the answer is never `more`
- * @returns `more` where more bytes are needed to say; `unknown` for another encoding, or a contradiction
+ * @returns `more` where more bytes are needed to say; `unknown` for another encoding, or a contradiction; else also whether
+ *   it is `declared`: named by the XML declaration, by which alone some engines go; and `ordered`: false for UTF-16 of which
+ *   neither a mark nor a label names the byte order
  */
-export function findEncoding(
-  bytes: Buffer,
-  ended: boolean,
-  contentType: string | undefined,
-): Encoding | 'more' | 'unknown' {
+export function findEncoding(bytes: Buffer, ended: boolean, contentType: string | undefined) {
   if (bytes.length < MARK_LENGTH && !ended) return 'more';
   const start = bytes.toString('latin1', 0, MARK_LENGTH);
   if (UTF_32.test(start)) return 'unknown';
@@ -80,11 +70,7 @@ export function findEncoding(
 }
 
 /** @returns undefined without a declaration */
-function readDeclaration(
-  bytes: Buffer,
-  units: TextEncoding,
-  ended: boolean,
-): { readonly encoding: string | undefined } | 'more' | 'unknown' | undefined {
+function readDeclaration(bytes: Buffer, units: TextEncoding, ended: boolean) {
   // The characters of a declaration are ASCII in every encoding that is read, so any reading of the rest will do.
   const textTo = (end: number) =>
     units === 'utf-8' ? bytes.toString('latin1', 0, end) : fromUtf16(bytes.subarray(0, end), units);

@@ -38,9 +38,8 @@ export interface XmlSink {
   close?(start: number, end: number): void;
   /** A CDATA section begins, whose text follows. */
   cdata?(): void;
-  comment?(): void;
-  /** A processing instruction other than the XML declaration. */
-  instruction?(): void;
+  /** A processing instruction is one other than the XML declaration. */
+  aside?(what: 'a comment' | 'a processing instruction'): void;
   /** A document type declaration begins. It must throw. */
   doctype(): never;
 }
@@ -220,7 +219,7 @@ export class XmlScanner {
 
   #readDeclaration(bytes: Buffer, at: number): number {
     if (startsWith(bytes, at, COMMENT_START)) {
-      this.#sink.comment?.();
+      this.#sink.aside?.('a comment');
       this.#mode = 'comment';
       return at + COMMENT_START.length;
     }
@@ -261,7 +260,7 @@ export class XmlScanner {
       const target = TARGET.exec(text)?.[1] ?? '';
       const isWell = isPlainName(target) && target.toLowerCase() !== 'xml';
       if (!isWell || !areAllowed(bytes, at, end)) throw malformed('a processing instruction');
-      this.#sink.instruction?.();
+      this.#sink.aside?.('a processing instruction');
     }
     return end;
   }
@@ -371,11 +370,6 @@ export function readTree(utf8: Buffer, readers?: TagReaders) {
   let nodes = 0;
   let oddity: string | undefined;
 
-  function note(what: string): void {
-    const top = open.at(-1);
-    oddity ??= `${what} ${top === undefined ? 'outside the envelope' : `in ${top.local}`}`;
-  }
-
   const sink: XmlSink = {
     open(tag) {
       nodes += 1 + tag.attributeCount;
@@ -412,8 +406,10 @@ export function readTree(utf8: Buffer, readers?: TagReaders) {
       const element = open.at(-1);
       if (element !== undefined) element.hasCData = true;
     },
-    comment: () => note('a comment'),
-    instruction: () => note('a processing instruction'),
+    aside(what) {
+      const top = open.at(-1);
+      oddity ??= `${what} ${top === undefined ? 'outside the envelope' : `in ${top.local}`}`;
+    },
     doctype() {
       throw new XmlError('refused', 'a document type declaration');
     },

@@ -10,8 +10,8 @@ import {
 } from '../../xml/start-tag.ts';
 import { XSI } from '../../xml/xml-scanner.ts';
 import { XMLA, XSD } from '../names.ts';
-import { answerReader, CHILD, ENVELOPE, envelopeFrame } from './answer-reader.ts';
-import { type AnswerSession, HEADER_OR_BODY, Refused } from './answer-reader.ts';
+import { answerReader, CHILD, ENVELOPE, envelopeFrame, HEADER_OR_BODY } from './answer-reader.ts';
+import { Refused } from './answer-reader.ts';
 
 /**
  * The most bytes that should be inspected in one turn of the event loop: a larger chunk is cut into slices, with a
@@ -23,12 +23,6 @@ export const INSPECTION_SLICE = 64 * 1024;
  * Bytes of the text in UTF-8 within which the SOAP body must begin. What an engine says before it takes some hundred.
  */
 const HEAD_LIMIT = 16 * 1024;
-
-/** What an inspection says of a whole answer. */
-export type Inspection =
-  /** It may be stored; `session` is the element that it names a session with. */
-  | { readonly ok: true; readonly session: AnswerSession | undefined }
-  | { readonly ok: false; readonly reason: RefusalReason };
 
 /**
  * Inspects the body of an answer while it passes: one rowset or mddataset, well-formed to its end, without
@@ -61,18 +55,24 @@ export function inspectAnswer(answer: {
     write(chunk: Uint8Array): void {
       inspector.refusal ??= reader.write(chunk);
     },
-    /** Says whether the whole answer may be stored. Call once, after the last byte. */
-    end(): Inspection {
+    /**
+     * Says whether the whole answer may be stored; `session` is the element that it names a session with. Call once, after
+     * the last byte.
+     */
+    end() {
       const reason = (inspector.refusal ??= reader.end());
-      if (reason !== undefined) return { ok: false, reason };
+      if (reason !== undefined) return { ok: false as const, reason };
       const session = sink.session();
-      return { ok: true, session: session === undefined ? undefined : reader.inBytes(session) };
+      return { ok: true as const, session: session && reader.inBytes(session) };
     },
     /** The refusal known so far, so that the caller may stop keeping bytes early. The first one found stays. */
     refusal: undefined as RefusalReason | undefined,
   };
   return inspector;
 }
+
+/** What an inspection says of a whole answer. */
+export type Inspection = ReturnType<ReturnType<typeof inspectAnswer>['end']>;
 
 const MEDIA_TYPES: ReadonlySet<string> = new Set(['text/xml', 'application/xml']);
 

@@ -3,16 +3,13 @@
  * of the character. `unterminated` is everything from a quote, bracket or comment that never ends, and the last token.
  */
 export const MDX = {
-  space: 0x80,
-  word: 0x81,
-  number: 0x82,
-  bracketed: 0x83,
-  singleQuoted: 0x84,
-  doubleQuoted: 0x85,
-  lineComment: 0x86,
-  blockComment: 0x87,
-  otherMark: 0x88,
-  unterminated: 0x89,
+  word: 0x80,
+  number: 0x81,
+  bracketed: 0x82,
+  singleQuoted: 0x83,
+  doubleQuoted: 0x84,
+  otherMark: 0x85,
+  unterminated: 0x86,
   exclamation: 0x21,
   dollar: 0x24,
   opening: 0x28,
@@ -23,14 +20,15 @@ export const MDX = {
   closingBracket: 0x5d,
 } as const;
 
-/** The tokens of a text, by their numbers from 0 on. Not one object for each: a statement has hundreds. */
-export interface MdxTokens {
-  readonly text: string;
-  readonly count: number;
-  readonly kinds: readonly number[];
-  /** Where each begins in the text (UTF-16 units), and one more: where the last one ends. */
-  readonly starts: readonly number[];
-}
+/** What is no token: white space, and what may begin a comment. */
+const SPACE = 0x87;
+const COMMENT = 0x88;
+
+/**
+ * The tokens of a text, by their numbers from 0 on, without white space and comments. Not one object for each: a statement has
+ * hundreds.
+ */
+export type MdxTokens = ReturnType<typeof mdxTokens>;
 
 // A word may hold any character beyond ASCII that is no white space, so that no letter of any language splits it.
 const NUMBER = /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y;
@@ -46,18 +44,20 @@ for (let code = 0; code < 0x80; code += 1) {
 }
 
 /** Where the tokens are collected while their number is not known: arrays that grow are copied many times. */
-const COLLECTED = { kinds: [] as number[], starts: [] as number[] };
+const COLLECTED = { kinds: [] as number[], starts: [] as number[], ends: [] as number[] };
 
 /** The end of what does not end. */
 const NEVER = -1;
 
 /**
- * Splits MDX text into tokens, by the lexical rules that Mondrian and SSAS document, in linear time. Never throws; the texts
- * of the tokens, joined, are the text.
+ * Splits MDX text into tokens, by the lexical rules that Mondrian and SSAS document, in linear time. Never throws.
+ * @returns `starts` and `ends`: where each token stands in the text (UTF-16 units); `comments`: their texts, with what opens
+ *   and closes them
  */
-export function mdxTokens(text: string): MdxTokens {
+export function mdxTokens(text: string) {
   const { length } = text;
-  const { kinds, starts } = COLLECTED;
+  const { kinds, starts, ends } = COLLECTED;
+  const comments: string[] = [];
   let count = 0;
   let position = 0;
   while (position < length) {
@@ -65,10 +65,9 @@ export function mdxTokens(text: string): MdxTokens {
     let kind = KINDS[code] ?? MDX.otherMark;
     let end = position;
     switch (kind) {
-      case MDX.space:
-        end += 1;
-        while (end < length && KINDS[text.charCodeAt(end)] === MDX.space) end += 1;
-        break;
+      case SPACE:
+        position += 1;
+        continue;
       case MDX.word:
         while (end < length && IN_PLAIN_WORD[text.charCodeAt(end)] === 1) end += 1;
         if (end < length && text.charCodeAt(end) >= 0x80) end = matchEnd(WORD, text, position);
@@ -86,16 +85,12 @@ export function mdxTokens(text: string): MdxTokens {
       case MDX.doubleQuoted:
         end = enclosedEnd(text, position, code);
         break;
-      case MDX.lineComment:
-        if (text.charCodeAt(position + 1) === code) {
-          const close = text.indexOf('\n', position);
-          end = close === -1 ? length : close;
-        } else if (text.startsWith('/*', position)) {
-          kind = MDX.blockComment;
-          const close = text.indexOf('*/', position + 2);
-          end = close === -1 ? NEVER : close + 2;
-        }
-        break;
+      case COMMENT:
+        end = commentEnd(text, position);
+        if (end <= position) break;
+        comments.push(text.slice(position, end));
+        position = end;
+        continue;
       default:
     }
     if (end === position) {
@@ -107,17 +102,23 @@ export function mdxTokens(text: string): MdxTokens {
     }
     kinds[count] = kind;
     starts[count] = position;
+    ends[count] = end;
     count += 1;
     position = end;
   }
-  starts[count] = length;
-  return { text, count, kinds: kinds.slice(0, count), starts: starts.slice(0, count + 1) };
+  return {
+    text,
+    kinds: kinds.slice(0, count),
+    starts: starts.slice(0, count),
+    ends: ends.slice(0, count),
+    comments,
+  };
 }
 
 /** Empty beyond either end of the text. */
-export function textAt({ text, starts }: MdxTokens, index: number): string {
+export function textAt({ text, starts, ends }: MdxTokens, index: number): string {
   const start = starts[index];
-  return start === undefined ? '' : text.slice(start, starts[index + 1]);
+  return start === undefined ? '' : text.slice(start, ends[index]);
 }
 
 /** The text inside a quoted token, with doubled quotes made single. */
@@ -130,8 +131,8 @@ function kindOf(first: string): number {
   if (first === '[') return MDX.bracketed;
   if (first === "'") return MDX.singleQuoted;
   if (first === '"') return MDX.doubleQuoted;
-  if (/[-/]/.test(first)) return MDX.lineComment;
-  if (/[ \t\n\r\f]/.test(first)) return MDX.space;
+  if (/[-/]/.test(first)) return COMMENT;
+  if (/[ \t\n\r\f]/.test(first)) return SPACE;
   if (/[.0-9]/.test(first)) return MDX.number;
   return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
 }
@@ -140,6 +141,17 @@ function kindOf(first: string): number {
 function matchEnd(pattern: RegExp, text: string, position: number): number {
   pattern.lastIndex = position;
   return pattern.test(text) ? pattern.lastIndex : position;
+}
+
+/** The place itself where none begins. */
+function commentEnd(text: string, position: number): number {
+  if (text.startsWith('/*', position)) {
+    const close = text.indexOf('*/', position + 2);
+    return close === -1 ? NEVER : close + 2;
+  }
+  if (text.charAt(position + 1) !== text.charAt(position)) return position;
+  const close = text.indexOf('\n', position);
+  return close === -1 ? text.length : close;
 }
 
 /** A closing character that is written twice stands for itself. Not by indexOf: most of them are near. */

@@ -36,8 +36,8 @@ const WORDS = byWords<readonly [Fact, Where]>([
 
 /** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
 const READS_TEXT = /^strto(?:value|set|member|tuple)$/;
-/** Strings within strings: no client writes this many, as each level doubles its quotes. */
-const MAX_NESTING = 8;
+/** Strings within strings: no client writes this many, as each level doubles its quotes, and the search must end. */
+export const MAX_NESTING = 8;
 /** Another tokenizer may take these for line ends, which end a line comment. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
 
@@ -70,35 +70,33 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
     facts.add('unclear');
     return;
   }
-  const { count, kinds } = tokens;
+  const { kinds, comments } = tokens;
   const isStatement = depth === MAX_NESTING;
-  const seen: number[] = [];
-  for (let index = 0; index < count; index += 1) {
-    const kind = kinds[index] ?? MDX.space;
-    if (kind === MDX.space) continue;
-    const isComment = kind === MDX.lineComment || kind === MDX.blockComment;
-    if (isComment && isStatement) readComment(kind, textAt(tokens, index), facts);
-    else if (isComment || (kind === MDX.unterminated && !isStatement)) {
-      // Inside of a string it may be none: it is read again without what opens a string, a bracket or a comment.
-      const words = textAt(tokens, index).replaceAll(/['"[\]/*-]/g, ' ');
-      readFacts(mdxTokens(words), facts, depth - 1);
-    } else {
-      if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
-        readFacts(mdxTokens(unquoted(textAt(tokens, index))), facts, depth - 1);
-      }
-      seen.push(index);
+  for (const comment of comments) {
+    if (isStatement) readComment(comment, facts);
+    else readFacts(mdxTokens(withoutOpenings(comment)), facts, depth - 1);
+  }
+  for (let index = 0; index < kinds.length; index += 1) {
+    const kind = kinds[index];
+    if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
+      readFacts(mdxTokens(unquoted(textAt(tokens, index))), facts, depth - 1);
+    } else if (kind === MDX.unterminated && !isStatement) {
+      readFacts(mdxTokens(withoutOpenings(textAt(tokens, index))), facts, depth - 1);
     }
   }
-  if (isStatement) readStatement(tokens, seen, facts);
-  searchNames(tokens, seen, facts);
+  if (isStatement) readStatement(tokens, facts);
+  searchNames(tokens, facts);
 }
 
-function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
+/** Inside of a string, what looks like a comment or never ends may be neither: it is read again without what opens one. */
+const withoutOpenings = (text: string) => text.replaceAll(/['"[\]/*-]/g, ' ');
+
+function readStatement(tokens: MdxTokens, facts: Set<Fact>): void {
   const { text, kinds } = tokens;
   // A carriage return that is no part of a line end: some engines drop it, some end the line there.
   if (/\r(?!\n)/.test(text)) facts.add('unclear');
   const hasLineEnd = text.includes('\n');
-  for (const index of seen) {
+  for (let index = 0; index < kinds.length; index += 1) {
     const kind = kinds[index];
     if (kind === MDX.semicolon) facts.add('semicolon');
     else if (kind === MDX.closingBracket || kind === MDX.unterminated) facts.add('unclear');
@@ -109,38 +107,35 @@ function readStatement(tokens: MdxTokens, seen: readonly number[], facts: Set<Fa
       if (/\r|\\['"]/.test(textAt(tokens, index))) facts.add('unclear');
     }
   }
-  const [first] = seen;
-  const isWord = first !== undefined && kinds[first] === MDX.word;
-  const isQuery = isWord && /^(?:select|with)$/i.test(textAt(tokens, first));
-  if (!isQuery) facts.add('noQuery');
+  if (!/^(?:select|with)$/i.test(textAt(tokens, 0))) facts.add('noQuery');
 }
 
-function readComment(kind: number, text: string, facts: Set<Fact>): void {
+function readComment(text: string, facts: Set<Fact>): void {
   if (foldName(text).includes('#nocache')) facts.add('noCacheComment');
-  const isUnclear =
-    kind === MDX.lineComment
-      ? OTHER_LINE_END.test(text.replace(/\r$/, ''))
-      : // SSAS nests block comments, Mondrian does not.
-        text.includes('/*', 2);
-  if (isUnclear) facts.add('unclear');
+  const isBlock = text.startsWith('/*');
+  const endsLine = !isBlock && OTHER_LINE_END.test(text.replace(/\r$/, ''));
+  if (endsLine || isNested(text)) facts.add('unclear');
 }
 
-function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact>): void {
-  const kindAt = (at: number): number | undefined => tokens.kinds[seen[at] ?? tokens.count];
+/** SSAS nests block comments, Mondrian does not: it is not known where this one ends. */
+export const isNested = (comment: string) => comment.startsWith('/*') && comment.includes('/*', 2);
+
+function searchNames(tokens: MdxTokens, facts: Set<Fact>): void {
+  const { kinds } = tokens;
   const hasDollar = tokens.text.includes('$');
   // Not by its number: a look in front of the first makes all others slow.
   let before: number | undefined;
   let kind: number | undefined;
-  for (let at = 0; at < seen.length; at += 1) {
+  for (let at = 0; at < kinds.length; at += 1) {
     before = kind;
-    kind = kindAt(at);
+    kind = kinds[at];
     if (kind === MDX.exclamation) facts.add('volatile');
     const isWord = kind === MDX.word;
     if (!isWord && kind !== MDX.bracketed) continue;
-    const isCalled = kindAt(at + 1) === MDX.opening;
+    const isCalled = kinds[at + 1] === MDX.opening;
     // A name in brackets is one of a function only where it is called.
     if (!isWord && !isCalled && !hasDollar) continue;
-    const text = textAt(tokens, seen[at] ?? 0);
+    const text = textAt(tokens, at);
     if (!isWord && /^\[\s*\$system/.test(foldName(text))) facts.add('systemRowset');
     for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
       if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');
@@ -150,17 +145,19 @@ function searchNames(tokens: MdxTokens, seen: readonly number[], facts: Set<Fact
       if (fact !== undefined && (isMeant || where === 'anywhere')) facts.add(fact);
       // Predict, PredictProbability, PredictTimeSeries …
       if (name.startsWith('predict')) facts.add('volatile');
-      if (isCalled && READS_TEXT.test(name) && !isOneLiteral(kindAt(at + 2), kindAt(at + 3))) {
+      if (isCalled && READS_TEXT.test(name) && !isOneLiteral(kinds[at + 2], kinds[at + 3])) {
         facts.add('volatile');
       }
     }
   }
 }
 
+/** Also where the text ends before, or in what never ends, which is read by itself. */
 function isOneLiteral(first: number | undefined, second: number | undefined): boolean {
-  if (first === undefined) return true;
+  if (first === undefined || first === MDX.unterminated) return true;
   if (first !== MDX.singleQuoted && first !== MDX.doubleQuoted) return false;
-  return second === undefined || second === MDX.closing || second === MDX.comma;
+  if (second === undefined || second === MDX.unterminated) return true;
+  return second === MDX.closing || second === MDX.comma;
 }
 
 /** The word, and the ASCII words in it: an engine may end a word where the tokenizer does not. */

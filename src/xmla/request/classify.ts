@@ -1,7 +1,12 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
-import { classifyStatement, MAX_STATEMENT, normalizeStatement } from '../mdx/statement-policy.ts';
+import {
+  classifyStatement,
+  isNested,
+  MAX_STATEMENT,
+  normalizeStatement,
+} from '../mdx/statement-policy.ts';
 import { foldName } from '../names.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
 import { classifyProperties, IDENTITY, IGNORED_PROPERTIES } from './property-policy.ts';
@@ -178,7 +183,7 @@ function readingsOf(
 }
 
 function partsOfStatement(tokens: MdxTokens): readonly Part[] {
-  const parts: Part[] = [];
+  const parts: Part[] = tokens.comments.filter(isNested).map(() => ANYTHING);
   let words: string[] = [];
   let reaches = false;
   // In most texts nothing behind the first two words matters.
@@ -193,11 +198,8 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
     words = [];
     reaches = false;
   };
-  for (let index = 0; index < tokens.count; index += 1) {
+  for (let index = 0; index < tokens.kinds.length; index += 1) {
     const kind = tokens.kinds[index];
-    // SSAS nests block comments, Mondrian does not: it is not known where this one ends.
-    if (kind === MDX.blockComment && textAt(tokens, index).includes('/*', 2)) parts.push(ANYTHING);
-    if (kind === MDX.space || kind === MDX.lineComment || kind === MDX.blockComment) continue;
     if (kind === MDX.word && REACHING.test(textAt(tokens, index))) reaches = true;
     if (kind === MDX.semicolon) judge();
     else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());

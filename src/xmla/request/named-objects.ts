@@ -1,7 +1,7 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
-import { MAX_STATEMENT } from '../mdx/statement-policy.ts';
+import { MAX_NESTING, MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import { byWords, foldName } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
@@ -132,8 +132,6 @@ export interface StatementSources {
 }
 
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
-/** Strings within strings; no client nests more, and the search must end. */
-const MAX_NESTING = 8;
 type Sources = Readonly<StatementSources>;
 export const NO_SOURCES: Sources = { names: [], certain: true, qualified: false };
 /** Of one that is too long to be searched. */
@@ -150,13 +148,11 @@ export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Sources {
 
 /** @param depth how many strings within strings are still looked into */
 function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number): void {
-  for (let index = 0; index < tokens.count; index += 1) {
-    switch (tokens.kinds[index]) {
-      case MDX.lineComment:
-      case MDX.blockComment:
-        // Inside of a string it cannot be told whether it is one.
-        if (depth < MAX_NESTING && mentionsFrom(textAt(tokens, index))) found.certain = false;
-        break;
+  const { kinds, comments } = tokens;
+  // Inside of a string it cannot be told whether it is one.
+  if (depth < MAX_NESTING && comments.some(mentionsFrom)) found.certain = false;
+  for (let index = 0; index < kinds.length; index += 1) {
+    switch (kinds[index]) {
       case MDX.unterminated:
         found.certain = false;
         break;
@@ -181,7 +177,7 @@ function searchWord(tokens: MdxTokens, index: number, found: StatementSources): 
   else if (mentionsFrom(word)) {
     // An engine may end a word where the tokenizer does not.
     found.certain = false;
-    found.qualified ||= isDot(tokens, next(tokens, next(tokens, index)));
+    found.qualified ||= isDot(tokens, index + 2);
   }
 }
 
@@ -191,38 +187,25 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
-const { space, lineComment, blockComment, unterminated } = MDX;
-const BETWEEN = new Set<number | undefined>([space, lineComment, blockComment, unterminated]);
-
-/** The number of the next token beyond them; `count` for none. */
-function next(tokens: MdxTokens, index: number): number {
-  let found = index + 1;
-  while (found < tokens.count && BETWEEN.has(tokens.kinds[found])) found += 1;
-  return found;
-}
-
 /** Behind FROM stands a subselect with a FROM of its own, or a cube. */
 function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
   const wordAt = (index: number) => foldName(textAt(tokens, index));
-  const start = next(tokens, from);
-  const second = next(tokens, start);
-  const isVisual = wordAt(start) === 'non' && wordAt(second) === 'visual';
-  const subselect = isVisual ? next(tokens, second) : start;
+  const isVisual = wordAt(from + 1) === 'non' && wordAt(from + 2) === 'visual';
+  const subselect = isVisual ? from + 3 : from + 1;
   if (wordAt(subselect) === '(') {
-    if (wordAt(next(tokens, subselect)) !== 'select') found.certain = false;
+    if (wordAt(subselect + 1) !== 'select') found.certain = false;
     return;
   }
-  found.qualified ||= isDot(tokens, second);
+  found.qualified ||= isDot(tokens, from + 2);
   let index = from;
   do {
-    index = next(tokens, index);
-    const name = nameOf(tokens, index);
+    const name = nameOf(tokens, index + 1);
     if (name === undefined) {
       found.certain = false;
       return;
     }
     found.names.push(name);
-    index = next(tokens, index);
+    index += 2;
   } while (isDot(tokens, index));
   if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
 }

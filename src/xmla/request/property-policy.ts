@@ -44,11 +44,9 @@ export function classifyProperties(properties: readonly Property[]): BypassReaso
   return isRealTime ? 'real-time' : undefined;
 }
 
-/** Null for a value that does not count. */
-export type KeyedProperty = readonly [name: string, value: string | null];
-/** What is keyed of properties, sorted by name; equal names keep their order. */
-export function keyedProperties(properties: readonly Property[]): readonly KeyedProperty[] {
+/** What is keyed of properties, sorted by name; equal names keep their order. Null for a value that does not count. */
+export function keyedProperties(properties: readonly Property[]) {
   return properties
-    .map(({ name, value }): KeyedProperty => [name, IGNORED_PROPERTIES.has(name) ? null : value])
+    .map(({ name, value }) => [name, IGNORED_PROPERTIES.has(name) ? null : value] as const)
     .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
 }

@@ -150,10 +150,10 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     replacements: [
       {
         file: 'http/hooks.ts',
-        find: `const result = await inTime(options.during(purged), left, () => late)`,
+        find: `return { result: await Promise.race([options.during(purged), late]), projects };`,
         put: `const early = Promise.resolve('cleared' as const);
     options.during(purged).catch(() => {});
-    const result = await inTime(early, left, () => late)`,
+    return { result: await Promise.race([early, late]), projects };`,
       },
     ],
   },

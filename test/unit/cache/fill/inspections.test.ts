@@ -2,32 +2,23 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { createInspections } from '../../../../src/cache/fill.ts';
-import type { RefusalReason } from '../../../../src/common/reasons.ts';
 import { sizes } from '../../../support/sizes.ts';
 
 const SLICE = 64 * 1024;
 const ROOM = 16 * 1024 * 1024;
 
-/** Notes what it is given, and refuses the slice that begins with `!`. */
+/** Notes what it is given. */
 function notingInspector(seen: Buffer[] = []) {
-  const inspector: { refusal: RefusalReason | undefined; write(chunk: Uint8Array): void } = {
-    refusal: undefined,
-    write(chunk) {
-      seen.push(Buffer.from(chunk));
-      if (chunk[0] === 0x21) inspector.refusal = 'fault';
-    },
-  };
-  return { inspector, seen };
+  return { inspect: (slice: Buffer) => void seen.push(Buffer.from(slice)), seen };
 }
 
-const nobody = () => {};
 const USUAL = { announced: 0, atOnce: false } as const;
 const ANNOUNCED = { announced: SLICE + 1, atOnce: false } as const;
 
 describe('the inspection of answers', () => {
   test('a short answer is inspected as it comes, a long one when it is its turn', async () => {
-    const { inspector, seen } = notingInspector();
-    const inspection = createInspections().begin(inspector, USUAL, nobody);
+    const { inspect, seen } = notingInspector();
+    const inspection = createInspections().begin(inspect, USUAL);
     inspection.write(Buffer.alloc(SLICE - 1));
     expect(inspection.done()).toBeUndefined();
     expect(seen).toHaveLength(1);
@@ -40,8 +31,8 @@ describe('the inspection of answers', () => {
   });
 
   test('an answer that is announced as long is not inspected while it comes', async () => {
-    const { inspector, seen } = notingInspector();
-    const inspection = createInspections().begin(inspector, ANNOUNCED, nobody);
+    const { inspect, seen } = notingInspector();
+    const inspection = createInspections().begin(inspect, ANNOUNCED);
     inspection.write(Buffer.alloc(10));
     expect(seen).toHaveLength(0);
     await inspection.done();
@@ -49,8 +40,8 @@ describe('the inspection of answers', () => {
   });
 
   test('as long as more comes, nothing is inspected, unless much waits', async () => {
-    const { inspector, seen } = notingInspector();
-    const inspection = createInspections().begin(inspector, ANNOUNCED, nobody);
+    const { inspect, seen } = notingInspector();
+    const inspection = createInspections().begin(inspect, ANNOUNCED);
     for (let turn = 0; turn < 10; turn += 1) {
       inspection.write(Buffer.alloc(SLICE));
       await nextTurn();
@@ -74,11 +65,11 @@ describe('the inspection of answers', () => {
       fc.asyncProperty(pieces, async (written) => {
         const inspections = createInspections();
         const all = [0, 1, 2].map(() => {
-          const { inspector, seen } = notingInspector();
+          const { inspect, seen } = notingInspector();
           return {
             seen,
             whole: [] as Buffer[],
-            inspection: inspections.begin(inspector, USUAL, nobody),
+            inspection: inspections.begin(inspect, USUAL),
           };
         });
         let filler = 0;
@@ -102,7 +93,7 @@ describe('the inspection of answers', () => {
     const seen: Buffer[] = [];
     const inspections = createInspections();
     const all = Array.from({ length: 5 }, () =>
-      inspections.begin(notingInspector(seen).inspector, USUAL, nobody),
+      inspections.begin(notingInspector(seen).inspect, USUAL),
     );
     for (const inspection of all) inspection.write(Buffer.alloc(3 * SLICE));
     const inTurns: number[] = [];
@@ -118,7 +109,7 @@ describe('the inspection of answers', () => {
     const seen: Buffer[] = [];
     const inspections = createInspections();
     const [given, other] = [1, 2].map(() =>
-      inspections.begin(notingInspector(seen).inspector, ANNOUNCED, nobody),
+      inspections.begin(notingInspector(seen).inspect, ANNOUNCED),
     );
     for (let piece = 0; piece < 1_000; piece += 1) given?.write(Buffer.alloc(SLICE / 4));
     for (let piece = 0; piece < 16; piece += 1) other?.write(Buffer.alloc(SLICE / 8));
@@ -131,31 +122,30 @@ describe('the inspection of answers', () => {
   });
 
   test('of one that must be kept before its client has it, all is inspected as it comes', () => {
-    const { inspector, seen } = notingInspector();
+    const { inspect, seen } = notingInspector();
     const how = { announced: 10 * SLICE, atOnce: true };
-    const inspection = createInspections().begin(inspector, how, nobody);
+    const inspection = createInspections().begin(inspect, how);
     for (let piece = 0; piece < 10; piece += 1) inspection.write(Buffer.alloc(SLICE));
     expect([seen.length, inspection.done()]).toEqual([10, undefined]);
   });
 
-  test('a refusal is told once, and nothing more of that answer is inspected', async () => {
-    const { inspector, seen } = notingInspector();
-    const refusals: RefusalReason[] = [];
-    const inspection = createInspections().begin(inspector, USUAL, (reason) => {
-      refusals.push(reason);
+  test('after a stop nothing more of that answer is inspected', async () => {
+    const seen: Buffer[] = [];
+    const inspection = createInspections().begin((slice) => {
+      seen.push(slice);
       inspection.stop();
-    });
-    inspection.write(Buffer.alloc(3 * SLICE, '!'));
+    }, USUAL);
+    inspection.write(Buffer.alloc(3 * SLICE));
     await inspection.done();
     inspection.write(Buffer.from('more'));
     await inspection.done();
-    expect([refusals, seen.length]).toEqual([['fault'], 1]);
+    expect(seen).toHaveLength(1);
   });
 
   test('where too much waits, those who write are told to wait until there is room', async () => {
-    const { inspector, seen } = notingInspector();
+    const { inspect, seen } = notingInspector();
     const inspections = createInspections();
-    const inspection = inspections.begin(inspector, USUAL, nobody);
+    const inspection = inspections.begin(inspect, USUAL);
     inspection.write(Buffer.alloc(ROOM));
     expect(inspections.room()).toBeUndefined();
     inspection.write(Buffer.alloc(2 * SLICE));
@@ -169,18 +159,11 @@ describe('the inspection of answers', () => {
 
   test('what an inspector throws reaches who waits for the end, and nobody else', async () => {
     const inspections = createInspections();
-    const broken = inspections.begin(
-      {
-        refusal: undefined,
-        write: () => {
-          throw new Error('a mistake');
-        },
-      },
-      USUAL,
-      nobody,
-    );
-    const { inspector, seen } = notingInspector();
-    const other = inspections.begin(inspector, USUAL, nobody);
+    const broken = inspections.begin(() => {
+      throw new Error('a mistake');
+    }, USUAL);
+    const { inspect, seen } = notingInspector();
+    const other = inspections.begin(inspect, USUAL);
     broken.write(Buffer.alloc(3 * SLICE));
     other.write(Buffer.alloc(2 * SLICE));
     await expect(broken.done()).rejects.toThrow('a mistake');

@@ -5,7 +5,7 @@ import type { MdxTokens } from '../../../../src/xmla/mdx/mdx-tokens.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { codePoint } from '../../../support/code-point.ts';
 
-/** Names of the kinds as they stand below: `lineComment` is `line-comment`. */
+/** Names of the kinds as they stand below: `singleQuoted` is `single-quoted`. */
 const NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(MDX).map(([name, kind]) => [
     kind,
@@ -19,19 +19,21 @@ function nameAt({ kinds, text, starts }: MdxTokens, index: number): string | und
   return isMark ? 'mark' : NAMES.get(kind);
 }
 
+/** The tokens, then the comments. */
 function tokens(text: string): string[] {
   const all = mdxTokens(text);
-  return [...Array(all.count).keys()].map((index) => `${nameAt(all, index)} ${textAt(all, index)}`);
+  const named = all.kinds.map((_, index) => `${nameAt(all, index)} ${textAt(all, index)}`);
+  return [...named, ...all.comments.map((comment) => `comment ${comment}`)];
 }
 
 describe('every kind of token', () => {
   test.each<[string, string[]]>([
-    [' \t\n\r\f', ['space  \t\n\r\f']],
-    ['a-- b\nc', ['word a', 'line-comment -- b', 'space \n', 'word c']],
-    ['a// b', ['word a', 'line-comment // b']],
-    ['/* a\n*/b', ['block-comment /* a\n*/', 'word b']],
-    ['/* /* */ */', ['block-comment /* /* */', 'space  ', 'mark *', 'mark /']],
-    ['/*/ a */', ['block-comment /*/ a */']],
+    [' \t\n\r\f', []],
+    ['a-- b\nc', ['word a', 'word c', 'comment -- b']],
+    ['a// b', ['word a', 'comment // b']],
+    ['/* a\n*/b', ['word b', 'comment /* a\n*/']],
+    ['/* /* */ */', ['mark *', 'mark /', 'comment /* /* */']],
+    ['/*/ a */', ['comment /*/ a */']],
     ["'a''b'", ["single-quoted 'a''b'"]],
     ["''''", ["single-quoted ''''"]],
     ['"a""b"', ['double-quoted "a""b"']],
@@ -41,10 +43,7 @@ describe('every kind of token', () => {
     ["'-- no comment'", ["single-quoted '-- no comment'"]],
     ['&[k]&Key', ['mark &', 'bracketed [k]', 'mark &', 'word Key']],
     ['VBA!Now', ['word VBA', 'mark !', 'word Now']],
-    [
-      '1 2.50 1e-3 .5',
-      ['number 1', 'space  ', 'number 2.50', 'space  ', 'number 1e-3', 'space  ', 'number .5'],
-    ],
+    ['1 2.50 1e-3 .5', ['number 1', 'number 2.50', 'number 1e-3', 'number .5']],
     ['1.a', ['number 1', 'mark .', 'word a']],
     ['Größe_1', ['word Größe_1']],
     ['a\u00A0b', ['word a', 'mark \u00A0', 'word b']],
@@ -57,7 +56,7 @@ describe('every kind of token', () => {
 
 describe('what never ends is the last token', () => {
   test.each(["'a", '"a', '[a', '/* a', "'''", '[a]]', "'a''"])('%s', (text) => {
-    expect(tokens(`x ${text}`)).toEqual(['word x', 'space  ', `unterminated ${text}`]);
+    expect(tokens(`x ${text}`)).toEqual(['word x', `unterminated ${text}`]);
   });
 });
 
@@ -74,16 +73,22 @@ const awkward = fc.string({
 });
 const anyText = fc.oneof(awkward, fc.string({ unit: codePoint }));
 
-test('the tokens of any text, joined, are the text', () => {
+test('between the tokens of any text stand its comments and white space, and nothing else', () => {
   fc.assert(
     fc.property(anyText, (text) => {
       const all = mdxTokens(text);
-      const numbers = [...Array(all.count).keys()];
-      expect(numbers.map((index) => textAt(all, index)).join('')).toBe(text);
+      const numbers = [...all.kinds.keys()];
+      const ends = [0, ...all.ends];
+      const between = [...all.starts, text.length].map((start, at) => text.slice(ends[at], start));
+      let rest = between.join('\n');
+      for (const comment of all.comments) {
+        const [before = '', ...after] = rest.split(comment);
+        expect(before).toMatch(/^[ \t\n\r\f]*$/);
+        rest = after.join(comment);
+      }
+      expect(rest).toMatch(/^[ \t\n\r\f]*$/);
       expect(numbers.every((index) => textAt(all, index) !== '')).toBe(true);
-      expect(numbers.slice(0, -1).every((index) => all.kinds[index] !== MDX.unterminated)).toBe(
-        true,
-      );
+      expect(all.kinds.slice(0, -1)).not.toContain(MDX.unterminated);
     }),
     { numRuns: sizes.propertyRuns * 5 },
   );
@@ -103,10 +108,10 @@ const RULES: readonly (readonly [string, RegExp])[] = [
   ['bracketed', /\[(?:[^\]]|\]\])*\](?!\])/y],
   ['single-quoted', /'(?:[^']|'')*'(?!')/y],
   ['double-quoted', /"(?:[^"]|"")*"(?!")/y],
-  ['block-comment', /\/\*[^]*?\*\//y],
+  ['comment', /\/\*[^]*?\*\//y],
   ['unterminated', /(?:[['"]|\/\*)[^]*/y],
   ['space', /[ \t\n\r\f]+/y],
-  ['line-comment', /(?:--|\/\/)[^\n]*/y],
+  ['comment', /(?:--|\/\/)[^\n]*/y],
   ['number', /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y],
   ['word', /(?:[A-Za-z0-9_]|[^\0-\x7F\s])+/y],
   ['mark', /[^]/y],
@@ -114,16 +119,18 @@ const RULES: readonly (readonly [string, RegExp])[] = [
 
 function byRules(text: string): string[] {
   const found: string[] = [];
+  const comments: string[] = [];
   let position = 0;
   while (position < text.length) {
     for (const [kind, pattern] of RULES) {
       pattern.lastIndex = position;
       const [token] = pattern.exec(text) ?? [];
       if (token === undefined) continue;
-      found.push(`${kind} ${token}`);
+      if (kind === 'comment') comments.push(`${kind} ${token}`);
+      else if (kind !== 'space') found.push(`${kind} ${token}`);
       position += token.length;
       break;
     }
   }
-  return found;
+  return [...found, ...comments];
 }
