@@ -6,13 +6,13 @@ import { LRUCache } from 'lru-cache';
 import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { CacheShare } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
 import { type Places, placesIn, wishesOf, type Wishes } from './client.ts';
 import type { LineOptions } from './options.ts';
-import { ownIdentity, type SharedQuery } from './query.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
   understand,
@@ -78,7 +78,7 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
  * that one that comes again need not be read. It decides nothing by itself.
  */
 export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
-  const { authenticator, sessions, roleSets, clock, config, blind } = options;
+  const { authenticator, sessions, roleSets, clock, blind } = options;
   const heads = createKnownHeads<KnownHead>(options.secret);
   const requests = createKnownBodies(({ asked }: KnownRequest) => piecesOf(asked) * PIECE);
   const passedOnce = new LRUCache<string, true>({
@@ -152,16 +152,14 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
     /** Notes a query that was answered from the cache. Never rejects. */
     async rememberAnswer(
       handled: Handled,
-      { share, parts: { identity } }: Pick<SharedQuery, 'share' | 'parts'>,
+      { share, roles }: { readonly share: CacheShare; readonly roles: string | undefined },
       session: KnownSession | undefined,
       key: KnownKey,
     ): Promise<void> {
-      const byRoles = share === 'roles';
       // A user who has no roles yet may get some.
-      const hasNoRoles = byRoles && identity === ownIdentity(config, handled.principal.name);
+      const hasNoRoles = share === 'roles' && roles === undefined;
       const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
       if (head === undefined) return;
-      const roles = byRoles ? identity : undefined;
       await note(head, handled, { key, roles, session: session?.record });
     },
     /** Notes a request that goes past the cache, when it comes again. Never rejects. */
@@ -427,8 +425,6 @@ const MAX_KEPT = 4_096;
  */
 const WITHOUT_EFFECT =
   /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
-
-export type KnownHeads<T extends object> = ReturnType<typeof createKnownHeads<T>>;
 
 /** A head as it came. It holds credentials, and is dropped with its connection. */
 interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'rawHeaders'> {

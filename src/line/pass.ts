@@ -72,9 +72,9 @@ export function createPass(options: LineOptions) {
       changed: purges === true ? (state) => drop(passing, state) : undefined,
       undoneByFault: asked?.change?.undoneByFault === true,
     });
-    const to = client.passingThrough({ kind: 'bypass', detail: reason });
+    const outcome = { kind: 'bypass', detail: reason } as const;
     const label = projectsNamed(asked, addressee.project)[0];
-    await engine.passThrough({ ...addressee, replica, label }, to, body, watch);
+    await engine.passThrough({ ...addressee, replica, label }, client, outcome, body, watch);
   };
 }
 
