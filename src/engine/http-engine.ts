@@ -49,18 +49,17 @@ export interface AnswerWatch {
   end(outcome: AnswerEnd): void | Promise<void>;
 }
 
-/** Told when it begins to wait for the engine, when the engine is asked, and when it answers. */
-export interface EngineStepListener {
-  engineStep(step: EngineStep): void;
-}
-
 /** The client of a request that is passed through. */
-export interface PassThroughClient
-  extends EngineStepListener, Pick<Client, 'signal' | 'open' | 'write' | 'end' | 'fail'> {
+export interface PassThroughClient extends Pick<
+  Client,
+  'signal' | 'open' | 'write' | 'end' | 'fail'
+> {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** The headers of its request that the engine may be sent. */
   readonly headersToEngine: IncomingHttpHeaders;
+  /** Told when it begins to wait for the engine, when the engine is asked, and when it answers. */
+  engineStep(step: EngineStep): void;
 }
 
 /** One OLAP engine. */
@@ -111,7 +110,7 @@ export function createHttpEngine(options: {
     body: Buffer,
     signal: AbortSignal,
     unwanted = () => signal,
-    client?: EngineStepListener,
+    client?: Pick<PassThroughClient, 'engineStep'>,
   ): Promise<EngineAnswer> {
     const { user, label: project = addressee.project ?? '' } = addressee;
     client?.engineStep('waits');

@@ -12,11 +12,12 @@ import { isElement, readTree } from '../xml/xml-scanner.ts';
 import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';
 import { SOAP, soapActionOf, XMLA } from '../xmla/names.ts';
 import { soapEnvelope } from '../xmla/soap-fault.ts';
-import type { EngineAddressee, QueryHeaders } from './replicas.ts';
 import {
   createReplicas,
+  type EngineAddressee,
   engineFailure,
   engineTarget,
+  type QueryHeaders,
   type Replica,
   reportFailure,
 } from './replicas.ts';
@@ -167,9 +168,6 @@ const LONGEST_TOUCH = 64 * 1024;
 const TOUCH_HEADERS: QueryHeaders = {
   'content-type': CONTENT_TYPE,
   soapaction: soapActionOf('Execute'),
-  accept: undefined,
-  'user-agent': undefined,
-  'x-as-sessionid': undefined,
 };
 
 type Ask = (

@@ -227,18 +227,15 @@ export class XmlaClient implements Client, PassThroughClient {
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
     sent.rest?.catch((error: unknown) => this.fail(error));
-    const isSent = sent.rest === undefined && response.socket?.writableLength === 0;
-    if (this.#gone === undefined && isSent) {
+    const isInflated = sent.rest !== undefined;
+    if (this.#gone === undefined && !isInflated && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
-      this.#tell(true);
-    } else {
-      this.watch();
-      const isInflated = sent.rest !== undefined;
-      const beside = isInflated ? INFLATING : 0;
-      const letGo = this.#services.holdBody(variant ?? answer.body, beside);
-      response.once('close', letGo);
-      this.#watchStall(isInflated);
+      return this.#tell(true);
     }
+    this.watch();
+    const beside = isInflated ? INFLATING : 0;
+    response.once('close', this.#services.holdBody(variant ?? answer.body, beside));
+    this.#watchStall(isInflated);
   }
 
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void {

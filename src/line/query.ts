@@ -6,7 +6,7 @@ import type { CacheShare } from '../config/config.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
-import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
+import type { Destination, UnderstoodRequest } from './understand.ts';
 import { noteBeginning } from './ways.ts';
 
 /** A query, and by whose answers it may be answered. */
@@ -42,14 +42,13 @@ export function createQueryOf(options: LineOptions) {
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
     const { asked, destination, principal, body, session, fresh, client } = source;
-    const { request, parts, forwarded, named } = asked;
+    const { request, parts, forwarded, named, projects: inRequest } = asked;
     const { engine, traits, addressee, settings } = destination;
     if (!request || !parts || !forwarded || !named) {
       return 'unknown-shape';
     }
     const { project } = addressee;
     const { spansCatalogs, qualified } = named.catalogs;
-    const inRequest = projectsNamed(asked, project);
     // The engine works in the session's catalog where the request names none.
     const projects = [...inRequest, ...[session?.record.catalog ?? []].flat()];
     // A project in the path narrows the answer only where the engine is told of it.
