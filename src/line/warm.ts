@@ -6,7 +6,7 @@ import { inXml } from '../engine/own-questions.ts';
 import { extendProfile } from '../sessions/digests.ts';
 import type { Beginning, KeptRequest, Way } from '../cache/warm/candidates.ts';
 import type { AskedWay, Job, WarmLine } from '../cache/warm/warm.ts';
-import { withoutReader } from './compare.ts';
+import { ofNoClient, withoutReader } from './compare.ts';
 import type { LineOptions } from './options.ts';
 import type { QueryOf, SharedQuery } from './query.ts';
 import { enterSession, judge, noteBegun } from './session-step.ts';
@@ -211,11 +211,9 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const session = seen.judged.known;
         const moving = await queryOf({ ...seen, principal, session, fresh: false });
         if (typeof moving === 'string') return [skipped(moving)];
-        await withPlace(cut, ({ gone: { signal } }) => {
-          const ask: Query['ask'] = (ends) => moving.ask(AbortSignal.any([ends, signal]));
-          const own = { ...moving, ask, began: async () => {} };
-          return cache.fetch(own, withoutReader(signal), async () => {});
-        });
+        await withPlace(cut, ({ gone: { signal } }) =>
+          cache.fetch(ofNoClient(moving, signal), withoutReader(signal), async () => {}),
+        );
         seen = await read(way, headers, body);
       }
       const { asked, judged } = seen;
