@@ -15,6 +15,7 @@ import {
   requestHeaders,
   serviceAuthorization,
   type UpstreamHead,
+  words,
 } from '../proxy/forwarded.ts';
 import { namedRole } from '../roles/role.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
@@ -35,9 +36,7 @@ const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly s
   importDataset: ['createType'],
 };
 /** All that crosses, beside what is made anew: no list of headers that tell servers who asks for what is complete. */
-const SENT: ReadonlySet<string> = new Set(
-  'content-type accept accept-language accept-encoding user-agent'.split(' '),
-);
+const SENT = words('content-type accept accept-language accept-encoding user-agent');
 /** Bytes of the answer to a change: an id, or an error page. */
 const LONGEST_HELD = 1024 * 1024;
 /** The head of an answer as its client gets it. */

@@ -73,6 +73,7 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
           };
           signal.addEventListener('abort', look, { once: true });
           entry.unawaited = look;
+          void landing.then(() => signal.removeEventListener('abort', look));
           look();
           return unwanted.signal;
         },

@@ -30,7 +30,7 @@ export function createAdmission(
   /** Those whose last turn is longest ago come first. */
   const users = new Map<string, User>();
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
-  const background = new Set<{ readonly give: Overtake }>();
+  const background = new Set<Overtake>();
   const lowest = new Set<Waiting>();
   /** The background included. */
   let atEngine = 0;
@@ -85,9 +85,9 @@ export function createAdmission(
 
   /** Whether a place is free now that was one of the background. */
   function overtake(): boolean {
-    for (const place of background) {
-      background.delete(place);
-      if (!place.give()) continue;
+    for (const give of background) {
+      background.delete(give);
+      if (!give()) continue;
       atEngine -= 1;
       return true;
     }
@@ -138,13 +138,12 @@ export function createAdmission(
       while (!isIdle()) await waitIn(lowest, {}, signal);
       let isOver = false;
       const give = () => (isOver = overtaken());
-      const place = { give };
-      background.add(place);
+      background.add(give);
       atEngine += 1;
       return () => {
         if (isOver) return;
         isOver = true;
-        background.delete(place);
+        background.delete(give);
         atEngine -= 1;
         letNextIn();
       };

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
+import type { AnswerHead, Client, EngineAnswer } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Emit } from '../common/events.ts';
+import type { Emit, Outcome } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
 import {
   answerHead,
@@ -49,23 +49,17 @@ export interface AnswerWatch {
   end(outcome: AnswerEnd): void | Promise<void>;
 }
 
-/** What becomes of a request that is passed through. */
-export interface PassThroughClient {
+/** The client of a request that is passed through. */
+export interface PassThroughClient extends Pick<
+  Client,
+  'signal' | 'open' | 'write' | 'end' | 'fail'
+> {
   readonly request: IncomingMessage;
-  /** Those of its request that the engine may be sent. */
-  readonly headers: IncomingHttpHeaders;
   readonly response: ServerResponse;
-  /** Aborted when the client goes away. */
-  readonly signal: AbortSignal;
-  /** Begins the answer with the headers that the engine sent, less those that are not the client's. */
-  open(head: AnswerHead): void;
+  /** The headers of its request that the engine may be sent. */
+  readonly headersToEngine: IncomingHttpHeaders;
   /** Told when it begins to wait for the engine, when the engine is asked, and when it answers. */
   engineStep(step: EngineStep): void;
-  /** Counts bytes of the answer's body. */
-  sent(bytes: number): void;
-  /** The answer is over. */
-  end(): void;
-  fail(error: unknown): void;
 }
 
 /** One OLAP engine. */
@@ -107,7 +101,6 @@ export function createHttpEngine(options: {
    * Sends a cacheable request.
    * @param unwanted aborted when no client is left that wants the answer: it leaves the queue then;
    *   one that was sent goes on until `signal`
-   * @param told of each step
    * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the
    *   reason of `unwanted`
    */
@@ -117,15 +110,15 @@ export function createHttpEngine(options: {
     body: Buffer,
     signal: AbortSignal,
     unwanted = () => signal,
-    told: (step: EngineStep) => void = () => {},
+    client?: Pick<PassThroughClient, 'engineStep'>,
   ): Promise<EngineAnswer> {
     const { user, label: project = addressee.project ?? '' } = addressee;
-    told('waits');
+    client?.engineStep('waits');
     const own = addressee.admitted?.() ?? admission.enter(user);
     const leave = own ?? (await admission.admit(user, unwanted()));
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
-    told('asked');
+    client?.engineStep('asked');
     const authorization = loginFor(addressee.authorization);
     const headers: Record<string, string> = {};
     for (const [name, value] of Object.entries(asked)) {
@@ -145,7 +138,7 @@ export function createHttpEngine(options: {
         const path = replica.target(addressee.project, addressee.query);
         return replica.queries.send({ path, headers, body, signal, timeout, connectLimit });
       });
-      told('answers');
+      client?.engineStep('answers');
       const head = acceptedHead(answer);
       answer.once('close', () => {
         const errored: NodeJS.ErrnoException | null = answer.errored;
@@ -165,12 +158,14 @@ export function createHttpEngine(options: {
   /**
    * Replays a request to the engine, with the client's own headers less the identity ones, and
    * streams the answer. Resolves when it is over; failures go to `client.fail`.
+   * @param outcome what the head of the answer says
    * @param body the whole body, its content coding removed; undefined without one
    * @param plainWatch sees the answer on its way; the engine is then asked for no content coding
    */
   async function passThrough(
     addressee: EngineAddressee,
     client: PassThroughClient,
+    outcome: Outcome,
     body: Buffer | undefined,
     plainWatch?: AnswerWatch,
   ): Promise<void> {
@@ -189,7 +184,7 @@ export function createHttpEngine(options: {
     client.engineStep('asked');
     try {
       const authorization = loginFor(addressee.authorization);
-      const headers = requestHeaders(client.headers, authorization, body?.length);
+      const headers = requestHeaders(client.headersToEngine, authorization, body?.length);
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
       const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
         const path = replica.target(addressee.project, addressee.query);
@@ -197,7 +192,7 @@ export function createHttpEngine(options: {
         return replica.upstream.forward(forwarded, { signal, timeout, connectLimit });
       });
       client.engineStep('answers');
-      await relay(answer, acceptedHead(answer), client, watch);
+      await relay(answer, acceptedHead(answer), client, outcome, watch);
     } catch (error) {
       const isRefused = error instanceof WatchRefusal;
       const failure = isRefused ? error.cause : engineFailure(error);
@@ -280,6 +275,7 @@ async function relay(
   answer: IncomingMessage & UpstreamAnswer,
   accepted: AnswerHead,
   client: PassThroughClient,
+  outcome: Outcome,
   watch: ReturnType<typeof guardWatch> | undefined,
 ): Promise<void> {
   const { response, signal } = client;
@@ -291,9 +287,6 @@ async function relay(
   const held: Buffer[] = [];
   let size = 0;
   const isGone = () => signal.aborted || response.destroyed;
-  const open = () => {
-    if (!response.headersSent) client.open(head);
-  };
 
   async function releaseTo(left: number): Promise<void> {
     while (held[0] !== undefined && size - held[0].length >= left) {
@@ -301,9 +294,8 @@ async function relay(
       size -= oldest.length;
       // A client that is gone ends the request to the engine, and so the loop.
       if (isGone()) continue;
-      open();
-      client.sent(oldest.length);
-      if (response.write(oldest)) continue;
+      client.open(head, outcome, undefined);
+      if (client.write(oldest)) continue;
       // Until the client took what was written, or went away, or the answer broke off.
       const broken = new AbortController();
       const abort = () => broken.abort();
@@ -332,6 +324,6 @@ async function relay(
   await watch?.end();
   await releaseTo(0);
   if (isGone()) return;
-  open();
+  client.open(head, outcome, undefined);
   client.end();
 }

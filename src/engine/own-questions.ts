@@ -12,11 +12,12 @@ import { isElement, readTree } from '../xml/xml-scanner.ts';
 import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';
 import { SOAP, soapActionOf, XMLA } from '../xmla/names.ts';
 import { soapEnvelope } from '../xmla/soap-fault.ts';
-import type { EngineAddressee, QueryHeaders } from './replicas.ts';
 import {
   createReplicas,
+  type EngineAddressee,
   engineFailure,
   engineTarget,
+  type QueryHeaders,
   type Replica,
   reportFailure,
 } from './replicas.ts';
@@ -127,23 +128,21 @@ export function createLoginTrial(
 ) {
   const replicas = createReplicas(config, clock, false);
 
-  async function ask(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
-    const { head, body } = await askDiscover(replicas, undefined, authorization, signal);
-    if (!isPlain(head)) {
-      throw new Error('the engine answered a login in a content coding that is not known');
-    }
-    const { status, headers: answered } = head;
-    const said = readLoginAnswer({ status, contentType: answered['content-type'], body });
-    if (said !== 'unavailable') return said;
-    throw new Error(`the engine answered a login with status ${status} and no clear word`);
-  }
-
   return {
     /** Never rejects. Takes no longer than `engine.timeout` or 30 seconds. */
     async try(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
       if (signal.aborted) return 'unavailable';
       try {
-        return await inTime(config.timeout, [signal], (ending) => ask(authorization, ending));
+        const { head, body } = await inTime(config.timeout, [signal], (ending) =>
+          askDiscover(replicas, undefined, authorization, ending),
+        );
+        if (!isPlain(head)) {
+          throw new Error('the engine answered a login in a content coding that is not known');
+        }
+        const { status, headers } = head;
+        const said = readLoginAnswer({ status, contentType: headers['content-type'], body });
+        if (said !== 'unavailable') return said;
+        throw new Error(`the engine answered a login with status ${status} and no clear word`);
       } catch (error) {
         if (!signal.aborted) reportFailure(emit, '', error);
         return 'unavailable';
@@ -167,9 +166,6 @@ const LONGEST_TOUCH = 64 * 1024;
 const TOUCH_HEADERS: QueryHeaders = {
   'content-type': CONTENT_TYPE,
   soapaction: soapActionOf('Execute'),
-  accept: undefined,
-  'user-agent': undefined,
-  'x-as-sessionid': undefined,
 };
 
 type Ask = (

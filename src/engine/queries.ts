@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type * as undici from 'undici';
-import type { UpstreamAnswer } from '../proxy/forwarded.ts';
+import { type UpstreamAnswer, words } from '../proxy/forwarded.ts';
 import {
   IDLE,
   hasEnded,
@@ -338,10 +338,8 @@ function isReasonUnderstood(phrase = ''): boolean {
 }
 
 /** Of several of these in one head, which none may have, the first counts; that is what node does. */
-const SINGLE = new Set(
-  'age content-length content-type etag expires last-modified location retry-after server'.split(
-    ' ',
-  ),
+const SINGLE = words(
+  'age content-length content-type etag expires last-modified location retry-after server',
 );
 
 /** Header fields as `IncomingMessage.headers` has them; those of one name undici gives as a list. */

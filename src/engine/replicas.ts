@@ -27,10 +27,10 @@ export interface EngineAddressee {
 export interface QueryHeaders {
   readonly 'content-type': string;
   readonly soapaction: string;
-  readonly accept: string | undefined;
-  readonly 'user-agent': string | undefined;
+  readonly accept?: string | undefined;
+  readonly 'user-agent'?: string | undefined;
   /** The caller's session, where it named it in this header (SSAS). */
-  readonly 'x-as-sessionid': string | undefined;
+  readonly 'x-as-sessionid'?: string | undefined;
   /** The trace that the request is part of (W3C Trace Context). */
   readonly traceparent?: string | undefined;
 }
@@ -99,8 +99,6 @@ export function createReplicas(
   let requests = 0;
   let sessions = 0;
 
-  const named = (name: string | undefined) => all.filter(({ url }) => url === name);
-
   /** All of them in the order in which they are tried. */
   function inOrder(turn: number): readonly Replica[] {
     if (all.length === 1) return all;
@@ -127,7 +125,7 @@ export function createReplicas(
       signal: AbortSignal,
       attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
     ): Promise<T> {
-      const only = named(name);
+      const only = all.filter(({ url }) => url === name);
       const ordered = only.length > 0 ? only : inOrder(requests++);
       for (const [index, replica] of ordered.entries()) {
         const isLast = index === ordered.length - 1;

@@ -69,19 +69,13 @@ export function sendHead(
   });
 }
 
-type Render = (
-  error: AnsweredError,
-  message: string,
-) => [contentType: string, body: Buffer | string];
+/** @returns the media type and the body */
+type Render = (error: AnsweredError, message: string) => [string, Buffer | string];
 
 const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
   'soap-fault': ({ status, faultCode: code }, message) => [
     SOAP_FAULT_CONTENT_TYPE,
-    soapFault({
-      side: status < 500 ? 'Client' : 'Server',
-      message,
-      ...(code !== undefined && { code }),
-    }),
+    soapFault({ side: status < 500 ? 'Client' : 'Server', message, code }),
   ],
   // The envelope of the interface document §2.2, with the error text where its reference server puts it.
   'api-envelope': ({ reason }, message) =>

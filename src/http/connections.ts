@@ -18,12 +18,7 @@ const TELLING = 60_000;
 const AFTER_REFUSAL = 2_000;
 /** … behind an answer that did not wait for the whole request, and while the server closes. */
 const AFTER_ANSWER = { usual: 10_000, closing: 1_000 };
-const NONE: Readonly<Record<ConnectionClosing, number>> = {
-  limit: 0,
-  stalled: 0,
-  address: 0,
-  busy: 0,
-};
+const NONE: Record<ConnectionClosing, number> = { limit: 0, stalled: 0, address: 0, busy: 0 };
 
 interface Connection {
   /** As it was accepted: below TLS. */

@@ -90,9 +90,7 @@ const NO_NAMES: Answered['catalogs'] = [];
 const CLIENT_GONE: Outcome = { kind: 'gateway', detail: 'client-gone' };
 
 /** When each step towards the engine was made, and when its answer was over. */
-type EngineSteps = { waits: number } & {
-  [Step in Exclude<EngineStep, 'waits'> | 'ended']: number | undefined;
-};
+type EngineSteps = Partial<Record<EngineStep | 'ended', number>> & { waits: number };
 
 /** @param now when the request is over */
 function engineTimes(steps: EngineSteps, now: number): EngineTimes {
@@ -115,7 +113,7 @@ type ClientServices = Pick<
  *
  * A request that memory answers at once needs no listener; for all others {@link XmlaClient.watch} comes first.
  */
-export class XmlaClient implements Client {
+export class XmlaClient implements Client, PassThroughClient {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** The one event of the request, filled in as that becomes known. */
@@ -212,10 +210,8 @@ export class XmlaClient implements Client {
   engineStep(step: EngineStep | 'ended'): void {
     const now = this.#services.clock.now();
     // A second try begins where the first one did.
-    if (step === 'waits') {
-      const { waits = now } = this.#steps ?? {};
-      this.#steps = { waits, asked: undefined, answers: undefined, ended: undefined };
-    } else if (this.#steps !== undefined) this.#steps[step] = now;
+    if (step === 'waits') this.#steps = { waits: this.#steps?.waits ?? now };
+    else if (this.#steps !== undefined) this.#steps[step] = now;
   }
 
   waits(): void {
@@ -231,18 +227,15 @@ export class XmlaClient implements Client {
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
     sent.rest?.catch((error: unknown) => this.fail(error));
-    const isSent = sent.rest === undefined && response.socket?.writableLength === 0;
-    if (this.#gone === undefined && isSent) {
+    const isInflated = sent.rest !== undefined;
+    if (this.#gone === undefined && !isInflated && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
-      this.#tell(true);
-    } else {
-      this.watch();
-      const isInflated = sent.rest !== undefined;
-      const beside = isInflated ? INFLATING : 0;
-      const letGo = this.#services.holdBody(variant ?? answer.body, beside);
-      response.once('close', letGo);
-      this.#watchStall(isInflated);
+      return this.#tell(true);
     }
+    this.watch();
+    const beside = isInflated ? INFLATING : 0;
+    response.once('close', this.#services.holdBody(variant ?? answer.body, beside));
+    this.#watchStall(isInflated);
   }
 
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void {
@@ -282,13 +275,6 @@ export class XmlaClient implements Client {
     this.#watchStall();
   }
 
-  /** Answers with what the engine said, whole. */
-  answerWhole(head: AnswerHead, body: Buffer, outcome: Outcome): void {
-    this.open(head, outcome, body.length);
-    this.write(body);
-    this.end();
-  }
-
   over(): Promise<void> {
     return this.response.closed
       ? Promise.resolve()
@@ -323,23 +309,8 @@ export class XmlaClient implements Client {
     sendError(response, failure, shape, facts.id, this.#gatewayHeaders(failure.headers));
   }
 
-  /** @param outcome what the head says when the request is passed through */
-  passingThrough(outcome: Outcome): PassThroughClient {
-    return {
-      request: this.request,
-      headers: this.#headersToEngine(),
-      response: this.response,
-      signal: this.signal,
-      open: (head) => this.open(head, outcome, undefined),
-      engineStep: (step) => this.engineStep(step),
-      sent: (count) => void (this.facts.bytes += count),
-      end: () => this.end(),
-      fail: (error) => this.fail(error),
-    };
-  }
-
   /** Of a page that may ask here, an engine that judges origins by itself is not told. */
-  #headersToEngine(): IncomingHttpHeaders {
+  get headersToEngine(): IncomingHttpHeaders {
     const { headers } = this.request;
     if (this.wishes.cors?.preflight === undefined) return headers;
     return Object.fromEntries(Object.entries(headers).filter(([name]) => !OF_PAGE.test(name)));

@@ -27,14 +27,8 @@ export function createComparison({ cache, engineOf, holdBody, emit }: LineOption
     const late = AbortSignal.timeout(timeout);
     const enough = new AbortController();
     const signal = AbortSignal.any([gone, late, enough.signal]);
-    const own: Query = {
-      ...query,
-      // No client is shown a session that the engine begins by itself.
-      began: async () => {},
-      ask: (ends, unwanted) => query.ask(AbortSignal.any([signal, ends]), unwanted),
-    };
     const asked = await cache
-      .fetch(own, withoutReader(signal), async (answer) => ({
+      .fetch(ofNoClient(query, signal), withoutReader(signal), async (answer) => ({
         digest: await digestOf(answer, ownTurn, signal),
         facts: { ms: Math.round(answer.engineMilliseconds), bytes: answer.body.length },
       }))
@@ -96,6 +90,13 @@ export function createComparison({ cache, engineOf, holdBody, emit }: LineOption
     return compared;
   };
 }
+
+/** A query that ends with the signal too. No client is shown a session that the engine begins by itself. */
+export const ofNoClient = (query: Query, signal: AbortSignal): Query => ({
+  ...query,
+  began: async () => {},
+  ask: (ends, unwanted) => query.ask(AbortSignal.any([signal, ends]), unwanted),
+});
 
 /** In the place of a client: takes an answer as fast as it comes, and keeps nothing of it. */
 export const withoutReader = (signal: AbortSignal): Client => ({

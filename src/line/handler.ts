@@ -26,7 +26,7 @@ import {
   understand,
 } from './understand.ts';
 import { createWarmLine } from './warm.ts';
-import { noteBeginning, noteWay } from './ways.ts';
+import { noteWay } from './ways.ts';
 
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
@@ -159,12 +159,13 @@ export function createXmlaHandler(options: LineOptions) {
     const gone = session && (await keepAlive(session, destination, client));
     if (gone !== undefined) {
       const outcome = { kind: 'bypass', detail: 'unknown-session' } as const;
-      return client.answerWhole(gone.head, gone.body, outcome);
+      client.open(gone.head, outcome, gone.body.length);
+      client.write(gone.body);
+      return client.end();
     }
     noteWay(options, handled, principal.name, query, session);
     const told: Query = {
       ...query,
-      began: async (...begun) => noteBeginning(options, handled, await query.began(...begun)),
       found(key) {
         if (control === 'none') void memo.rememberAnswer(handled, query, session, key);
       },

@@ -6,13 +6,13 @@ import { LRUCache } from 'lru-cache';
 import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { CacheShare } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
 import { type Places, placesIn, wishesOf, type Wishes } from './client.ts';
 import type { LineOptions } from './options.ts';
-import { ownIdentity, type SharedQuery } from './query.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
   understand,
@@ -66,7 +66,7 @@ export interface Handled {
   readonly asked: UnderstoodRequest;
 }
 
-/** Longer bodies are not recognised, which would take long in one turn. No client's query is so long. */
+/** Longer bodies are not recognised or kept, which would take long in one turn. No client's query is so long. */
 const MAX_BODY = 64 * 1024;
 /** What a property, a header, a restriction and each value of it takes beside its text (bytes; 20 to 55 measured). */
 const PIECE = 60;
@@ -78,7 +78,7 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
  * that one that comes again need not be read. It decides nothing by itself.
  */
 export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
-  const { authenticator, sessions, roleSets, clock, config, blind } = options;
+  const { authenticator, sessions, roleSets, clock, blind } = options;
   const heads = createKnownHeads<KnownHead>(options.secret);
   const requests = createKnownBodies(({ asked }: KnownRequest) => piecesOf(asked) * PIECE);
   const passedOnce = new LRUCache<string, true>({
@@ -116,7 +116,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       // A body that was proven before needs no proof again: none depends on where its answer is found.
       const read = (other: Buffer) =>
         understand(request.headers, other, destination, ownTurn, readers);
-      const gaps = before ? before.layout : await provenGaps(body, asked, read);
+      const gaps = before ? before.layout.gaps : await provenGaps(body, asked, read);
       if (gaps)
         requests.keep(head.layouts, gaps, body, { asked: before?.value.asked ?? asked, answer });
     } catch (error) {
@@ -152,16 +152,14 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
     /** Notes a query that was answered from the cache. Never rejects. */
     async rememberAnswer(
       handled: Handled,
-      { share, parts: { identity } }: Pick<SharedQuery, 'share' | 'parts'>,
+      { share, roles }: { readonly share: CacheShare; readonly roles: string | undefined },
       session: KnownSession | undefined,
       key: KnownKey,
     ): Promise<void> {
-      const byRoles = share === 'roles';
       // A user who has no roles yet may get some.
-      const hasNoRoles = byRoles && identity === ownIdentity(config, handled.principal.name);
+      const hasNoRoles = share === 'roles' && roles === undefined;
       const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
       if (head === undefined) return;
-      const roles = byRoles ? identity : undefined;
       await note(head, handled, { key, roles, session: session?.record });
     },
     /** Notes a request that goes past the cache, when it comes again. Never rejects. */
@@ -234,7 +232,8 @@ interface Gaps {
 }
 
 /** The gaps that bodies of one client program have in common. */
-interface Layout extends Gaps {
+interface Layout {
+  readonly gaps: Gaps;
   /** Tells it apart from all others, those of other heads too. */
   readonly id: number;
   /** Grows from each use of a layout to the next. */
@@ -262,7 +261,7 @@ export function createKnownBodies<T extends object>(bytesOf: (value: T) => numbe
   let uses = 0;
 
   /** The bytes as latin1, with zeros in the gaps; undefined where something stands in a gap that may not stand there. */
-  function nameOf(body: Buffer, { id, session, ids }: Layout): string | undefined {
+  function nameOf(body: Buffer, { id, gaps: { session, ids } }: Layout): string | undefined {
     const { length } = body;
     scratch.writeUIntLE(id, 0, PREFIX);
     scratch.set(body, PREFIX);
@@ -291,25 +290,23 @@ export function createKnownBodies<T extends object>(bytesOf: (value: T) => numbe
         const value = name === undefined ? undefined : bodies.get(name);
         if (value === undefined) continue;
         layout.used = uses += 1;
-        return { layout, value, session: layout.session && textIn(body, layout.session) };
+        const { session } = layout.gaps;
+        return { layout, value, session: session && textIn(body, session) };
       }
       return undefined;
     },
     /** @param layouts gets that of the body, where it is new */
     keep(layouts: Layouts, gaps: Gaps, body: Buffer, value: T): void {
-      const { session, ids } = gaps;
-      let layout = layouts.find((one) =>
-        isDeepStrictEqual({ session, ids }, { session: one.session, ids: one.ids }),
-      );
+      let layout = layouts.find((one) => isDeepStrictEqual(one.gaps, gaps));
       if (layout === undefined) {
         lastId += 1;
-        layout = { id: lastId, session, ids, used: 0 };
+        layout = { gaps, id: lastId, used: 0 };
         if (layouts.length === MAX_LAYOUTS) {
           const unused = layouts.reduce((one, other) => (other.used < one.used ? other : one));
           layouts.splice(layouts.indexOf(unused), 1);
         }
         layouts.push(layout);
-        layouts.sort((one, other) => other.ids.length - one.ids.length);
+        layouts.sort((one, other) => other.gaps.ids.length - one.gaps.ids.length);
       }
       layout.used = uses += 1;
       const name = nameOf(body, layout);
@@ -347,9 +344,10 @@ function lettersOf(letters: RegExp): Uint8Array {
 
 /**
  * The gaps that a body seems to have. The statement, the longest part of it, stands in front of the properties and is not
- * searched. Undefined for what may name two sessions.
+ * searched. Undefined for what may name two sessions, or is too long to be looked through in one turn.
  */
 export function gapsIn(body: Buffer): Gaps | undefined {
+  if (body.length > MAX_BODY) return undefined;
   const text = body.toString('latin1');
   const named = text.indexOf('SessionId=');
   SESSION_GAP.lastIndex = Math.max(0, named);
@@ -427,8 +425,6 @@ const MAX_KEPT = 4_096;
  */
 const WITHOUT_EFFECT =
   /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
-
-export type KnownHeads<T extends object> = ReturnType<typeof createKnownHeads<T>>;
 
 /** A head as it came. It holds credentials, and is dropped with its connection. */
 interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'rawHeaders'> {

@@ -26,10 +26,7 @@ export interface LineOptions {
   readonly roleSets: Pick<RoleSets, 'heldName' | 'nameFor'>;
   readonly engineOf: EngineOf;
   readonly policyOf: ReturnType<typeof projectPolicy>;
-  readonly cache: Pick<
-    QueryCache,
-    'answer' | 'recall' | 'bring' | 'gzipOf' | 'explain' | 'entryOf' | 'fetch'
-  >;
+  readonly cache: QueryCache;
   readonly sessions: Sessions;
   /** What the warm-up asks again. */
   readonly candidates: Pick<Candidates, 'noteWay' | 'noteBeginning'>;

@@ -10,7 +10,7 @@ import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { noteBegun, type SessionStep } from './session-step.ts';
-import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
+import type { Destination, UnderstoodRequest } from './understand.ts';
 import { noteBeginning } from './ways.ts';
 
 /** One request that goes to the engine and past the cache. */
@@ -72,9 +72,9 @@ export function createPass(options: LineOptions) {
       changed: purges === true ? (state) => drop(passing, state) : undefined,
       undoneByFault: asked?.change?.undoneByFault === true,
     });
-    const to = client.passingThrough({ kind: 'bypass', detail: reason });
-    const label = projectsNamed(asked, addressee.project)[0];
-    await engine.passThrough({ ...addressee, replica, label }, to, body, watch);
+    const outcome = { kind: 'bypass', detail: reason } as const;
+    const label = asked?.projects[0];
+    await engine.passThrough({ ...addressee, replica, label }, client, outcome, body, watch);
   };
 }
 

@@ -3,18 +3,18 @@ import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare } from '../config/config.ts';
-import type { EngineStep } from '../engine/http-engine.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
-import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
+import type { Destination, UnderstoodRequest } from './understand.ts';
+import { noteBeginning } from './ways.ts';
 
 /** A query, and by whose answers it may be answered. */
-export type SharedQuery = Omit<Query, 'began'> & {
+export interface SharedQuery extends Query {
   readonly share: CacheShare;
-  /** Resolves as {@link noteBegun} does. */
-  began(...begun: Parameters<Query['began']>): Promise<string | undefined>;
-};
+  /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
+  readonly roles: string | undefined;
+}
 
 /** What a query is made of. */
 interface QuerySource {
@@ -36,23 +36,19 @@ export type QueryOf = ReturnType<typeof createQueryOf>;
 export function createQueryOf(options: LineOptions) {
   const { sessions, names, config, blind } = options;
 
-  /** Whose answers a query may be given, as the key says that (`cache.share`). */
-  async function identity(share: CacheShare, { name }: Principal): Promise<string> {
-    if (share === 'everyone') return 'everyone';
-    const shared = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
-    return shared ?? ownIdentity(config, name);
-  }
+  const { provider } = config.auth;
+  /** Of answers that are shared with no other user: a name of the users file is not that of the engine. */
+  const ofUser = provider === 'file' ? 'user' : `${provider}-user`;
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
     const { asked, destination, principal, body, session, fresh, client } = source;
-    const { request, parts, forwarded, named } = asked;
+    const { request, parts, forwarded, named, projects: inRequest } = asked;
     const { engine, traits, addressee, settings } = destination;
     if (!request || !parts || !forwarded || !named) {
       return 'unknown-shape';
     }
     const { project } = addressee;
     const { spansCatalogs, qualified } = named.catalogs;
-    const inRequest = projectsNamed(asked, project);
     // The engine works in the session's catalog where the request names none.
     const projects = [...inRequest, ...[session?.record.catalog ?? []].flat()];
     // A project in the path narrows the answer only where the engine is told of it.
@@ -65,16 +61,20 @@ export function createQueryOf(options: LineOptions) {
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.
     const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
+    const { name } = principal;
+    const roles = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
     let replica: string | undefined;
     return {
       parts: {
         asked: parts,
-        identity: await identity(share, principal),
+        // Whose answers it may be given.
+        identity: share === 'everyone' ? share : (roles ?? `${ofUser}:${name}`),
         session: session === undefined ? null : sessionPart(asked, session),
       },
       scopes,
       ttl: policy.ttl,
       share,
+      roles,
       project: inRequest[0] ?? '',
       engineTraits: traits,
       session: session && {
@@ -85,8 +85,8 @@ export function createQueryOf(options: LineOptions) {
       fresh,
       answered: () => names.answered(inRequest),
       async began(id, before) {
-        const facts = { principal: principal.name, request, replica, leftState: false };
-        return noteBegun(sessions, destination, id, before, facts);
+        const facts = { principal: name, request, replica, leftState: false };
+        noteBeginning(options, source, await noteBegun(sessions, destination, id, before, facts));
       },
       async ask(signal, unwanted) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
@@ -94,18 +94,12 @@ export function createQueryOf(options: LineOptions) {
         const to = { ...addressee, query: parts.query, replica: only, label: inRequest[0] };
         // It shapes no answer, so it is not in the key.
         const headers = { ...forwarded, traceparent: client?.facts.trace || undefined };
-        const told = (step: EngineStep) => client?.engineStep(step);
-        const answer = await engine.ask(to, headers, body, signal, unwanted, told);
+        const answer = await engine.ask(to, headers, body, signal, unwanted, client);
         replica = answer.replica;
         return answer;
       },
     };
   };
-}
-
-/** The identity of answers that are shared with no other user: a name of the users file is not that of the engine. */
-export function ownIdentity({ auth }: LineOptions['config'], name: string): string {
-  return auth.provider === 'file' ? `user:${name}` : `${auth.provider}-user:${name}`;
 }
 
 function sessionPart({ request, forwarded }: UnderstoodRequest, { record }: KnownSession): string {

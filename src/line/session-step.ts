@@ -11,7 +11,7 @@ import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessio
 import { foldName } from '../xmla/names.ts';
 import type { Property, XmlaRequest } from '../xmla/request/read-request.ts';
 import type { LineOptions } from './options.ts';
-import { type Destination, projectsNamed, type UnderstoodRequest } from './understand.ts';
+import type { Destination, UnderstoodRequest } from './understand.ts';
 
 export interface KnownSession {
   readonly name: SessionName;
@@ -62,8 +62,7 @@ export async function judge(
       'Nothing was done: a page of another origin may ask, and may neither change anything for others nor clear the cache.',
     );
   }
-  const named = projectsNamed(read, destination.addressee.project);
-  const isAdmitted = names.admit(principal.name, named);
+  const isAdmitted = names.admit(principal.name, read.projects);
   const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
   const asked = { ...read, unkept, bypass: read.bypass ?? unkept };
   const judged = await judgeSession(asked, destination, principal.name, purges, sessions.find);

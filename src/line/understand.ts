@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { canonicalAuthorization } from '../auth/authenticator.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
-import { askedOf, type AskedParts } from '../cache/key.ts';
+import { askedOf } from '../cache/key.ts';
 import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -243,15 +243,15 @@ const NOTHING_UNDERSTOOD = {
   sessionToken: false,
   leavesState: true,
   change: NOT_UNDERSTOOD,
+  projects: [],
 } as const;
 
 function whatIsAsked(
   { request, encoding, declared }: Extract<RequestReading, { readonly kind: 'understood' }>,
   headers: IncomingHttpHeaders,
-  destination: AskedOf,
+  { engine, addressee, traits }: AskedOf,
   inHeaders: readonly string[],
 ) {
-  const { traits } = destination;
   const statement = readStatement(request);
   const forwarded = queryHeaders(headers, request, traits, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
@@ -263,6 +263,7 @@ function whatIsAsked(
   const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
+  const projects: readonly string[] = [addressee.project ?? [], catalogs.catalogs].flat();
   const unkept = catalogs.excess ?? cubes.excess;
   const bypass = passes ?? unkept;
   const spelt = { name: encoding, declared };
@@ -270,7 +271,15 @@ function whatIsAsked(
   return {
     request,
     /** What of the key says what is asked, for any user and session. */
-    parts: askedOf({ ...partsOf(destination, query, spelt), request }),
+    parts: askedOf({
+      engine: engine.id,
+      project: addressee.project ?? null,
+      query: sortedQuery(addressee.query),
+      userAgentClass: query?.['user-agent'] ?? null,
+      accept: query?.accept ?? null,
+      contentType: keyedContentType(query?.['content-type'] ?? '', spelt),
+      request,
+    }),
     /** In which the body is written, and whether it says so. */
     encoding: spelt,
     /** For the log: Discover request type or `Execute`; '' when it is not known. */
@@ -290,22 +299,9 @@ function whatIsAsked(
     change: isQuery ? undefined : passingChange(request, statement.tokens),
     /** What it names; of a request that passes, its statement aside. */
     named: { catalogs, cubes },
+    /** Every project and catalog that it names: first that of the path. */
+    projects,
     unkept,
-  };
-}
-
-function partsOf(
-  { engine, addressee }: AskedOf,
-  forwarded: QueryHeaders | undefined,
-  encoding: { readonly name: TextEncoding; readonly declared: boolean },
-): Omit<AskedParts, 'request'> {
-  return {
-    engine: engine.id,
-    project: addressee.project ?? null,
-    query: sortedQuery(addressee.query),
-    userAgentClass: forwarded?.['user-agent'] ?? null,
-    accept: forwarded?.accept ?? null,
-    contentType: keyedContentType(forwarded?.['content-type'] ?? '', encoding),
   };
 }
 
@@ -320,12 +316,6 @@ function keyedContentType(
 ): string {
   if (encoding.name === 'utf-8') return contentType;
   return `${contentType} (${encoding.name}${encoding.declared ? ', declared' : ''})`;
-}
-
-/** Every project and catalog that a request names which was understood; none of one that was not. */
-export function projectsNamed(asked: UnderstoodRequest | undefined, project: string | undefined) {
-  const own = [project ?? []].flat();
-  return asked?.named === undefined ? [] : [...own, ...asked.named.catalogs.catalogs];
 }
 
 /** @throws GatewayError `bad-request` for more, or longer ones, than any client but an attacker sends */

@@ -6,9 +6,9 @@ import { inXml } from '../engine/own-questions.ts';
 import { extendProfile } from '../sessions/digests.ts';
 import type { Beginning, KeptRequest, Way } from '../cache/warm/candidates.ts';
 import type { AskedWay, Job, WarmLine } from '../cache/warm/warm.ts';
-import { withoutReader } from './compare.ts';
+import { ofNoClient, withoutReader } from './compare.ts';
 import type { LineOptions } from './options.ts';
-import { ownIdentity, type QueryOf, type SharedQuery } from './query.ts';
+import type { QueryOf, SharedQuery } from './query.ts';
 import { enterSession, judge, noteBegun } from './session-step.ts';
 import { type Destination, destinationOf, understand } from './understand.ts';
 
@@ -18,35 +18,28 @@ const ENDING = 2_000;
 const OVERTAKEN = new GatewayError('client-gone', 'A user needed the place at the engine.');
 
 /** A place at the engine for one request, which a user may need meanwhile. */
-function createPlace() {
-  const gone = new AbortController();
-  let leave: (() => void) | undefined;
-  let unwanted: AbortSignal | undefined;
-  let isOvertaken = false;
-  return {
-    /** Aborted when the request is given up, as when its client goes away. */
-    gone,
-    isOvertaken: () => isOvertaken,
-    take: (end: () => void) => void (leave = end),
-    /** Undefined once it was given up. */
-    leave: () => leave,
-    /** @param signal aborted when it was given up and no user has joined */
-    ask: (signal: AbortSignal) => (unwanted = signal),
-    /** As of {@link Overtake}. */
-    overtake(): boolean {
-      isOvertaken = true;
-      gone.abort(OVERTAKEN);
-      const isGiven = unwanted?.aborted ?? true;
-      if (isGiven) leave = undefined;
-      return isGiven;
-    },
-  };
+class Place {
+  /** Aborted when the request is given up, as when its client goes away. */
+  readonly gone = new AbortController();
+  /** Ends the stay; undefined once it was given up. */
+  leave: (() => void) | undefined;
+  /** Aborted when it was given up and no user has joined. */
+  unwanted: AbortSignal | undefined;
+  isOvertaken = false;
+
+  /** As of {@link Overtake}. */
+  overtake(): boolean {
+    this.isOvertaken = true;
+    this.gone.abort(OVERTAKEN);
+    const isGiven = this.unwanted?.aborted ?? true;
+    if (isGiven) this.leave = undefined;
+    return isGiven;
+  }
 }
-type Place = ReturnType<typeof createPlace>;
 
 /** Asks as an ordinary request is asked, for no user: the steps of the handler, with another client. */
 export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine {
-  const { sessions, cache, clock, work, config } = options;
+  const { sessions, cache, clock, work } = options;
 
   return ({ as, cut, beginnings, since, onDemand }) => {
     const { principal, authorization, isUser } = as;
@@ -61,17 +54,17 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       const address = { project: project ?? undefined, search: query.join('&') };
       const chosen = options.engineOf(address.project);
       const own = destinationOf(chosen, address, principal.name, authorization);
-      return { ...own, addressee: { ...own.addressee, admitted: () => place?.leave() } };
+      return { ...own, addressee: { ...own.addressee, admitted: () => place?.leave } };
     }
 
     /** In a place at the engine. @throws what `use` throws, and the reason of the signal */
     async function withPlace<T>(until: AbortSignal, use: (own: Place) => Promise<T>): Promise<T> {
-      const own = createPlace();
+      const own = new Place();
       const end = () => own.gone.abort(until.reason);
       until.addEventListener('abort', end, { once: true });
       try {
-        const leave = await options.admitBackground(own.overtake, until);
-        own.take(leave);
+        const leave = await options.admitBackground(() => own.overtake(), until);
+        own.leave = leave;
         place = own;
         return await use(own).finally(leave);
       } finally {
@@ -156,7 +149,8 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
           began: async () => {},
           ask(ends, unwanted = () => own.gone.signal) {
             began = clock.now();
-            const ending = own.ask(unwanted());
+            const ending = unwanted();
+            own.unwanted = ending;
             return query.ask(AbortSignal.any([ends, ending]), () => ending);
           },
         };
@@ -164,7 +158,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const ms = began === undefined ? 0 : clock.now() - began;
         const now = await cache.entryOf(query);
         if (now?.entry !== undefined) return { result: 'stored', ms };
-        if (own.isOvertaken() || cut.aborted) return { result: 'overtaken', ms };
+        if (own.isOvertaken || cut.aborted) return { result: 'overtaken', ms };
         return { ...(found ?? failed('epochs-unknown')), ms };
       });
     }
@@ -177,8 +171,9 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       if (query.share === 'user') return [];
       const all = users.map(async (name) => {
         const own = await queryOf({ ...source, principal: { name } });
-        if (typeof own === 'string' || own.parts.identity === ownIdentity(config, name)) return [];
-        return [[own.parts.identity, own] as const];
+        return typeof own === 'string' || own.roles === undefined
+          ? []
+          : [[own.roles, own] as const];
       });
       return [...new Map((await Promise.all(all)).flat()).values()];
     }
@@ -216,11 +211,9 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const session = seen.judged.known;
         const moving = await queryOf({ ...seen, principal, session, fresh: false });
         if (typeof moving === 'string') return [skipped(moving)];
-        await withPlace(cut, ({ gone: { signal } }) => {
-          const ask: Query['ask'] = (ends) => moving.ask(AbortSignal.any([ends, signal]));
-          const own = { ...moving, ask, began: async () => {} };
-          return cache.fetch(own, withoutReader(signal), async () => {});
-        });
+        await withPlace(cut, ({ gone: { signal } }) =>
+          cache.fetch(ofNoClient(moving, signal), withoutReader(signal), async () => {}),
+        );
         seen = await read(way, headers, body);
       }
       const { asked, judged } = seen;

@@ -5,8 +5,6 @@ import type { LineOptions } from './options.ts';
 import type { KnownSession } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
-/** Longer bodies are not kept (bytes). No client's query is so long. */
-const LONGEST = 64 * 1024;
 /** Shorter values are sizes and limits, which an engine may refuse as zeros (characters). */
 const ID = 32;
 /** What may be a password in a text of its own, such as that of a data source. */
@@ -24,7 +22,7 @@ interface Seen {
 function kept({ asked, body, destination }: Seen) {
   const { forwarded, encoding, session, sessionIds } = asked;
   if (forwarded === undefined || !ASCII_BASED.has(encoding?.name ?? '')) return undefined;
-  const gaps = body.length > LONGEST ? undefined : gapsIn(body);
+  const gaps = gapsIn(body);
   if (gaps === undefined || sessionIds === 'unknown') return undefined;
   const other = Buffer.from(body);
   for (const gap of gaps.ids) {

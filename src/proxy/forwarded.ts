@@ -9,7 +9,7 @@ import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import { foldCase } from '../common/fold-case.ts';
 
-const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
+export const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 /** Headers that concern one connection only (RFC 9110 §7.6.1). */
 const HOP_BY_HOP = words(`
   connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer

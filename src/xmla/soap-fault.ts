@@ -8,7 +8,7 @@ export interface SoapFaultContent {
   /** Whose fault it is: the request cannot succeed as it is, or it may succeed later (SOAP 1.1 §4.4.1). */
   readonly side: 'Client' | 'Server';
   readonly message: string;
-  readonly code?: string;
+  readonly code?: string | undefined;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { getEventListeners } from 'node:events';
 import { createFlights } from '../../../src/cache/flights.ts';
 import { handClock, quiet, storedAnswer } from './fakes.ts';
 
@@ -73,6 +74,16 @@ describe('a flight', () => {
     expect(flights.usage()).toEqual({ flights: 1, waiters: 1 });
     flight.land(answered());
     expect(await stays).toMatchObject({ kind: 'answer' });
+  });
+
+  test('keeps nothing at the client that leads once it has landed', async () => {
+    const { flights } = setUp();
+    const [flight, leading] = [flights.lead('key'), signal()];
+    flight.unwanted(leading);
+    expect(getEventListeners(leading, 'abort').length).toBe(1);
+    flight.land(answered());
+    await quiet();
+    expect(getEventListeners(leading, 'abort').length).toBe(0);
   });
 
   test('is not waited for by a client that went away before', async () => {

@@ -102,10 +102,10 @@ export async function startFront(
       clock: systemClock,
       emit: (event) => events.push(event),
     });
-    const passed = client.passingThrough({ kind: 'bypass', detail: 'not-a-query' });
+    const outcome = { kind: 'bypass', detail: 'not-a-query' } as const;
     const pass = async () => {
       const body = await bodyOf(request);
-      await engine.passThrough({ ...ADDRESSEE, replica }, passed, body, watch);
+      await engine.passThrough({ ...ADDRESSEE, replica }, client, outcome, body, watch);
       for (const emitter of [request, response]) {
         const most = Math.max(...['error', 'close'].map((name) => emitter.listenerCount(name)));
         crowded ||= most > emitter.getMaxListeners();

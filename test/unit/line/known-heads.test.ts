@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { createKnownHeads, type KnownHeads } from '../../../src/line/memo.ts';
+import { createKnownHeads } from '../../../src/line/memo.ts';
 
 /** Their values are new in every request. */
 const IDS = {
@@ -133,7 +133,7 @@ describe('what a connection keeps by itself', () => {
   const LONG = { rawHeaders: raw({ 'x-anything': 'a'.repeat(5_000) }) };
 
   /** After so many others nothing is found by its digest that was noted before. */
-  function crowdOut(heads: KnownHeads<{ readonly name: string }>): void {
+  function crowdOut(heads: ReturnType<typeof knownHeads>): void {
     const socket = new Socket();
     for (let other = 0; other < 10_000; other += 1) {
       heads.note(request(socket, { url: `/other/${other}` }), { name: 'other' });

@@ -11,7 +11,7 @@ import type { KnownKey } from '../../../src/cache/query.ts';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
-import { handClock, keyParts } from '../cache/fakes.ts';
+import { handClock } from '../cache/fakes.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const DESTINATION = {
@@ -83,7 +83,6 @@ beforeEach(() => {
   blind.clear();
   memo = createMemo(
     {
-      config: { auth: { provider: 'file' } },
       authenticator: { remembered: (header: string) => (header === LOGIN ? login : undefined) },
       sessions: {
         held: ({ id }: { id: string }) => (id === SESSION ? session : { kind: 'unknown' }),
@@ -118,18 +117,17 @@ interface Taught {
   readonly body?: Buffer;
   readonly headers?: Headers;
   readonly share?: 'user' | 'roles';
-  readonly identity?: string;
+  readonly roles?: string;
   readonly key?: string;
   readonly change?: Partial<Handled>;
 }
 
 async function teach(taught: Taught = {}): Promise<void> {
-  const { body = asked(), headers, share = 'user', identity = 'user:alice', key = 'k' } = taught;
+  const { body = asked(), headers, share = 'user', roles, key = 'k' } = taught;
   const whole = { ...(await handled(body, headers)), ...taught.change };
   const { session: own } = whole.asked;
   const known = own.kind === 'in' ? { name: { place: '', id: own.id }, record } : undefined;
-  const query = { share, parts: keyParts({ identity }) } as const;
-  await memo.rememberAnswer(whole, query, known, { ...FOUND, key });
+  await memo.rememberAnswer(whole, { share, roles }, known, { ...FOUND, key });
 }
 
 /** Nothing is noted under a head that comes for the first time: so all is taught twice. */
@@ -184,7 +182,7 @@ describe('its answer is not looked for under the key of before when', () => {
 
   test('the roles under which it is shared are not those of the user any more', async () => {
     roles = 'roles:1,2';
-    await taughtTwice({ share: 'roles', identity: 'roles:1,2' });
+    await taughtTwice({ share: 'roles', roles: 'roles:1,2' });
     expect(keyOf()).toBe('k');
     for (const other of [undefined, 'roles:1']) {
       roles = other;
@@ -263,7 +261,7 @@ describe('what is remembered', () => {
     await taughtTwice();
     const other = execute({ statement: 'SELECT FROM [Other]' });
     login = loggedIn('bob');
-    const bobs = { body: other, change: { principal: { name: 'bob' } }, identity: 'user:bob' };
+    const bobs = { body: other, change: { principal: { name: 'bob' } } };
     await taughtTwice(bobs);
     expect([keyOf(other), keyOf()]).toEqual(['k', undefined]);
   });
