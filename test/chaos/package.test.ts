@@ -38,10 +38,13 @@ const PATIENCE = ['--fetch-timeout=20000', '--fetch-retry-mintimeout=1000'];
 
 /** What it printed. It must have ended well. */
 async function npm(cwd: string, ...args: readonly string[]): Promise<string> {
-  const { exit, stdout, stderr } = await runCommand(['npm', ...args, '--no-audit', '--no-fund', ...PATIENCE], {
-    cwd,
-    env: { HOME: process.env['HOME'] ?? '' },
-  }).ended;
+  const { exit, stdout, stderr } = await runCommand(
+    ['npm', ...args, '--no-audit', '--no-fund', ...PATIENCE],
+    {
+      cwd,
+      env: { HOME: process.env['HOME'] ?? '' },
+    },
+  ).ended;
   expect([exit, stderr]).toEqual([0, stderr]);
   return stdout;
 }
