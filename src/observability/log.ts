@@ -1,25 +1,10 @@
-import { pino, type DestinationStream, type Logger } from 'pino';
+import { pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
 import type { GatewayEvent } from '../common/events.ts';
 
-/** The time as pino takes it: ISO 8601, UTC. All but the milliseconds is made once a second, since each miss tells a line. */
-function createTimestamp(): () => string {
-  let second = NaN;
-  let text = '';
-  return () => {
-    const now = Date.now();
-    const milliseconds = now % 1000;
-    if (now - milliseconds !== second) {
-      second = now - milliseconds;
-      text = new Date(second).toISOString().slice(0, -'000Z'.length);
-    }
-    return `,"time":"${text}${String(milliseconds).padStart(3, '0')}Z"`;
-  };
-}
-
 /** How a line tells its time and its level (a word). */
 export const LINE_FORM = {
-  timestamp: createTimestamp(),
+  timestamp: stdTimeFunctions.isoTime,
   formatters: { level: (level: string) => ({ level }) },
 } as const;
 

@@ -56,12 +56,12 @@ export function addSums(to: Sums, sums: Sums): void {
 type Kind = 'minute' | 'project' | 'reason' | 'hit' | 'miss' | 'stale' | 'hook' | 'hook-refused';
 const NO_ROW = { kind: '', name: '', last: 0, ...noSums() };
 /** `last`: when it was counted last (wall clock, ms). */
-type Row = Omit<typeof NO_ROW, 'kind'> & { kind: Kind };
-type Table = Map<Kind, Map<string, Row>>;
+type Row<K = Kind> = Omit<typeof NO_ROW, 'kind'> & { kind: K };
+type Table<K = Kind> = Map<K, Map<string, Row<K>>>;
 /** Of an hour, or of several processes: of each kind and name one row. */
 export type HourReport = readonly Row[];
 
-function rowOf(table: Table, kind: Kind, name: string): Row {
+function rowOf<K>(table: Table<K>, kind: K, name: string): Row<K> {
   let rows = table.get(kind);
   if (rows === undefined) table.set(kind, (rows = new Map()));
   const known = rows.get(name);
@@ -82,7 +82,7 @@ export function mergeHours(reports: readonly HourReport[]): HourReport {
   }
   return rowsIn(table);
 }
-const rowsIn = (table: Table) =>
+const rowsIn = <K>(table: Table<K>) =>
   Array.from(table.values(), (rows) => Array.from(rows.values())).flat();
 
 /** Whether it is no longer than a report can be: others may write to Redis. */
@@ -109,44 +109,16 @@ const GROWTH = Math.log(1.1);
 /** In the place of a project's name. */
 const NO_LOGIN = '\0';
 
-/** What one outcome of one project adds up to; `label`: how the project is told, undefined without a login. */
-interface Series {
-  readonly kind: Answered['outcome']['kind'];
-  readonly detail: string;
-  readonly label: string | undefined;
-  last: number;
-  readonly sums: Sums;
-}
-
-/** An answer is counted in one place, by the name of its project: to count it in several would take 8 % of a hit. */
+/**
+ * An answer is counted in one place, by its outcome and the name of its project: to count it in several would take 8 % of a
+ * hit.
+ */
 const newMinute = (at: number) => ({
   at,
-  series: new Map<string, Series[]>(),
-  hit: new Float64Array(BUCKETS),
-  miss: new Float64Array(BUCKETS),
-  /** Of what else happened. */
+  answers: new Map() as Table<string>,
+  /** Of durations, and of what else happened. */
   table: new Map() as Table,
 });
-
-function rowsOfMinute({ at, series, hit, miss, table }: ReturnType<typeof newMinute>): HourReport {
-  const answers: Row[] = [];
-  for (const { kind, detail, label, last, sums } of [...series.values()].flat()) {
-    const add = (of: Kind, name: string) => answers.push({ kind: of, name, last, ...sums });
-    add('minute', String(at));
-    add('reason', `${kind} ${detail}`);
-    if (label !== undefined) add('project', label);
-  }
-  const timed = (kind: 'hit' | 'miss', buckets: Float64Array) =>
-    Array.from(buckets, (asks, bucket) => ({
-      ...NO_ROW,
-      kind,
-      name: String(bucket),
-      last: at,
-      asks,
-    }));
-  const durations = [...timed('hit', hit), ...timed('miss', miss)].filter(({ asks }) => asks > 0);
-  return [...answers, ...durations, ...rowsIn(table)];
-}
 
 /**
  * What was answered in the last hour, minute by minute, and what else went wrong.
@@ -161,6 +133,17 @@ export function createHour(
   /** How the project of a name is told; '' for none. */
   const labelOf = (name: string) => (name === '' ? '' : (names.find(name)?.spelling ?? OTHERS));
 
+  function rowsOfMinute({ at, answers, table }: ReturnType<typeof newMinute>): HourReport {
+    const rows = rowsIn(table);
+    for (const { kind: reason, name, ...sums } of rowsIn(answers)) {
+      const add = (kind: Kind, as: string) => rows.push({ ...sums, kind, name: as });
+      add('minute', String(at));
+      add('reason', reason);
+      if (name !== NO_LOGIN) add('project', labelOf(name));
+    }
+    return rows;
+  }
+
   let latest = newMinute(0);
 
   /** One that the clock comes back to goes on. */
@@ -172,34 +155,20 @@ export function createHour(
     return (latest = known?.at === at ? known : (minutes[place] = newMinute(at)));
   }
 
-  function noteOther(last: number, name: string, kind: Kind = 'reason'): void {
+  function note(last: number, name: string, kind: Kind = 'reason'): void {
     const row = rowOf(minuteOf(last).table, kind, name);
     row.last = last;
     row.asks += 1;
   }
 
-  function seriesOf({ series }: ReturnType<typeof newMinute>, given: string, event: Answered) {
-    const { kind, detail = '' } = event.outcome;
-    const name = series.size < MOST || series.has(given) ? given : OTHERS;
-    const some = series.get(name) ?? [];
-    for (const one of some) if (one.kind === kind && one.detail === detail) return one;
-    const label = name === NO_LOGIN ? undefined : labelOf(name);
-    const added = { kind, detail, label, last: 0, sums: noSums() };
-    series.set(name, [...some, added]);
-    return added;
-  }
-
   function countAnswer(event: Answered, at: number): void {
-    const minute = minuteOf(at);
     // Without a login a request may name anything.
     const name = event.principal === '' ? NO_LOGIN : event.project || (event.catalogs[0] ?? '');
-    const series = seriesOf(minute, name, event);
-    series.last = at;
-    addAnswer(series.sums, event);
-    const { kind } = event.outcome;
-    if (kind !== 'hit' && kind !== 'miss') return;
-    const bucket = bucketOf(event.milliseconds);
-    minute[kind][bucket] = (minute[kind][bucket] ?? 0) + 1;
+    const { kind, detail = '' } = event.outcome;
+    const row = rowOf(minuteOf(at).answers, `${kind} ${detail}`, name);
+    row.last = at;
+    addAnswer(row, event);
+    if (kind === 'hit' || kind === 'miss') note(at, String(bucketOf(event.milliseconds)), kind);
   }
 
   return {
@@ -212,19 +181,19 @@ export function createHour(
         case 'internal-error':
         case 'login-refused':
         case 'entry-rejected':
-          return noteOther(at, event.type);
+          return note(at, event.type);
         case 'warm-run':
-          if (event.cut === 'failures') noteOther(at, 'warm-up-failed');
+          if (event.cut === 'failures') note(at, 'warm-up-failed');
           return;
         case 'hook-called':
-          return noteOther(
+          return note(
             at,
             event.hook,
             /^(?:refused|failed)$/.test(event.result) ? 'hook-refused' : 'hook',
           );
         case 'compared':
           if (event.verdict !== 'stale') return;
-          noteOther(at, `${event.digest} (${event.project || 'no project'})`, 'stale');
+          note(at, `${event.digest} (${event.project || 'no project'})`, 'stale');
       }
     },
     /** Of the sixty minutes up to this moment. */
