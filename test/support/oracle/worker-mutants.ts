@@ -17,8 +17,8 @@ export const WORKER_MUTANTS: Readonly<Record<string, WorkerMutant>> = {
     replacements: [
       {
         file: 'common/leases.ts',
-        find: `return clock.now() - start.now < length && wall >= start.wall && wall - start.wall < length;`,
-        put: `return clock.now() - start.now < 100 * length && wall >= start.wall;`,
+        find: `return now - start.now < length && wall >= start.wall && wall - start.wall < length;`,
+        put: `return now - start.now < 100 * length && wall >= start.wall;`,
       },
     ],
     leases: ALIKE,
