@@ -18,8 +18,8 @@ export interface Parts {
 /** Letters of base64url, 128 bits and more, and how many each id takes of the text: whole bytes. */
 const ID = 22;
 const STRIDE = 24;
-/** Random bytes that are fetched at one time for ids: 256 of them. */
-const BLOCK = (256 * STRIDE * 3) / 4;
+/** Random bytes that are fetched at one time, for 32 ids: one that is kept keeps their text in memory. */
+const BLOCK = (32 * STRIDE * 3) / 4;
 
 /** Makes ids and tokens, some for each request: parts of one long random text, since to write each by itself takes longer. */
 export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => string {
@@ -52,7 +52,7 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
 
 /**
  * Tells the events of one turn of the event loop together at its end: one after the other they take half of what each takes
- * between two requests.
+ * between two requests. Those of a turn in which the program breaks are lost.
  */
 export function tellTogether(emit: Emit): Emit {
   let told: Parameters<Emit>[0][] = [];

@@ -122,11 +122,19 @@ export const facts = (rows: readonly Fact[], kind = 'facts') => (
 );
 
 export type Typed = Readonly<Record<string, string>>;
-/** Gives what was typed into a form, and the button that was pressed, by their names. */
+/**
+ * Gives what was typed into a form, and the button that was pressed, by their names: a text of several lines as it is, all else
+ * without outer blanks.
+ */
 export const submitted = (use: (typed: Typed) => unknown) => (event: SubmitEvent) => {
   event.preventDefault();
-  const typed = new FormData(event.currentTarget as HTMLFormElement, event.submitter);
-  use(Object.fromEntries(Array.from(typed, ([name, text]) => [name, String(text).trim()])));
+  const form = event.currentTarget as HTMLFormElement;
+  const isText = (name: string) => form.elements.namedItem(name) instanceof HTMLTextAreaElement;
+  const typed = Array.from(new FormData(form, event.submitter), ([name, given]) => {
+    const text = String(given);
+    return [name, isText(name) ? text : text.trim()] as const;
+  });
+  use(Object.fromEntries(typed));
 };
 
 type FieldProps = InputHTMLAttributes<HTMLInputElement> & { label: ComponentChildren };

@@ -40,7 +40,8 @@ interface WhyState {
 class Why extends Component<{ view: PageView }, WhyState> {
   readonly ask = submitted(async ({ act, xmla = '', user = '', ...client }) => {
     const isComparison = act === 'compare';
-    this.setState({ asks: isComparison, compared: undefined });
+    const asks = (now: boolean) => (isComparison ? { asks: now } : {});
+    this.setState({ ...asks(true), compared: undefined });
     const answer = await call(link(`/admin/${act}`, isComparison ? client : { ...client, user }), {
       method: 'POST',
       // It counts as that of the client whose request it is.
@@ -55,7 +56,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
       ) : (
         <p class="finding problem">{problemOf(answer)}</p>
       );
-    this.setState({ asks: false, [isComparison ? 'compared' : 'explained']: shown });
+    this.setState({ ...asks(false), [isComparison ? 'compared' : 'explained']: shown });
     view.refresh();
   });
 

@@ -1,6 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
-import { createIds } from '../../../src/compose/parts.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { GatewayEvent } from '../../../src/common/events.ts';
+import { createIds, tellAll, tellTogether } from '../../../src/compose/parts.ts';
 
 test('ids are of 128 random bits and more, each used once, and fetched many at one time', () => {
   let calls = 0;
@@ -13,7 +15,7 @@ test('ids are of 128 random bits and more, each used once, and fetched many at o
   const ids = Array.from({ length: 10_000 }, newId);
   expect(new Set(ids).size).toBe(ids.length);
   for (const id of ids) expect(id).toMatch(/^[\w-]{22}$/);
-  expect(calls).toBe(Math.ceil(ids.length / 256));
+  expect(calls).toBe(Math.ceil(ids.length / 32));
 });
 
 test('no byte of one id stands in another', () => {
@@ -23,4 +25,21 @@ test('no byte of one id stands in another', () => {
   });
   const ids = Array.from({ length: 600 }, () => [...Buffer.from(newId(), 'base64url')]);
   expect(ids).toEqual(ids.map((bytes, id) => bytes.map((_byte, i) => (18 * id + i + 1) % 251)));
+});
+
+test('the events of a turn are told at its end, in their order, also where a subscriber throws', async () => {
+  const told: string[] = [];
+  const hear = (event: GatewayEvent) => {
+    if (event.type !== 'warning') return;
+    told.push(event.message);
+    if (event.message === 'first') throw new Error('a fault of a subscriber');
+  };
+  const emit = tellTogether(tellAll([hear]));
+  for (const message of ['first', 'second']) emit({ type: 'warning', message });
+  expect(told).toEqual([]);
+  await nextTurn();
+  expect(told).toEqual(['first', 'second']);
+  emit({ type: 'warning', message: 'third' });
+  await nextTurn();
+  expect(told).toEqual(['first', 'second', 'third']);
 });
