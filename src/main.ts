@@ -6,7 +6,7 @@ import { readFileSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { getHeapStatistics } from 'node:v8';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { EXIT_USAGE, helpText, helpValue, parseArguments, UsageError } from './cli/arguments.ts';
 import { systemClock } from './common/clock.ts';
 import { messageOf } from './common/errors.ts';
@@ -23,6 +23,10 @@ import { openLogOutput, openUnblocked, unblock } from './observability/log-outpu
 import { createLog, type Log } from './observability/log.ts';
 import { createLink } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
+
+// V8 would make objects of a kind that survived for a while old from the start, and an old one keeps all of its request in
+// memory until the next full collection: 27 of 210 µs of a pass-through went into copying what nothing needed.
+setFlagsFromString('--no-allocation-site-pretenuring');
 
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;
