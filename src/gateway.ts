@@ -11,7 +11,7 @@ import { configWarnings, endOfCertificate } from './compose/config-warnings.ts';
 import { createIds, type Parts, tellAll } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
-import { createGatewayServer } from './compose/server.ts';
+import { createGatewayServer } from './http/server.ts';
 import { openStorage } from './compose/storage.ts';
 import { createWatches } from './compose/watches.ts';
 import type { Config } from './config/config.ts';

@@ -1,10 +1,19 @@
-/** The commands that ask a running gateway: what they have in common, and `purge`. */
+/** The commands that ask a running gateway: what they have in common, `purge`, and `explain`. */
+import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
+import { meaningOf } from '../common/reasons.ts';
+import { explainInWords, type Explanation } from '../console/explain-words.ts';
+import { isXmlaHeader } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
 import { type Given, UsageError } from './arguments.ts';
-import { explain } from './explain.ts';
-import type { ClientParts, GatewayClient, Told } from './gateway-client.ts';
-import { connectGateway, Failure } from './gateway-client.ts';
+import {
+  type ClientParts,
+  connectGateway,
+  Failure,
+  type GatewayClient,
+  type Told,
+} from './gateway-client.ts';
+import { type PasswordPrompt, readInput } from './password.ts';
 import { status } from './status.ts';
 
 /** How long they may take (ms). A purge: a login and clearing by the engines, 30 s each, and two runs of tries and waits. */
@@ -82,4 +91,30 @@ function purge({ name: project }: Given): (client: GatewayClient) => Promise<Tol
       throw new Failure(word, `${message.replace(/\.$/, '')}. ${doubt}`, details);
     }
   };
+}
+
+/** @returns asks, and throws Failure. @throws UsageError, what reading the file throws */
+export function explain(
+  { name: file = '-', project, as: user, header = [] }: Given,
+  parts: Required<PasswordPrompt>,
+): (client: GatewayClient) => Promise<Told> {
+  const headers = { 'content-type': 'text/xml', ...Object.fromEntries(header.map(readHeader)) };
+  const query = new URLSearchParams({ ...(project && { project }), ...(user && { user }) });
+  const read = file === '-' ? undefined : readFileSync(file);
+  return async (client) => {
+    const body = read ?? (await readInput(parts));
+    const answer = await client.ask(`/admin/explain?${query}`, headers, body);
+    if (answer.status !== 200 || !answer.json?.['classification']) throw client.refusal(answer);
+    const lines = explainInWords(answer.json as unknown as Explanation, meaningOf);
+    return { exit: 0, value: answer.json, lines };
+  };
+}
+
+function readHeader(line: string): [name: string, value: string] {
+  const [, name = '', value = ''] = /^([\w-]+): *([ -~\xa0-\xff]+)$/.exec(line) ?? [];
+  if (isXmlaHeader(name.toLowerCase())) return [name.toLowerCase(), value];
+  const names =
+    'Content-Type, SOAPAction, Accept, User-Agent, X-AS-SessionID, X-AS-GetSessionToken';
+  const letters = 'the value in letters of ISO-8859-1, without control characters';
+  throw new UsageError(`explain: --header must be "Name: value" of one of ${names}; ${letters}`);
 }

@@ -9,7 +9,7 @@ import { createWorkerPool, type WorkerProcess } from '../workers/pool.ts';
 import { createPrimary } from '../workers/shared.ts';
 import { configWarnings } from './config-warnings.ts';
 import { createIds, type Parts } from './parts.ts';
-import { listenOn } from './server.ts';
+import { listenOn } from '../http/server.ts';
 
 /** Beside what is under way at a shutdown, workers have a little more to end by themselves (ms). */
 const SHUTDOWN_MARGIN = 2_000;

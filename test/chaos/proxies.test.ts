@@ -314,7 +314,7 @@ describe('what the proxies allow is more than what the gateway allows:', () => {
   });
 
   test('but idle connections, which they give up first', () => {
-    // KEEP_ALIVE of src/compose/server.ts. HAProxy closes its own after five seconds (pool-purge-delay).
+    // KEEP_ALIVE of src/http/server.ts. HAProxy closes its own after five seconds (pool-purge-delay).
     expect(valueIn(nginx, 'keepalive_timeout')).toBeLessThan(65_000);
   });
 });

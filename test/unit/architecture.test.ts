@@ -52,7 +52,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: ['compose', 'config', 'observability', 'cache', 'statistics', 'workers'],
+    values: ['compose', 'config', 'http', 'observability', 'cache', 'statistics', 'workers'],
     types: ['storage'],
   },
   compose: {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { explain } from '../../../src/cli/explain.ts';
-import { askGateway } from '../../../src/cli/ask-gateway.ts';
+import { askGateway, explain } from '../../../src/cli/ask-gateway.ts';
 import { connectGateway, type GatewayClient } from '../../../src/cli/gateway-client.ts';
 import { type Given, UsageError } from '../../../src/cli/arguments.ts';
 import { status } from '../../../src/cli/status.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { systemClock } from '../../../src/common/clock.ts';
-import { createConnections, type Connections } from '../../../src/http/connections.ts';
+import { createConnections, type Connections } from '../../../src/http/server.ts';
 import { until } from '../../support/http-client.ts';
 
 const NEVER = 2 ** 31 - 1;

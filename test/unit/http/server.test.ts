@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { systemClock } from '../../../src/common/clock.ts';
-import { createGatewayServer } from '../../../src/compose/server.ts';
+import { createGatewayServer } from '../../../src/http/server.ts';
 import { portOf, until } from '../../support/http-client.ts';
 
 const CONFIG = {
