@@ -32,8 +32,7 @@ export async function receiveJson(
   { bytes, ...options }: BodyLimit,
 ): Promise<ReceivedBody> {
   if (carriesBody(request) && !UTF8_JSON.test(request.headers['content-type'] ?? '')) {
-    const headers = { accept: 'application/json' };
-    throw new ApiError('media-type', NEEDS_JSON, { headers });
+    throw new ApiError('media-type', NEEDS_JSON, { headers: { accept: 'application/json' } });
   }
   const received = await receiveBody(request, bytes, options);
   return async () => {

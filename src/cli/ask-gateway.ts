@@ -57,20 +57,15 @@ export async function askGateway(
   }
 }
 
-/** @throws UsageError for a name that no path can carry: another server on the way could take it for everything */
-function purgePath(project: string | undefined): string {
-  if (project === undefined) return '/mdx/xmla/clearCache';
-  const path = `/mdx/xmla/${encodeURIComponent(project)}/clearCache`;
-  const read = readXmlaPath(path);
-  if (read?.kind === 'bad-project') throw new UsageError(`purge: ${read.message}`);
-  return path;
-}
-
 /** After these it may have been done, or not. */
 const DOUBTFUL = /^(?:broken-off|timeout|stopped|not-a-gateway|internal)$/;
 
+/** @throws UsageError for a name that no path can carry: another server on the way could take it for everything */
 function purge({ name: project }: Given): (client: GatewayClient) => Promise<Told> {
-  const path = purgePath(project);
+  const ofProject = project === undefined ? '' : `/${encodeURIComponent(project)}`;
+  const path = `/mdx/xmla${ofProject}/clearCache`;
+  const read = readXmlaPath(path);
+  if (read?.kind === 'bad-project') throw new UsageError(`purge: ${read.message}`);
   const scope = project === undefined ? 'everything' : { project };
   return async (client) => {
     try {

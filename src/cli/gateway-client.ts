@@ -1,11 +1,11 @@
 /** Calls of a running gateway, and what went wrong with them in words. */
 import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { Client } from 'undici';
 import { basicAuthorization, parseBasicCredentials } from '../auth/authenticator.ts';
 import { connectionTrouble } from '../common/errors.ts';
 import { type Given, UsageError } from './arguments.ts';
-import { passwordOf, type PasswordPrompt } from './password.ts';
+import { askHidden, type PasswordPrompt, PasswordRefused, refuseUnusable } from './password.ts';
 
 export interface ClientParts extends PasswordPrompt {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -131,12 +131,34 @@ function readAuthority(file: string): Buffer {
   }
 }
 
+/**
+ * The header of the login. Its password is the first line of a file, else that of the environment, else what is typed at a terminal.
+ * @throws UsageError, PasswordRefused; what reading the file throws
+ */
 async function loginOf(name: string, given: Given, parts: ClientParts): Promise<string> {
-  const environment = parts.env['MDX_GATEWAY_PASSWORD'];
-  const password = await passwordOf(name, given['password-file'], environment, parts);
+  const { 'password-file': file } = given;
+  let password = parts.env['MDX_GATEWAY_PASSWORD'] ?? '';
+  if (file !== undefined) password = firstLine(file, parts);
+  else if (password === '' && parts.input.isTTY) {
+    [password = ''] = await askHidden(parts, `Password of ${name}: `);
+  } else if (password === '') {
+    const ways = 'give --password-file FILE, or set MDX_GATEWAY_PASSWORD';
+    throw new PasswordRefused(`there is no terminal to ask for the password of ${name}; ${ways}`);
+  }
+  refuseUnusable(password);
   const authorization = basicAuthorization({ name, password });
   if (parseBasicCredentials(authorization)?.name === name) return authorization;
   throw new UsageError('--user must be a name without colon and control characters');
+}
+
+function firstLine(file: string, { prompts }: PasswordPrompt): string {
+  // Not refused: secrets are mounted so into containers, where there are no other users.
+  if ((statSync(file).mode & 0o004) !== 0) {
+    prompts.write(`mdx-gateway: warning: ${file} can be read by other users; chmod 600\n`);
+  }
+  return readFileSync(file, 'utf8')
+    .replace(/^\ufeff/, '')
+    .replace(/\r?\n.*/s, '');
 }
 
 function readObject(text: string): Answer['json'] {

@@ -1,5 +1,4 @@
-/** Passwords that a command is given, and what it reads of standard input. */
-import { readFileSync, statSync } from 'node:fs';
+/** Passwords: asked for unseen, and which are refused. What a command reads of standard input. */
 import { createInterface } from 'node:readline';
 import { addAbortSignal, type Readable, Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
@@ -60,36 +59,4 @@ export function refuseUnusable(password: string): void {
   // RFC 7617 §2 bars control characters from Basic credentials, and bcrypt would stop at a NUL.
   const controls = 'the password must not hold control characters, such as NUL or a tab';
   if (/\p{Cc}/u.test(password)) throw new PasswordRefused(controls);
-}
-
-/**
- * The password for a login: the first line of a file, else that of the environment, else what is typed at a terminal.
- * @throws PasswordRefused; what reading the file throws
- */
-export async function passwordOf(
-  user: string,
-  file: string | undefined,
-  environment: string | undefined,
-  prompt: PasswordPrompt,
-): Promise<string> {
-  let password = environment ?? '';
-  if (file !== undefined) password = firstLine(file, prompt);
-  else if (password === '' && prompt.input.isTTY) {
-    [password = ''] = await askHidden(prompt, `Password of ${user}: `);
-  } else if (password === '') {
-    const ways = 'give --password-file FILE, or set MDX_GATEWAY_PASSWORD';
-    throw new PasswordRefused(`there is no terminal to ask for the password of ${user}; ${ways}`);
-  }
-  refuseUnusable(password);
-  return password;
-}
-
-function firstLine(file: string, { prompts }: PasswordPrompt): string {
-  // Not refused: secrets are mounted so into containers, where there are no other users.
-  if ((statSync(file).mode & 0o004) !== 0) {
-    prompts.write(`mdx-gateway: warning: ${file} can be read by other users; chmod 600\n`);
-  }
-  return readFileSync(file, 'utf8')
-    .replace(/^\ufeff/, '')
-    .replace(/\r?\n.*/s, '');
 }

@@ -5,11 +5,10 @@ import type { RedisFacts } from '../console/findings.ts';
 import { percent } from '../common/words.ts';
 import type { GatewayClient, Told } from './gateway-client.ts';
 
-type Redis = RedisFacts & { readonly mode: string; readonly purges_owed: number };
 /** As GET /health/ready tells it. */
 interface Health {
   readonly engines: readonly ReplicaState[];
-  readonly redis: Redis;
+  readonly redis: RedisFacts & { readonly mode: string; readonly purges_owed: number };
   readonly storage: Readonly<Record<'driver' | 'state', string>>;
 }
 

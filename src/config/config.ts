@@ -10,6 +10,7 @@ import {
   key,
   list,
   optional,
+  orNull,
   REQUIRED,
   section,
   someOf,
@@ -38,9 +39,9 @@ const listen = section(
     open: list(kinds.choice('metrics', 'health', 'docs'), []),
     /** A PEM file with the certificate of the gateway and its chain. Certificate and key stand
      * together; with them the gateway speaks HTTPS only. */
-    certificate: key(kinds.orNull(kinds.filePath), null, 'https'),
+    certificate: orNull(kinds.filePath, 'https'),
     /** A PEM file with the private key of that certificate, without a passphrase. */
-    key: key(kinds.orNull(kinds.filePath), null, 'https'),
+    key: orNull(kinds.filePath, 'https'),
     /** Proxies in front of the gateway whose X-Forwarded-For is believed. What limits.connections
      * says of one client address does not hold for them. */
     trusted_proxies: list(kinds.addressRange, []),
@@ -71,11 +72,11 @@ const auth = section({
 const tlsFiles = {
   /** A PEM file with the certificates of the authorities that may have signed the certificate of
    * the server. null trusts those of Node.js. */
-  ca: key(kinds.orNull(kinds.filePath), null),
+  ca: orNull(kinds.filePath),
   /** A PEM file with a client certificate for the server. Certificate and key stand together. */
-  certificate: key(kinds.orNull(kinds.filePath), null),
+  certificate: orNull(kinds.filePath),
   /** A PEM file with the private key of the client certificate, without a passphrase. */
-  key: key(kinds.orNull(kinds.filePath), null),
+  key: orNull(kinds.filePath),
 };
 
 const service = optional(
@@ -100,10 +101,10 @@ const engine = section({
   /** What becomes of requests that ask for the rights of another identity (EffectiveUserName, Roles,
    * CustomData, WS-Security …): forward sends them to the engine past the cache, refuse answers
    * with a Fault. null: refuse with login: service, whose rights all could borrow, else forward. */
-  delegation: key(kinds.orNull(kinds.choice('forward', 'refuse')), null),
+  delegation: orNull(kinds.choice('forward', 'refuse')),
   /** After how long without a request the engine drops a session. After a quarter of it, an answer
    * from the cache touches the session there. null: as usual for the kind of engine; 0: never. */
-  session_idle: key(kinds.orNull(kinds.duration('1s', '30d', 'off')), null),
+  session_idle: orNull(kinds.duration('1s', '30d', 'off')),
   /** Whether clearCache also clears the cache of the engine: kylin calls its clearCache at every
    * replica first; engine.url then ends in /mdx/xmla or /mdx/xmla/{project}. */
   clear: key(kinds.choice('none', 'kylin'), 'none'),
@@ -119,17 +120,17 @@ const redis = section({
   /** What answers at that address. docs/PURGE.md says what each of them must be set to. */
   mode: key(kinds.choice('standalone', 'sentinel', 'cluster'), 'standalone'),
   /** With mode: sentinel, the name under which the sentinels watch the master. */
-  master: key(kinds.orNull(kinds.redisName(255)), null),
+  master: orNull(kinds.redisName(255)),
   /** The ACL user, instead of one in the URL. The URLs of sentinels hold that of the sentinels. */
-  username: key(kinds.orNull(kinds.loginName), null),
+  username: orNull(kinds.loginName),
   /** Its password. Take it from a file, ${file:/run/secrets/redis_password}, or from the environment, ${REDIS_PASSWORD}. */
-  password: key(kinds.orNull(kinds.secretText(1)), null),
+  password: orNull(kinds.secretText(1)),
   ...tlsFiles,
   /** The first part of every key in Redis, so that several deployments may share one. */
   namespace: key(kinds.redisName(64), 'mdx'),
   /** A secret under which answers, sessions and the purge log are encrypted in Redis (AES-256-GCM),
    * the same for all replicas. null: they lie there as they are. */
-  encryption_key: key(kinds.orNull(kinds.secretText(32)), null),
+  encryption_key: orNull(kinds.secretText(32)),
 });
 const { shortest, longest } = LEASE_LIMITS;
 const lease = kinds.duration(kinds.durations.format(shortest), kinds.durations.format(longest));
@@ -147,7 +148,7 @@ const cache = section({
   /** The largest answer that is stored, in bytes of its text: above 256 KiB it takes less memory than that, as
    * it lies there compressed. Not larger than memory. null: 64MiB, or memory where that is less; with
    * workers, the part of one. */
-  max_entry: key(kinds.orNull(kinds.size('1KiB', '512MiB')), null),
+  max_entry: orNull(kinds.size('1KiB', '512MiB')),
   /** Who is answered from an entry: only the user whose query made it (user), all users with the
    * same roles (roles; a user without roles as with user), or everybody (everyone). roles and
    * everyone are your statement that answers depend on nothing else of the user. */
@@ -168,7 +169,7 @@ const cache = section({
   lease: key(lease, '1s'),
   /** The secret from which cache keys are made, the same for all replicas. null: made once and kept
    * in Redis, or in this process. */
-  key_secret: key(kinds.orNull(kinds.secretText(32)), null, 'restart'),
+  key_secret: orNull(kinds.secretText(32), 'restart'),
   /** What clearCache does beside its purge. */
   purge,
   /** The tier that several gateways share. */
@@ -191,18 +192,18 @@ const watch = section({
   when_blind: key(kinds.choice('keep', 'bypass'), 'keep'),
   /** With kylin: what stands before /api/models, such as http://kylin.example:7070/kylin. With
    * postgres: postgres://user:password@host:5432/database. With url: the address. */
-  url: key(kinds.orNull(kinds.watchUrl), null),
+  url: orNull(kinds.watchUrl),
   /** With kylin: the name of the project there. */
-  project: key(kinds.orNull(kinds.projectName), null),
+  project: orNull(kinds.projectName),
   /** With postgres: one statement that reads, and whose rows differ after a load. */
-  query: key(kinds.orNull(kinds.statement), null),
+  query: orNull(kinds.statement),
   /** With file: its path. */
-  path: key(kinds.orNull(kinds.filePath), null),
+  path: orNull(kinds.filePath),
   /** With xmla, kylin and url: a login of the watcher's own. Without it xmla takes engine.service,
    * and the others have none. */
-  user: key(kinds.orNull(kinds.loginName), null),
+  user: orNull(kinds.loginName),
   /** Its password. Take it from a file, ${file:/run/secrets/watch_password}, or from the environment, ${WATCH_PASSWORD}. */
-  password: key(kinds.orNull(kinds.secretText(1)), null),
+  password: orNull(kinds.secretText(1)),
   /** With postgres: whether the connection is encrypted, and the certificate of the server checked. */
   tls: key(kinds.flag, false),
   ...tlsFiles,
@@ -230,9 +231,9 @@ const hook = section({
    * run. Others call clearCache. */
   format: key(kinds.choice('kylin5', 'dbt'), REQUIRED),
   /** With kylin5: the user with whose login it calls. It needs no right beside that. */
-  user: key(kinds.orNull(kinds.userName), null),
+  user: orNull(kinds.userName),
   /** With dbt: the secret by which it signs. Take it from a file, ${file:/run/secrets/dbt_secret}, or from the environment, ${DBT_SECRET}. */
-  secret: key(kinds.orNull(kinds.secretText(16)), null),
+  secret: orNull(kinds.secretText(16)),
   /** What it may purge. With kylin5 the projects that messages may name, by their names there where
    * these differ; with dbt those that each message purges. */
   projects: key(kinds.projectNames, REQUIRED),
@@ -257,7 +258,7 @@ const storage = section({
   connections: key(kinds.integer(1, 100), 10),
   /** With postgres: how long an operation may take (null: 1500ms). With http: how long the server
    * may take to the first byte of its answer, and between two bytes of it (null: 60s). */
-  timeout: key(kinds.orNull(kinds.duration('100ms', '1h')), null),
+  timeout: orNull(kinds.duration('100ms', '1h')),
 });
 
 const limits = section({
@@ -289,7 +290,7 @@ const limits = section({
    * address that has most of those, the newest. When there is none, new ones are closed. null: as many as fit in
    * 160 MiB, or in a quarter of the heap limit of Node.js or of the memory limit of the container
    * where that is less, at twice limits.head and 24 KiB each (96 KiB with HTTPS). */
-  connections: key(kinds.orNull(kinds.integer(1, 1_000_000)), null),
+  connections: orNull(kinds.integer(1, 1_000_000)),
   /** The largest head of a request. A longer one gets 431; so does one of more than 200 headers.
    * Kerberos tokens of Windows may need 64KiB to be told that they are not taken. */
   head: key(kinds.size('1KiB', '256KiB'), '16KiB', 'restart'),

@@ -30,8 +30,6 @@ export interface Kind<T> {
   readonly type: string;
   /** The end of the sentence "must be …". */
   readonly allowed: string;
-  /** Null may stand there too; the program then sees undefined. */
-  readonly nullable?: true;
   /** The value as the program uses it, undefined when it is not allowed. */
   read(input: unknown, reading: Reading): T | undefined;
   /** The value as an operator would write it; a secret is masked. */
@@ -71,10 +69,6 @@ function textKind(
 }
 
 const CONTROL = /\p{Cc}/u;
-/** May be switched off with `null`. */
-export function orNull<T>(of: Kind<T>): Kind<T | undefined> {
-  return { ...of, allowed: `${of.allowed}; or null`, nullable: true };
-}
 
 /** Whole numbers with a unit ('' for none). @param writes units in which they are written, the largest first */
 function amounts(units: Readonly<Record<string, number>>, writes = Object.keys(units)) {

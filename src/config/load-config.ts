@@ -5,7 +5,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type CheckedFile, type Config, fillIn, schema } from './config.ts';
 import type { ReadFile } from './kinds.ts';
-import { configError, type Problem } from './problems.ts';
+import { ConfigError, type Problem } from './problems.ts';
 import { checkRules, readErrorText } from './rules.ts';
 import { type Environment, readYaml, type Sources } from './yaml-text.ts';
 
@@ -36,7 +36,7 @@ function readConfig(options: LoadOptions, given?: string) {
   /** Each step takes for granted that there was nothing wrong in those before. */
   const unlessWrong = <T>(result: T): T => {
     if (problems.length === 0) return result;
-    throw configError(file ?? 'built-in defaults', problems);
+    throw new ConfigError(file ?? 'built-in defaults', problems);
   };
   const path = file === undefined ? undefined : resolve(workingFolder, file);
   const folder = path === undefined ? workingFolder : dirname(path);
@@ -106,7 +106,7 @@ export function createConfigFile({
         before = now;
       }
       const message = 'is still being written after 10 seconds; signal again when it is complete';
-      throw configError(options.file ?? '', [{ path: [], message }]);
+      throw new ConfigError(options.file ?? '', [{ path: [], message }]);
     },
   };
 }

@@ -9,15 +9,15 @@ export const SECRET_MASK = '(a secret)';
 /** `message` holds one line for each mistake. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
-}
 
-/** @param source what the operator calls the configuration: the file as named on the command line */
-export function configError(source: string, problems: readonly Problem[]): ConfigError {
-  const lines = problems.map(({ path, message }) => {
-    const key = path.length === 0 ? '' : `${formatKeyPath(path)}: `;
-    return escapeUnprintable(`${source}: ${key}${message}`);
-  });
-  return new ConfigError(lines.join('\n'));
+  /** @param source what the operator calls the configuration: the file as named on the command line */
+  constructor(source: string, problems: readonly Problem[]) {
+    const lines = problems.map(({ path, message }) => {
+      const key = path.length === 0 ? '' : `${formatKeyPath(path)}: `;
+      return escapeUnprintable(`${source}: ${key}${message}`);
+    });
+    super(lines.join('\n'));
+  }
 }
 
 /** Escapes control characters, the line separators of Unicode and halves of surrogate pairs: they could break the line. */
@@ -63,17 +63,13 @@ function editDistance(from: string, to: string): number {
 const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', '_');
 /** Two letters exchanged are two edits; short words leave room for one. */
 const mostEdits = ({ length }: string) => (length <= 3 ? 1 : Math.max(2, length / 3));
-function nearestWord(word: string, words: readonly string[]): string | undefined {
-  const [near] = words
-    .map((one) => ({ one, distance: editDistance(fold(word), fold(one)) }))
-    .filter(({ one, distance }) => distance <= mostEdits(one))
-    .toSorted((a, b) => a.distance - b.distance);
-  return near?.one;
-}
 
 /** The message about a word that is not on a list. `what` names its kind: `key`, `option`. */
 export function unknownWord(what: string, word: string, allowed: readonly string[]): string {
-  const near = nearestWord(word, allowed);
-  const hint = near === undefined ? '' : ` did you mean ${near}?`;
+  const [near] = allowed
+    .map((one) => ({ one, distance: editDistance(fold(word), fold(one)) }))
+    .filter(({ one, distance }) => distance <= mostEdits(one))
+    .toSorted((a, b) => a.distance - b.distance);
+  const hint = near === undefined ? '' : ` did you mean ${near.one}?`;
   return `unknown ${what};${hint} allowed: ${allowed.join(', ')}`;
 }

@@ -36,8 +36,7 @@ export function checkRules(file: CheckedFile, config: Config, reading: Reading):
   check(['storage'], storageRules(storage, reading));
   for (const [name, hook] of file.hooks) check(['hooks', name], hookRules(hook));
   for (const [name, own] of file.projects) {
-    const inherited = config.projects.get(name) ?? { ...config, ...cache };
-    const { share, engine: whole } = inherited;
+    const { share, engine: whole } = config.projects.get(name) ?? { ...config, ...cache };
     check(['projects', name], shareRules(own, share, whole.login, file));
     check(['projects', name, 'engine'], engineRules(own.engine ?? {}, whole, reading));
     check(['projects', name, 'watch'], own.watch ? watchRules(own.watch, whole, reading) : []);

@@ -101,12 +101,16 @@ export function section<K extends Settings>(keys: K, withdrawn: string[] = []): 
   };
 }
 
-/** A section that is there as a whole or not at all; not at all is `null`. */
+/** A key or section that is there as a whole or not at all; not at all is `null`, which is read as undefined. */
 export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
   const read: Setting<T>['read'] = (input, reading) =>
     input === null ? undefined : setting.read(input, reading);
   return { ...setting, fallback: null, read } as Setting<T | undefined>;
 }
+
+/** A key whose value may be `null` too, and is so unless it is written. */
+export const orNull = <T>(kind: Kind<T>, reload?: Reload): Setting<T | undefined> =>
+  optional(key({ ...kind, allowed: `${kind.allowed}; or null` }, null, reload));
 
 /** Not there unless it is written. */
 export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {
@@ -141,7 +145,6 @@ function inside(reading: Reading, step: string | number): Reading {
 }
 
 function readValue<T>(kind: Kind<T>, input: unknown, reading: Reading): T | undefined {
-  if (input === null && kind.nullable) return undefined;
   const value = kind.read(input, reading);
   if (value !== undefined) return value;
   const got = describeValue(input, kind.hides(textOf(input) ?? ''));

@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import type { WorkerAnswer } from './document-worker.ts';
-import { checkDocument, type DatasetIdentity, type DocumentCheck } from './document.ts';
+import { checkDocument, type DatasetIdentity } from './document.ts';
 
 /** A dataset (interface document §2.3; queries §4.2) with the bytes that were imported. */
 export type Dataset = DatasetIdentity & { readonly document: Buffer };
@@ -41,14 +41,13 @@ export const importQuery = z.object({
   createType: z.literal('import', { error: 'must be given exactly once, as import' }),
 });
 
-export type ReadDocument = DocumentCheck & { readonly document: Buffer };
 /** A shorter document is checked in the time that sending it to and fro may take. */
 const LONGEST_HERE = 64 * 1024;
 /** The source is run as it stands, and built: the thread's file ends as this one does. */
 const WORKER = new URL(`./document-worker${extname(import.meta.url)}`, import.meta.url);
 
 /** A long document is checked in a thread, so that no request waits. `document` of the result takes the bytes' place. */
-export async function readDocument(bytes: Buffer): Promise<ReadDocument> {
+export async function readDocument(bytes: Buffer) {
   if (bytes.length <= LONGEST_HERE) return { ...checkDocument(bytes), document: bytes };
   // Only a whole memory block can be transferred: a part of one would take its neighbours along.
   const { buffer, byteLength } = bytes;

@@ -104,9 +104,7 @@ const REPORT_LIFE = 120;
 const NOTE_LIFE = 30 * 24 * 3_600_000;
 
 /** What lines, reports and notes are sealed for. */
-const CONTEXT = 'purges';
-const REPORTS = 'statistics';
-const NOTES = 'notes';
+type Purpose = 'purges' | 'statistics' | 'notes';
 /** Values that are read at one time. */
 const BATCH = 200;
 /** Keys that Redis looks at in one step where only names are asked for. */
@@ -131,6 +129,9 @@ export function createRedisCache(options: {
   const taskKey = (task: string) => freshnessKey(namespace, `task:${task}`);
   const noteKey = (name: string) => freshnessKey(namespace, `note:${name}`);
   const gateway = newToken();
+  const seal = (text: string, purpose: Purpose) => sealer.seal(Buffer.from(text), purpose);
+  /** Undefined for what does not open. */
+  const open = (sealed: Buffer, purpose: Purpose) => sealer.open(sealed, purpose)?.toString();
 
   /** Names that match, each batch from one server; some may come twice. */
   async function* scan(match: string, count: number): AsyncGenerator<string[]> {
@@ -183,24 +184,23 @@ export function createRedisCache(options: {
   /** The log of purges as one list, each line sealed. What does not open there is skipped. */
   const purgeLines: PurgeLines = {
     async add(line, most) {
-      await addLine(epochs, [logKey], [sealer.seal(Buffer.from(line), CONTEXT), most]);
+      await addLine(epochs, [logKey], [seal(line, 'purges'), most]);
     },
     async all() {
       const sealed = await writer.lrangeBuffer(logKey, 0, -1);
       // The list has the latest first, the port the oldest.
-      return sealed.toReversed().flatMap((line) => sealer.open(line, CONTEXT)?.toString() ?? []);
+      return sealed.toReversed().flatMap((line) => open(line, 'purges') ?? []);
     },
   };
 
   /** Sealed like the lines; what does not open is skipped. */
   const reports: ReportStore = {
     async set(id, report) {
-      const sealed = sealer.seal(Buffer.from(report), REPORTS);
-      await setReport(writer, reportKeys, [id, sealed, REPORT_LIFE]);
+      await setReport(writer, reportKeys, [id, seal(report, 'statistics'), REPORT_LIFE]);
     },
     async all() {
       const sealed = Object.values(await writer.hgetallBuffer(reportKeys[0] ?? ''));
-      return sealed.flatMap((one) => sealer.open(one, REPORTS)?.toString() ?? []);
+      return sealed.flatMap((one) => open(one, 'statistics') ?? []);
     },
   };
 
@@ -212,12 +212,11 @@ export function createRedisCache(options: {
     },
     async note(name) {
       const sealed = await writer.getBuffer(noteKey(name));
-      return (sealed && sealer.open(sealed, NOTES))?.toString();
+      return sealed ? open(sealed, 'notes') : undefined;
     },
     async write(name, text, task) {
       const keys = [noteKey(name), ...(task === undefined ? [] : [taskKey(task)])];
-      const sealed = sealer.seal(Buffer.from(text), NOTES);
-      return (await writeNote(writer, keys, [sealed, NOTE_LIFE, gateway])) === 1;
+      return (await writeNote(writer, keys, [seal(text, 'notes'), NOTE_LIFE, gateway])) === 1;
     },
   };
 

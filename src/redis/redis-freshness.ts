@@ -172,8 +172,6 @@ end
 return answer(0)
 `);
 
-type Argument = string | number;
-
 /** Tokens and sessions in Redis, shared by all gateways of one namespace. */
 export function createRedisFreshness(options: {
   connections: Pick<RedisConnections, 'reader' | 'epochs' | 'subscriber'>;
@@ -205,7 +203,7 @@ export function createRedisFreshness(options: {
   /** Where acknowledgements for a gateway are told. */
   const channelTo = (other: string) => key(`forgotten:${other}`);
 
-  const caller = (what: string): Argument[] => [what, gateway, lease(), longestLease, newToken()];
+  const caller = (what: string) => [what, gateway, lease(), longestLease, newToken()];
 
   async function ask(mode: 'read' | 'renew', scopes: readonly string[], redis = epochs) {
     const reply = await tokensScript(

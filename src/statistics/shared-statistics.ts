@@ -248,11 +248,10 @@ export function createSharedStatistics(options: {
     /** @throws as `Processes.ask` */
     async requests(filter: RequestFilter, { limit, offset }: Page) {
       const { told, complete } = await processes.ask('requests', filter, offset + limit);
+      const requests = told.flatMap((one) => one.requests);
       // Of one process they are in order, whatever its wall clock did.
-      const all = told.flatMap(({ requests }) => requests);
-      const sorted =
-        told.length === 1 ? all : all.sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
-      return { total: totalOf(told), complete, requests: sorted.slice(offset, offset + limit) };
+      if (told.length > 1) requests.sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
+      return { total: totalOf(told), complete, requests: requests.slice(offset, offset + limit) };
     },
     /** @throws as `Processes.ask` */
     async entries({ sort, limit, offset }: Page & { readonly sort: EntrySort }) {

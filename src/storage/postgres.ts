@@ -91,8 +91,6 @@ const FIRST_MIGRATION = `
   ALTER TABLE mdx_gateway_pieces ALTER bytes SET STORAGE EXTERNAL;
 `;
 
-const MIGRATIONS = [FIRST_MIGRATION];
-
 /** The row of the counter stays locked until its transaction ends, so that one id at a time is given away. */
 const takeId = (kind: 'role' | 'dataset') =>
   `UPDATE mdx_gateway_counters SET next = next + 1 WHERE kind = '${kind}' RETURNING next - 1 AS id`;
@@ -102,7 +100,7 @@ const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED;
   SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`;
 
 const POSTGRES: Dialect = {
-  migrations: MIGRATIONS,
+  migrations: [FIRST_MIGRATION],
   begin: {
     snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
     write: BEGIN,
@@ -116,9 +114,9 @@ const POSTGRES: Dialect = {
     return Number((await rows('SELECT version FROM mdx_gateway_storage'))[0]?.['version'] ?? 0);
   },
   setVersion: (version) => `UPDATE mdx_gateway_storage SET version = ${version}`,
-  newer: (version) =>
+  newer: (version, latest) =>
     `The PostgreSQL database of storage.url was made by a newer mdx-gateway: its schema has version ${version}, ` +
-    `this program knows ${MIGRATIONS.length}. Nothing was changed.`,
+    `this program knows ${latest}. Nothing was changed.`,
   firstRows: `WITH counters AS (
       INSERT INTO mdx_gateway_counters VALUES ('role', ${ADMIN_ROLE.id + 1}), ('dataset', 1)
     )

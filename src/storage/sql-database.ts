@@ -79,8 +79,8 @@ export interface Dialect {
   /** The version of the schema, 0 when there is nothing yet. @throws OperatorError for a database of another program */
   version(session: Session): Promise<number>;
   setVersion(version: number): string;
-  /** What an operator is told of a schema of a newer program. */
-  newer(version: number): string;
+  /** What an operator is told of a schema of a newer program. @param latest version that this one knows */
+  newer(version: number, latest: number): string;
   /** Makes the first rows of an empty schema: with the id ?1 of the storage and the token ?2 of its roles. */
   readonly firstRows: string;
   readonly tables: Readonly<Record<'storage' | 'roles' | 'members' | 'datasets', string>>;

@@ -48,11 +48,10 @@ export function createSqlStorage(given: SqlDatabase, parts: StorageParts) {
     long: () => finishing(given.long),
     query: (text, values) => database.run('read', (session) => session.rows(text, values)),
   };
-  const makeToken = () => newToken(parts);
   const id = async () =>
     String(only(await database.query(`SELECT id FROM ${given.dialect.tables.storage}`))['id']);
   return {
-    roles: createRoleStore(database, makeToken),
+    roles: createRoleStore(database, parts),
     datasets: createDatasetStore(database, parts.wallClock),
     /**
      * Brings the schema up to date, as every method does when that was not done yet: a start learns early of troubles.
@@ -75,7 +74,7 @@ export function createSqlStorage(given: SqlDatabase, parts: StorageParts) {
      * Ids and times stay; ids that were given away there are not given again here.
      * @throws OperatorError when the storage is not empty or the records are not in order; then nothing has changed
      */
-    restore: (records: Records) => finishing(() => restoreRecords(given, records, makeToken())),
+    restore: (records: Records) => finishing(() => restoreRecords(given, records, newToken(parts))),
     /** Reads the certificates again, for the next connections. @throws Error when one cannot be read */
     renewCertificates: () => given.renewCertificates?.(),
     /** Finishes what is under way. */
@@ -87,7 +86,7 @@ export function createSqlStorage(given: SqlDatabase, parts: StorageParts) {
  * Locks are taken in this order: the names of all roles for a change that gives a role a name; the row of the role,
  * shared for a change of one member, alone for every other change; the row with the token, last.
  */
-function createRoleStore({ dialect, run, query }: Database, makeToken: () => string): RoleStore {
+function createRoleStore({ dialect, run, query }: Database, parts: StorageParts): RoleStore {
   const { storage, roles, members } = dialect.tables;
   /** The lease that is noted, if it is still in force and longer than another one. */
   const longerLease = (other: string) =>
@@ -98,7 +97,7 @@ function createRoleStore({ dialect, run, query }: Database, makeToken: () => str
   const changing = <T>(change: Work<T>): Promise<T> =>
     run('write', async (session) => {
       const result = await change(session);
-      if (!isRefusal(result)) await setRolesToken(session, makeToken());
+      if (!isRefusal(result)) await setRolesToken(session, newToken(parts));
       return result;
     });
 
@@ -368,7 +367,7 @@ export async function bringUpToDate(session: Session, parts: StorageParts): Prom
   const latest = dialect.migrations.length;
   const version = await dialect.version(session);
   if (version === latest) return;
-  if (version > latest) throw new OperatorError(dialect.newer(version));
+  if (version > latest) throw new OperatorError(dialect.newer(version, latest));
   for (const migration of dialect.migrations.slice(version)) await session.script(migration);
   if (version === 0) {
     await session.rows(dialect.firstRows, [newToken(parts), newToken(parts)]);

@@ -82,60 +82,57 @@ const FIRST_MIGRATION = `
 const takeId = (column: string) =>
   `UPDATE storage SET ${column} = ${column} + 1 RETURNING ${column} - 1 AS id`;
 
-function sqliteDialect({ path, wallClock }: SqliteStorageOptions): Dialect {
-  const migrations = [FIRST_MIGRATION];
-  return {
-    migrations,
-    begin: { snapshot: 'BEGIN', write: 'BEGIN IMMEDIATE', alone: 'BEGIN IMMEDIATE' },
-    async version({ rows }) {
-      const asked = `SELECT application_id AS application, user_version AS version,
-        (SELECT count(*) FROM sqlite_schema) AS tables FROM pragma_application_id, pragma_user_version`;
-      const { application, version, tables } = only(await rows(asked));
-      const empty = application === 0 && version === 0 && tables === 0;
-      if (application === APPLICATION_ID || empty) return Number(version);
-      const what = 'is a database of another program; it must be one of this program';
-      throw new OperatorError(`storage.path: ${path} ${what}`);
+const sqliteDialect = ({ path, wallClock }: SqliteStorageOptions): Dialect => ({
+  migrations: [FIRST_MIGRATION],
+  begin: { snapshot: 'BEGIN', write: 'BEGIN IMMEDIATE', alone: 'BEGIN IMMEDIATE' },
+  async version({ rows }) {
+    const asked = `SELECT application_id AS application, user_version AS version,
+      (SELECT count(*) FROM sqlite_schema) AS tables FROM pragma_application_id, pragma_user_version`;
+    const { application, version, tables } = only(await rows(asked));
+    const empty = application === 0 && version === 0 && tables === 0;
+    if (application === APPLICATION_ID || empty) return Number(version);
+    const what = 'is a database of another program; it must be one of this program';
+    throw new OperatorError(`storage.path: ${path} ${what}`);
+  },
+  setVersion: (version) =>
+    `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${version}`,
+  newer: (version, latest) =>
+    `storage.path: ${path} has schema version ${version}, made by a newer program; this one reads versions up to ${latest}`,
+  firstRows: `INSERT INTO storage (only_row, id, roles_token, next_role_id, next_dataset_id)
+    VALUES (1, ?1, ?2, ${ADMIN_ROLE.id + 1}, 1)`,
+  tables: { storage: 'storage', roles: 'role', members: 'member', datasets: 'dataset' },
+  roleOfMember: 'role_id',
+  // A transaction that writes holds the only lock there is from its beginning.
+  forUpdate: '',
+  forShare: '',
+  lockNames: undefined,
+  takeId: { role: takeId('next_role_id'), dataset: takeId('next_dataset_id') },
+  head: `SELECT (SELECT count(*) FROM role) AS roles, (SELECT count(*) FROM dataset) AS datasets,
+    next_role_id AS role, next_dataset_id AS dataset FROM storage`,
+  advanceIds: `UPDATE storage
+    SET next_role_id = max(next_role_id, ?1), next_dataset_id = max(next_dataset_id, ?2)`,
+  contains: 'instr(folded, ?1) > 0',
+  moment: (milliseconds) => String(Math.floor(wallClock()) + milliseconds),
+  insertMembers: `INSERT INTO member (role_id, position, name, folded)
+    SELECT ?1, key + 1 + (SELECT coalesce(max(position), 0) FROM member WHERE role_id = ?1),
+      unhex(value ->> 0), unhex(value ->> 1)
+    FROM json_each(?2) WHERE true
+    ON CONFLICT (folded, role_id) DO NOTHING RETURNING 1`,
+  documents: {
+    columns: ['document'],
+    /** A copy, since its owner keeps it; never so much is copied in one turn that others wait. */
+    async keep(_session, document) {
+      const copy = new Uint8Array(document.length);
+      for (let from = 0; from < document.length; from += COPIED_AT_ONCE) {
+        if (from > 0) await setImmediate();
+        copy.set(document.subarray(from, from + COPIED_AT_ONCE), from);
+      }
+      return [copy];
     },
-    setVersion: (version) =>
-      `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${version}`,
-    newer: (version) =>
-      `storage.path: ${path} has schema version ${version}, made by a newer program; this one reads versions up to ${migrations.length}`,
-    firstRows: `INSERT INTO storage (only_row, id, roles_token, next_role_id, next_dataset_id)
-      VALUES (1, ?1, ?2, ${ADMIN_ROLE.id + 1}, 1)`,
-    tables: { storage: 'storage', roles: 'role', members: 'member', datasets: 'dataset' },
-    roleOfMember: 'role_id',
-    // A transaction that writes holds the only lock there is from its beginning.
-    forUpdate: '',
-    forShare: '',
-    lockNames: undefined,
-    takeId: { role: takeId('next_role_id'), dataset: takeId('next_dataset_id') },
-    head: `SELECT (SELECT count(*) FROM role) AS roles, (SELECT count(*) FROM dataset) AS datasets,
-      next_role_id AS role, next_dataset_id AS dataset FROM storage`,
-    advanceIds: `UPDATE storage
-      SET next_role_id = max(next_role_id, ?1), next_dataset_id = max(next_dataset_id, ?2)`,
-    contains: 'instr(folded, ?1) > 0',
-    moment: (milliseconds) => String(Math.floor(wallClock()) + milliseconds),
-    insertMembers: `INSERT INTO member (role_id, position, name, folded)
-      SELECT ?1, key + 1 + (SELECT coalesce(max(position), 0) FROM member WHERE role_id = ?1),
-        unhex(value ->> 0), unhex(value ->> 1)
-      FROM json_each(?2) WHERE true
-      ON CONFLICT (folded, role_id) DO NOTHING RETURNING 1`,
-    documents: {
-      columns: ['document'],
-      /** A copy, since its owner keeps it; never so much is copied in one turn that others wait. */
-      async keep(_session, document) {
-        const copy = new Uint8Array(document.length);
-        for (let from = 0; from < document.length; from += COPIED_AT_ONCE) {
-          if (from > 0) await setImmediate();
-          copy.set(document.subarray(from, from + COPIED_AT_ONCE), from);
-        }
-        return [copy];
-      },
-      load: async (_session, { document }) => bytesOf(document),
-      drop: async () => {},
-    },
-  };
-}
+    load: async (_session, { document }) => bytesOf(document),
+    drop: async () => {},
+  },
+});
 
 /** Another process held its lock too long. */
 class Busy extends StorageUnavailable {}
@@ -225,7 +222,7 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
     try {
       // Before anything is written: a file of another program stays as it is.
       const version = await dialect.version(session);
-      if (version > latest) throw new OperatorError(dialect.newer(version));
+      if (version > latest) throw new OperatorError(dialect.newer(version, latest));
       await switchToWal(session);
       await session.script(`PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;
         PRAGMA journal_size_limit = ${KEPT_OF_WAL}`);

@@ -69,10 +69,16 @@ export function createWatcher(options: {
   /** Polls in a row that could not speak to the other gateways. */
   let alone = 0;
 
+  /** What is no note, or one of another source, counts for nothing. */
   async function read(): Promise<WatchNote> {
     const text = await fleet.note(task);
-    const note = text === undefined ? undefined : readNote(text);
-    return note?.source === source ? note : nothing;
+    if (text === undefined) return nothing;
+    try {
+      const note = JSON.parse(text) as WatchNote | null;
+      return note?.source === source ? note : nothing;
+    } catch {
+      return nothing;
+    }
   }
 
   /** False, and nothing is noted, where another gateway polls by now. */
@@ -91,7 +97,7 @@ export function createWatcher(options: {
       if (!isMine) return undefined;
       const found = await signature(signal).then(
         (text) => sees(before, hash('sha256', text), clock.wall()),
-        (error: Error) => misses(before, error.message),
+        ({ message: why }: Error) => ({ ...before, failures: before.failures + 1, why }),
       );
       return signal.aborted ? undefined : { before, found };
     } finally {
@@ -166,15 +172,6 @@ export function createWatcher(options: {
   };
 }
 
-/** Undefined for what is none. */
-function readNote(text: string): WatchNote | undefined {
-  try {
-    return JSON.parse(text) as WatchNote;
-  } catch {
-    return undefined;
-  }
-}
-
 /** The first signature of all is a change that no load need follow. */
 function sees(note: WatchNote, signature: string, now: number): WatchNote {
   const seen = { ...note, signature, failures: 0, why: '', seen: now };
@@ -184,9 +181,3 @@ function sees(note: WatchNote, signature: string, now: number): WatchNote {
   // The load is over: what was read in the middle of it goes.
   return { ...seen, same, due: note.due || (same === SETTLED && note.same < SETTLED) };
 }
-
-const misses = (note: WatchNote, why: string): WatchNote => ({
-  ...note,
-  failures: note.failures + 1,
-  why,
-});
