@@ -107,7 +107,7 @@ export function createConsole(parts: {
         hit_ratio: ratio(hits, misses),
         engine_ms,
         saved_ms,
-        entries: total(ofProject, ([, count]) => count),
+        entries: ofProject.reduce((sum, [, count]) => sum + count, 0),
         last_asked: new Date(row.last),
         last_purge: lastPurgeOf(row.name, log.purges),
       };
@@ -153,31 +153,28 @@ export function createConsole(parts: {
     };
   }
 
-  /** What is configured, what was called in the last hour, and the purges that are still remembered. */
-  async function hooks() {
-    const [{ hour }, { purges }] = await Promise.all([
-      statistics.hour(),
-      purgeLog.latest(ALL_PURGES),
-    ]);
-    const calls = (kind: 'hook' | 'hook-refused', hook: string) =>
-      rowsOf(hour, kind).find(({ name }) => name === hook)?.asks ?? 0;
-    return [...config.hooks].map(([name, { format, projects }]) => {
-      const last = purges.find(({ principal }) => principal === `hook:${name}`);
-      return {
-        name,
-        format,
-        projects: [...new Set(projects.values())],
-        taken: calls('hook', name),
-        refused: calls('hook-refused', name),
-        purged_at: last ? new Date(last.at) : null,
-      };
-    });
-  }
-
   return {
+    /** Of hooks: what is configured, what was called in the last hour, and the purges that are still remembered. */
     async watches() {
-      const [watches, told] = await Promise.all([parts.watches(), hooks()]);
-      return { watches, hooks: told };
+      const [watches, { hour }, { purges }] = await Promise.all([
+        parts.watches(),
+        statistics.hour(),
+        purgeLog.latest(ALL_PURGES),
+      ]);
+      const calls = (kind: 'hook' | 'hook-refused', hook: string) =>
+        rowsOf(hour, kind).find(({ name }) => name === hook)?.asks ?? 0;
+      const hooks = [...config.hooks].map(([name, { format, projects }]) => {
+        const last = purges.find(({ principal }) => principal === `hook:${name}`);
+        return {
+          name,
+          format,
+          projects: [...new Set(projects.values())],
+          taken: calls('hook', name),
+          refused: calls('hook-refused', name),
+          purged_at: last ? new Date(last.at) : null,
+        };
+      });
+      return { watches, hooks };
     },
     async status(principal: Principal) {
       const { engines, redis, gateway, processes, complete } = await here();
@@ -222,23 +219,19 @@ export function createConsole(parts: {
   };
 }
 
-const total = <T>(rows: readonly T[], figure: (row: T) => number): number =>
-  rows.reduce((sum, row) => sum + figure(row), 0);
-
 /** What all processes use together. */
 function loadOf(all: readonly Usage[]) {
   const ages = all.map((one) => one.lease_age_ms).filter((age) => age !== null);
+  type Amount = 'waiting' | 'queue_limit' | 'entries' | 'memory_bytes' | 'memory_limit_bytes';
+  const sum = (name: Amount) => all.reduce((total, one) => total + one[name], 0);
   return {
     owed: [...new Set(all.flatMap((one) => one.owed))],
     lease_age_ms: ages.length === 0 ? null : Math.round(Math.max(...ages)),
-    queue: {
-      waiting: total(all, (one) => one.waiting),
-      limit: total(all, (one) => one.queue_limit),
-    },
+    queue: { waiting: sum('waiting'), limit: sum('queue_limit') },
     memory: {
-      entries: total(all, (one) => one.entries),
-      bytes: total(all, (one) => one.memory_bytes),
-      limit_bytes: total(all, (one) => one.memory_limit_bytes),
+      entries: sum('entries'),
+      bytes: sum('memory_bytes'),
+      limit_bytes: sum('memory_limit_bytes'),
     },
   };
 }

@@ -1,5 +1,5 @@
 /** The pages of the console as they are sent: the first HTML with its figures, the script, the style sheet, the icon. */
-import express, { type Request, type RequestHandler, type Response, type Router } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,16 +17,16 @@ import { nameRequest, refuseDelegation } from '../http/request-head.ts';
 export type Assets = Readonly<Record<'script' | 'style' | 'icon', string>>;
 /** What a user may do, as the pages know it. */
 export type Rights = Readonly<ReturnType<Permissions['rightsOf']>>;
-/** By its name what is told under a path below /admin, or why it is not. */
-export type AllTold = Readonly<Record<string, { told: unknown } | { problem: string }>>;
+/** What is told under a path, or why it is not. */
+export type Told = { readonly told: unknown } | { readonly problem: string };
+/** By the last name of each path. Undefined where nothing came. */
+export type AllTold = Readonly<Record<string, Told | undefined>>;
 
 /** A page for a user. */
 interface Found {
   readonly isAllowed: boolean;
-  /** The paths below /admin that it shows, by their names. */
-  readonly sources: Readonly<Record<string, string>>;
-  /** A whole document. @param told of each source */
-  show(told: AllTold, assets: Assets): string;
+  /** A whole document. @param tell is given paths below /admin */
+  show(tell: (target: string) => Promise<Told>, assets: Assets): Promise<string>;
 }
 
 /** What makes HTML of what /admin tells: the components that the browser has, too. */
@@ -39,13 +39,13 @@ export interface FirstPaint {
 }
 
 /** For people who know only the address of the gateway: its pages, and what each is for. */
-const LINKS = [
-  { path: '/console', text: 'Console: how the cache does, why a request was slow, purges' },
-  { path: '/docs', text: 'Documentation of the HTTP interface' },
-  { path: '/health/ready', text: 'Health: whether engines, Redis and storage answer' },
-  { path: '/metrics', text: 'Metrics, in the text format of Prometheus' },
-  { path: '/mdx/xmla', text: 'XMLA, for Excel and other BI tools: no page' },
-];
+const LINKS = {
+  '/console': 'Console: how the cache does, why a request was slow, purges',
+  '/docs': 'Documentation of the HTTP interface',
+  '/health/ready': 'Health: whether engines, Redis and storage answer',
+  '/metrics': 'Metrics, in the text format of Prometheus',
+  '/mdx/xmla': 'XMLA, for Excel and other BI tools: no page',
+};
 
 /** Where the build puts them; there is no such folder beside the sources. */
 const BUILT = join(import.meta.dirname, 'console');
@@ -74,7 +74,7 @@ export function createConsolePages(options: {
   admin: Pick<Admin, 'tell'>;
   newId: () => string;
   emit: Emit;
-}): Router {
+}): RequestHandler {
   const { login, permissions, admin, newId, emit } = options;
   async function page(request: Request, principal: Principal): Promise<string> {
     const { firstPaint, assets } = await loaded();
@@ -90,22 +90,24 @@ export function createConsolePages(options: {
     if (!found.isAllowed) {
       throw new GatewayError('forbidden', `${principal.name} may not see this page.`);
     }
-    const asked = Object.entries(found.sources).map(async ([name, target]) => {
-      const told = await admin.tell(target, principal).then(
+    return found.show(async (target) => {
+      try {
         // As the browser will have it.
-        (value) => ({ told: JSON.parse(JSON.stringify(value)) as unknown }),
-        (error: unknown) => {
-          if (!(error instanceof GatewayError)) throw error;
-          return { problem: error.message };
-        },
-      );
-      return [name, told] as const;
-    });
-    const told = Object.fromEntries(await Promise.all(asked));
-    return found.show(told, assets);
+        return { told: JSON.parse(JSON.stringify(await admin.tell(target, principal))) };
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error;
+        return { problem: error.message };
+      }
+    }, assets);
   }
 
-  async function show(request: Request, response: Response): Promise<void> {
+  return async (request, response) => {
+    const { files, firstPaint, assets } = await loaded();
+    const file = files.get(request.baseUrl + request.path);
+    if (file !== undefined) {
+      response.set({ ...PAGE_HEADERS, 'cache-control': FOR_EVER }).type(file.type);
+      return void response.send(file.bytes);
+    }
     const id = nameRequest(request, response, newId);
     let principal: Principal = { name: '' };
     try {
@@ -114,33 +116,17 @@ export function createConsolePages(options: {
       send(response, await page(request, principal));
     } catch (error) {
       const { status, headers, message } = asAnsweredError(error, id, emit);
-      const { firstPaint, assets } = await loaded();
       const rights = permissions.rightsOf(principal);
       const html = firstPaint.showProblem(`${message} (request ${id})`, rights, assets);
       send(response, html, status, headers);
     }
-  }
-
-  async function answer(request: Request, response: Response): Promise<void> {
-    const { files } = await loaded();
-    const file = files.get(request.baseUrl + request.path);
-    if (file === undefined) return show(request, response);
-    response
-      .set({ ...PAGE_HEADERS, 'cache-control': FOR_EVER })
-      .type(file.type)
-      .send(file.bytes);
-  }
-
-  const router = express.Router({ caseSensitive: true });
-  router.use((request, response) => answer(request, response));
-  return router;
+  };
 }
 
 /** For `/`: links for people, JSON for programs. */
 export const frontPage: RequestHandler = async (request, response) => {
   if (request.accepts('json', 'html') !== 'html') {
-    const pages = LINKS.map(({ path, text }) => [path, text]);
-    return sendJson(response, { name: 'mdx-gateway', pages: Object.fromEntries(pages) });
+    return sendJson(response, { name: 'mdx-gateway', pages: LINKS });
   }
   const { firstPaint, assets } = await loaded();
   send(response, firstPaint.showLinks(LINKS, assets));

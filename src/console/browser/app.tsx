@@ -4,7 +4,7 @@ import type { AllTold, Rights } from '../pages.ts';
 import type { Status } from './json.ts';
 import { overviewPage } from './overview.tsx';
 import type { Page, PageView } from './page.ts';
-import { type Fact, facts, Time, ways } from './parts.tsx';
+import { type Fact, facts, ofLimit, time, ways } from './parts.tsx';
 import { purgesPage } from './purges.tsx';
 import { queriesPage } from './queries.tsx';
 import { systemPage } from './system.tsx';
@@ -12,17 +12,7 @@ import { warmPage } from './warm.tsx';
 import { whyPage } from './why.tsx';
 import { count, duration, size } from '../../common/words.ts';
 
-const PAGES: readonly Page[] = [
-  overviewPage,
-  whyPage,
-  queriesPage,
-  purgesPage,
-  warmPage,
-  systemPage,
-];
-
-/** Every page shows it. */
-export const STATUS = { status: '/admin/status' } as const;
+const PAGES = [overviewPage, whyPage, queriesPage, purgesPage, warmPage, systemPage];
 
 /** What this user may see. At /console itself that is the first page of these. */
 const pagesFor = (rights: Rights): readonly Page[] => PAGES.filter((page) => page.isFor(rights));
@@ -46,16 +36,16 @@ export function App({ page, sources, ...given }: AppProps) {
     return <p class="notice">Not told: {source.problem}</p>;
   }
   return (
-    <Frame at={page.path} rights={given.rights} status={told<Status>('status')}>
-      <h1>{page.title}</h1>
+    <Frame {...page} rights={given.rights} status={told<Status>('status')}>
       {page.view({ ...given, told, show })}
     </Frame>
   );
 }
 
-type FrameProps = RenderableProps<{ at?: string; rights: Rights; status?: Status | undefined }>;
-/** @param props.at the path of the page */
-export const Frame = ({ at, rights, status, children }: FrameProps) => (
+type FrameProps = RenderableProps<
+  Pick<Page, 'title'> & { path?: string; rights: Rights; status?: Status | undefined }
+>;
+export const Frame = ({ title, path: at, rights, status, children }: FrameProps) => (
   <>
     <a class="skip" href="#main">
       To the content
@@ -68,6 +58,7 @@ export const Frame = ({ at, rights, status, children }: FrameProps) => (
       )}
     </header>
     <main id="main" tabIndex={-1}>
+      <h1>{title}</h1>
       {children}
     </main>
   </>
@@ -77,14 +68,13 @@ const health = (isGood: boolean) => (isGood ? 'good' : 'bad');
 
 function strip(status: Status) {
   const { engines, redis, purges_pending: pending, queue, memory } = status;
-  const waiting = `${count(queue.waiting)} of ${count(queue.limit)}`;
   const items: readonly Fact[] = [
     ['Engines', `${engines.up} of ${engines.of} up`, health(engines.up >= engines.of)],
-    redis === 'off' ? ['Redis', 'not used', 'off'] : ['Redis', redis, health(redis === 'up')],
+    redis === 'off' ? ['Redis', 'not used'] : ['Redis', redis, health(redis === 'up')],
     ['Purges pending', count(pending), health(pending === 0)],
-    ['Lease age', duration(status.lease_age_ms || null), 'off'],
-    ['Queue', waiting, health(queue.waiting <= 0.8 * queue.limit)],
-    ['Memory', `${size(memory.bytes)} of ${size(memory.limit_bytes)}`, 'off'],
+    ['Lease age', duration(status.lease_age_ms || null)],
+    ['Queue', ofLimit(queue.waiting, queue.limit), health(queue.waiting <= 0.8 * queue.limit)],
+    ['Memory', `${size(memory.bytes)} of ${size(memory.limit_bytes)}`],
   ];
   return (
     <div class="strip">
@@ -93,7 +83,7 @@ function strip(status: Status) {
       <p class="where">
         {status.version} · gateway {status.gateway.slice(0, 6)}
         {status.processes > 1 && `, process ${status.process}, one of ${status.processes}`}
-        {!status.complete && ', some did not answer'} · <Time at={status.at} /> · {status.user}
+        {!status.complete && ', some did not answer'} · {time(status.at)} · {status.user}
       </p>
     </div>
   );

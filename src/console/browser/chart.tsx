@@ -7,9 +7,7 @@ import { moment } from './parts.tsx';
 
 const HEIGHT = 180;
 
-type Minute = Overview['minutes'][number];
-
-type Given = Pick<Overview, 'minutes' | 'purges'>;
+type Given = Pick<Overview, 'hour' | 'minutes' | 'purges'>;
 
 /** Drawn by the browser, where uPlot is a global (src/console/build.ts); the table beside it says the same without. */
 export class Chart extends Component<Given> {
@@ -36,13 +34,11 @@ export class Chart extends Component<Given> {
     this.plot?.destroy();
   }
 
-  override render({ minutes, purges: [last, ...purges] }: Given) {
-    const sum = (name: 'hits' | 'misses' | 'bypasses') =>
-      count(minutes.reduce((total, minute) => total + minute[name], 0));
+  override render({ hour, purges: [last, ...purges] }: Given) {
     const told = [
-      ['hit', `${sum('hits')} hits`],
-      ['miss', `${sum('misses')} misses`],
-      ['bypass', `${sum('bypasses')} past the cache`],
+      ['hit', `${count(hour.hits)} hits`],
+      ['miss', `${count(hour.misses)} misses`],
+      ['bypass', `${count(hour.bypasses)} past the cache`],
       ['purge', last && `${plural(purges.length + 1, 'purge')}, the last at ${moment(last.at)}`],
     ].filter(([, text]) => text);
     const label = told.map(([, text]) => text).join(', ');
@@ -51,9 +47,7 @@ export class Chart extends Component<Given> {
         <div class="chart" ref={this.place} role="img" aria-label={label} />
         <figcaption>
           {told.map(([kind, text]) => (
-            <span key={kind} class={kind}>
-              {text}
-            </span>
+            <span class={kind}>{text}</span>
           ))}
         </figcaption>
       </figure>
@@ -62,7 +56,7 @@ export class Chart extends Component<Given> {
 }
 
 /** The bars are drawn over one another, the highest first. */
-function stacked(minutes: readonly Minute[]): AlignedData {
+function stacked(minutes: Overview['minutes']): AlignedData {
   return [
     minutes.map(({ at }) => Date.parse(at) / 1000),
     minutes.map(({ hits, misses, bypasses }) => hits + misses + bypasses),

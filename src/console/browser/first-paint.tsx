@@ -1,7 +1,8 @@
 /** At the server: the page as it is sent first. */
 import type { VNode } from 'preact';
 import { render } from 'preact-render-to-string';
-import { App, Frame, pageAt, STATUS } from './app.tsx';
+import { App, Frame, pageAt } from './app.tsx';
+import { tellAll } from './page.ts';
 import type { Assets, FirstPaint } from '../pages.ts';
 
 export const firstPaint: FirstPaint = {
@@ -11,8 +12,8 @@ export const firstPaint: FirstPaint = {
     const query = new URLSearchParams(search);
     return {
       isAllowed: page.isFor(rights),
-      sources: { ...STATUS, ...page.sources(query) },
-      show(sources, assets) {
+      async show(tell, assets) {
+        const sources = await tellAll({ status: [], ...page.sources(query) }, query, tell);
         const app = <App {...{ page, rights, sources, query }} refresh={() => {}} />;
         return whole(page.title, app, assets);
       },
@@ -22,8 +23,7 @@ export const firstPaint: FirstPaint = {
   showProblem(text, rights, assets) {
     const title = 'This is not shown';
     const frame = (
-      <Frame rights={rights}>
-        <h1>{title}</h1>
+      <Frame title={title} rights={rights}>
         <p class="notice">{text}</p>
       </Frame>
     );
@@ -34,10 +34,10 @@ export const firstPaint: FirstPaint = {
     const page = (
       <main>
         <h1>MDX gateway</h1>
-        <p class="lead">A caching reverse proxy for OLAP engines that speak XMLA.</p>
+        <p>A caching reverse proxy for OLAP engines that speak XMLA.</p>
         <ul>
-          {links.map(({ path, text }) => (
-            <li key={path}>
+          {Object.entries(links).map(([path, text]) => (
+            <li>
               <a href={path}>{path}</a> {text}
             </li>
           ))}

@@ -26,11 +26,10 @@ export type Purges = Json<{
 }>;
 export type WarmUp = Told<Warming['tell']>;
 type Texts<Names extends string> = Readonly<Record<Names, string>>;
-type Figures<Names extends string> = Readonly<Record<Names, number>>;
 export type Comparison = Told<ReturnType<typeof createComparison>>;
 export interface Watches {
   readonly watches: readonly (Texts<'project' | 'kind' | 'state' | 'why' | 'signature'> &
-    Figures<'every_ms'> &
+    Readonly<Record<'every_ms', number>> &
     Readonly<Record<'seen_at' | 'changed_at' | 'purged_at', string | null>>)[];
   readonly hooks: Told<Console['watches']>['hooks'];
 }

@@ -1,11 +1,13 @@
 /** In the browser: keeps the page fresh that the gateway sent. */
 import { render } from 'preact';
-import { App, pageAt, STATUS } from './app.tsx';
+import { App, pageAt } from './app.tsx';
 import { call, problemOf } from './call.ts';
 import type { Status } from './json.ts';
-import type { AllTold } from '../pages.ts';
+import { tellAll } from './page.ts';
+import type { Told } from '../pages.ts';
 import { moment } from './parts.tsx';
 
+const LOST = 'The gateway does not answer.';
 /** Between the end of a question and the next one (ms). */
 const EVERY = 5_000;
 
@@ -16,7 +18,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 let isAsking = false;
 let lostAt: string | undefined;
 
-async function tell(target: string) {
+async function tell(target: string): Promise<Told | undefined> {
   const answer = await call(target);
   if (answer.status === 200) return { told: answer.json };
   // Where nothing came, what is shown is the last that is known.
@@ -40,20 +42,17 @@ const again = () => void refresh();
 
 /** @returns what is wrong; undefined when all is shown as it is now */
 async function show(root: HTMLElement): Promise<string | undefined> {
-  const status = await tell(STATUS.status);
-  if (status === undefined) return 'The gateway does not answer.';
+  const status = await tell('/admin/status');
+  if (status === undefined) return LOST;
   if ('problem' in status) return status.problem;
   const { rights } = status.told as Status;
   const page = pageAt(location.pathname, rights);
   // The user was given other rights meanwhile: the server says what is there now.
   if (!page?.isFor(rights)) return void location.reload();
-  const asked = Object.entries(page.sources(query)).map(
-    async ([name, target]) => [name, await tell(target)] as const,
-  );
-  const told = await Promise.all(asked);
-  if (told.some(([, source]) => source === undefined)) return 'The gateway does not answer.';
-  const sources = Object.fromEntries([['status', status], ...told]) as AllTold;
-  render(<App page={page} rights={rights} sources={sources} query={query} refresh={again} />, root);
+  const told = await tellAll(page.sources(query), query, tell);
+  if (Object.values(told).includes(undefined)) return LOST;
+  const sources = { ...told, status };
+  render(<App {...{ page, rights, sources, query }} refresh={again} />, root);
   return undefined;
 }
 

@@ -2,24 +2,14 @@
 import { Chart } from './chart.tsx';
 import type { Overview } from './json.ts';
 import { link, type Page, type PageView } from './page.ts';
-import {
-  col,
-  type Column,
-  facts,
-  figure,
-  meaningOf,
-  outcomeIn,
-  REASONS,
-  table,
-  Time,
-} from './parts.tsx';
+import { col, type Column, facts, figure, meaningOf, outcomeIn, table, time } from './parts.tsx';
 import { count, duration, percent, plural } from '../../common/words.ts';
 
 export const overviewPage: Page = {
   path: '/console',
   title: 'Overview',
   isFor: ({ view }) => view,
-  sources: () => ({ overview: '/admin/overview', ...REASONS }),
+  sources: () => ({ overview: [], reasons: [] }),
   view: (view) =>
     view.show<Overview>('overview', (overview) => (
       <>
@@ -38,8 +28,8 @@ function findingsIn(findings: Overview['findings']) {
   if (findings.length === 0) {
     return <p class="finding good">Nothing to do: all that the gateway knows is in order.</p>;
   }
-  return findings.map(({ kind, severity, text, cause, remedy }) => (
-    <article key={kind + text} class={`finding ${severity}`}>
+  return findings.map(({ severity, text, cause, remedy }) => (
+    <article class={`finding ${severity}`}>
       <h2>
         <span class="severity">{SEVERITIES[severity]}</span> {text}
       </h2>
@@ -66,7 +56,7 @@ function figuresIn({ hour, totals, gateways, complete }: Overview) {
     ['Past the cache', count(hour.bypasses), `and ${count(hour.by_gateway)} by the gateway itself`],
   ] as const;
   const figures = rows.map(
-    ([name, value, of]) => [name, [value, ' ', <small key={of}>{of}</small>]] as const,
+    ([name, value, of]) => [name, [value, ' ', <small>{of}</small>]] as const,
   );
   return (
     <section aria-label="Figures">
@@ -79,12 +69,12 @@ function figuresIn({ hour, totals, gateways, complete }: Overview) {
   );
 }
 
-function hourIn({ minutes, purges }: Overview) {
+function hourIn({ hour, minutes, purges }: Overview) {
   const active = minutes.filter((one) => one.hits + one.misses + one.bypasses > 0).toReversed();
   return (
     <section class="hour">
       <h2>Answers in the last hour</h2>
-      <Chart minutes={minutes} purges={purges} />
+      <Chart {...{ hour, minutes, purges }} />
       <details>
         <summary>The same as a table</summary>
         {table('Answers by minute', active, MINUTES, 'Nothing was asked.')}
@@ -94,28 +84,28 @@ function hourIn({ minutes, purges }: Overview) {
 }
 
 const MINUTES: readonly Column<Overview['minutes'][number]>[] = [
-  col('Minute', ({ at }) => <Time at={at} />),
-  figure('Hits', ({ hits }) => count(hits)),
-  figure('Misses', ({ misses }) => count(misses)),
-  figure('Past the cache', ({ bypasses }) => count(bypasses)),
+  col('Minute', 'at', time),
+  figure('Hits', 'hits', count),
+  figure('Misses', 'misses', count),
+  figure('Past the cache', 'bypasses', count),
 ];
 
 const PROJECTS: readonly Column<Overview['projects'][number]>[] = [
-  col('Project', ({ project }) =>
+  col('Project', 'project', (project) =>
     project === '' ? 'none named' : <a href={link('/console/queries', { project })}>{project}</a>,
   ),
-  figure('Requests', ({ asks }) => count(asks)),
-  figure('Hit ratio', ({ hit_ratio }) => percent(hit_ratio)),
-  figure('Saved', ({ saved_ms }) => duration(saved_ms)),
-  figure('Engine time', ({ engine_ms }) => duration(engine_ms)),
-  figure('Entries in memory', ({ entries }) => count(entries)),
-  col('Last asked', ({ last_asked }) => <Time at={last_asked} />),
-  col('Last purge', ({ last_purge: purge }) =>
+  figure('Requests', 'asks', count),
+  figure('Hit ratio', 'hit_ratio', percent),
+  figure('Saved', 'saved_ms', duration),
+  figure('Engine time', 'engine_ms', duration),
+  figure('Entries in memory', 'entries', count),
+  col('Last asked', 'last_asked', time),
+  col('Last purge', 'last_purge', (purge) =>
     purge === null ? (
       'none known'
     ) : (
       <>
-        <Time at={purge.at} /> by {purge.principal}
+        {time(purge.at)} by {purge.principal}
         {purge.scope === 'everything' && ' (everything)'}
         {purge.result !== 'cleared' && <span class="problem"> {purge.result}</span>}
       </>
@@ -125,9 +115,9 @@ const PROJECTS: readonly Column<Overview['projects'][number]>[] = [
 
 function reasonsIn(view: PageView, reasons: Overview['reasons']) {
   const columns: readonly Column<(typeof reasons)[number]>[] = [
-    col('Outcome', ({ outcome, reason }) => outcomeIn(outcome, reason)),
-    figure('Requests', ({ count: requests }) => count(requests)),
-    col('Meaning', ({ outcome, reason }) => meaningOf(view, outcome, reason)),
+    col('Outcome', 'outcome', outcomeIn),
+    figure('Requests', 'count', count),
+    col('Meaning', 'reason', (reason, { outcome }) => meaningOf(view, outcome, reason)),
   ];
   return table('Answers in the last hour by reason', reasons, columns, 'Nothing was asked.');
 }

@@ -1,6 +1,6 @@
 /** What a page of the console is, for the server that shows it first and the browser that keeps it fresh. */
 import type { ComponentChildren } from 'preact';
-import type { Rights } from '../pages.ts';
+import type { AllTold, Rights, Told } from '../pages.ts';
 
 export interface PageView {
   /** Of the address. */
@@ -14,26 +14,34 @@ export interface PageView {
   readonly refresh: () => void;
 }
 
+/** Names below /admin, each with those words of the page's query that it takes. */
+export type Sources = Readonly<Record<string, readonly string[]>>;
+
 export interface Page {
   readonly path: string;
   readonly title: string;
   isFor(rights: Rights): boolean;
-  /** The paths below /admin that it shows, with their queries. */
-  sources(query: URLSearchParams): Readonly<Record<string, string>>;
+  /** What it shows. */
+  sources(query: URLSearchParams): Sources;
   view(view: PageView): ComponentChildren;
 }
 
-type Words = Readonly<Record<string, string | null | undefined>>;
+export type Words = Readonly<Record<string, string | null | undefined>>;
 /** A path with those words in its query that are there. */
 export function link(path: string, words: Words): string {
   const given = Object.entries(words).flatMap(([name, word]) => (word ? [[name, word]] : []));
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
-/** The address of a page with other words in its query. Undefined takes a word away. */
-export const address = (path: string, query: URLSearchParams, changes: Words): string =>
-  link(path, { ...Object.fromEntries(query), ...changes });
-
-/** A path below /admin with those words of the page's query that it knows. */
-export const target = (path: string, query: URLSearchParams, names: readonly string[]): string =>
-  link(path, Object.fromEntries(names.map((name) => [name, query.get(name)])));
+/** What each source tells. @param tell is given paths below /admin with their queries */
+export async function tellAll(
+  sources: Sources,
+  query: URLSearchParams,
+  tell: (target: string) => Promise<Told | undefined>,
+): Promise<AllTold> {
+  const asked = Object.entries(sources).map(async ([name, words]) => {
+    const given = Object.fromEntries(words.map((word) => [word, query.get(word)]));
+    return [name, await tell(link(`/admin/${name}`, given))] as const;
+  });
+  return Object.fromEntries(await Promise.all(asked));
+}

@@ -2,12 +2,13 @@
 import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import type { Reasons } from './json.ts';
 import type { PageView } from './page.ts';
+import { count } from '../../common/words.ts';
 
 type Way = readonly [href: string, title: string, isHere: boolean];
-export const ways = (label: string, all: readonly Way[], kind?: string) => (
-  <nav class={kind} aria-label={label}>
+export const ways = (label: string, all: readonly Way[]) => (
+  <nav aria-label={label}>
     {all.map(([href, title, isHere]) => (
-      <a key={href} href={href} aria-current={isHere ? 'page' : undefined}>
+      <a href={href} aria-current={isHere ? 'page' : undefined}>
         {title}
       </a>
     ))}
@@ -23,20 +24,33 @@ export function moment(iso: string): string {
   return isToday ? time : `${at.toLocaleDateString('en-CA')} ${time}`;
 }
 
-export const Time = ({ at }: { at: string }) => (
-  <time dateTime={at} title={at}>
-    {moment(at)}
-  </time>
-);
+/** Null where there is none. */
+export const time = (at: string | null) =>
+  at && (
+    <time dateTime={at} title={at}>
+      {moment(at)}
+    </time>
+  );
+export const ofLimit = (used: number, limit: number) => `${count(used)} of ${count(limit)}`;
+export const code = (text: string) => <code>{text}</code>;
 
-export type Column<Row> = ReturnType<typeof col<Row>>;
-type Cell<Row> = (row: Row) => ComponentChildren;
-/** @param sort the word by which rows are sorted */
-export const col = <Row,>(title: string, cell: Cell<Row>, sort?: string, kind?: 'figure') =>
-  ({ title, cell, sort, kind }) as const;
+export type Column<Row> = ReturnType<typeof col<Row, keyof Row>>;
+/**
+ * @param name of what is shown of each row
+ * @param show how; without it, as it is
+ * @param sort the word by which rows are sorted
+ */
+export const col = <Row, Name extends keyof Row>(
+  title: string,
+  name: Name,
+  show: (value: Row[Name], row: NoInfer<Row>) => ComponentChildren = (value) =>
+    value as ComponentChildren,
+  sort?: string,
+  kind?: 'figure',
+) => ({ title, sort, kind, cell: (row: Row) => show(row[name], row) });
 /** Figures stand at the right. */
-export const figure = <Row,>(title: string, cell: Cell<Row>, sort?: string) =>
-  col(title, cell, sort, 'figure');
+export const figure: typeof col = (title, name, show, sort) =>
+  col(title, name, show, sort, 'figure');
 
 /** @param sorted the word in force, and the address under which another one is */
 export const table = <Row,>(
@@ -54,7 +68,6 @@ export const table = <Row,>(
         <tr>
           {columns.map(({ title, sort, kind }) => (
             <th
-              key={title}
               scope="col"
               class={kind}
               aria-sort={sort && sort === sorted?.by ? 'descending' : undefined}
@@ -65,12 +78,10 @@ export const table = <Row,>(
         </tr>
       </thead>
       <tbody>
-        {rows.map((row, index) => (
-          <tr key={index}>
-            {columns.map(({ title, cell, kind }) => (
-              <td key={title} class={kind}>
-                {cell(row)}
-              </td>
+        {rows.map((row) => (
+          <tr>
+            {columns.map(({ cell, kind }) => (
+              <td class={kind}>{cell(row)}</td>
             ))}
           </tr>
         ))}
@@ -83,9 +94,6 @@ export const table = <Row,>(
     </table>
   </div>
 );
-
-/** What the words of Cache-Status mean. */
-export const REASONS = { reasons: '/admin/reasons' } as const;
 
 /** What a word means, and what an operator can do; '' where that is not told. */
 export function meaningOf(view: PageView, outcome: string, reason: string): string {
@@ -101,7 +109,7 @@ export const marked = (text: ComponentChildren, isWrong: boolean) => (
   <span class={isWrong ? 'problem' : undefined}>{text}</span>
 );
 
-export const outcomeIn = (outcome: string, reason: string) => (
+export const outcomeIn = (outcome: string, { reason }: { readonly reason: string }) => (
   <span class={`outcome ${outcome}`}>
     {outcome}
     {reason !== '' && <span class="reason"> {reason}</span>}
@@ -113,7 +121,7 @@ export type Fact = readonly [name: string, value: ComponentChildren, kind?: stri
 export const facts = (rows: readonly Fact[], kind = 'facts') => (
   <dl class={kind}>
     {rows.map(([name, value, health]) => (
-      <div key={name} class={health}>
+      <div class={health}>
         <dt>{name}</dt>
         <dd>{value}</dd>
       </div>

@@ -4,14 +4,14 @@ import type { PurgeOutcome } from '../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
 import type { Purges, Status, Watches } from './json.ts';
 import type { Page, PageView } from './page.ts';
-import { col, type Column, Field, figure, marked, submitted, table, Time } from './parts.tsx';
+import { code, col, type Column, Field, figure, marked, submitted, table, time } from './parts.tsx';
 import { count, duration, plural } from '../../common/words.ts';
 
 export const purgesPage: Page = {
   path: '/console/purges',
   title: 'Purges',
   isFor: () => true,
-  sources: () => ({ purges: '/admin/purges', watches: '/admin/watches' }),
+  sources: () => ({ purges: [], watches: [] }),
   view: (view) => (
     <>
       {view.rights.purge && <Purging view={view} />}
@@ -66,8 +66,8 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
     const choose = submitted(({ project }) => project && this.begin(project));
     const confirm = submitted(() => typed === name && this.purge(scope));
     return (
-      <section aria-label="Purge" class="acts">
-        <form class="filter" onSubmit={choose}>
+      <section aria-label="Purge">
+        <form class="row" onSubmit={choose}>
           <Field
             label="Project"
             name="project"
@@ -95,7 +95,7 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
               spellcheck={false}
               onInput={({ currentTarget }) => this.setState({ typed: currentTarget.value })}
             />
-            <div class="buttons">
+            <div class="row">
               <button type="button" onClick={() => this.dialog.current?.close()}>
                 Cancel
               </button>
@@ -156,38 +156,40 @@ const CAUSES: Readonly<Record<string, string>> = {
 };
 
 const WATCHES: readonly Column<Watches['watches'][number]>[] = [
-  col('Project', ({ project }) => project),
-  col('By', ({ kind }) => kind),
-  figure('Every', ({ every_ms }) => duration(every_ms)),
-  col('State', ({ state, why }) => marked(why ? `${state}: ${why}` : state, state === 'blind')),
-  col('Seen', ({ seen_at: at }) => at && <Time at={at} />),
-  col('Changed', ({ changed_at: at }) => at && <Time at={at} />),
-  col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
-  col('Signature', ({ signature }) => <code>{signature}</code>),
+  col('Project', 'project'),
+  col('By', 'kind'),
+  figure('Every', 'every_ms', duration),
+  col('State', 'state', (state, { why }) =>
+    marked(why ? `${state}: ${why}` : state, state === 'blind'),
+  ),
+  col('Seen', 'seen_at', time),
+  col('Changed', 'changed_at', time),
+  col('Purged', 'purged_at', time),
+  col('Signature', 'signature', code),
 ];
 
 const HOOKS: readonly Column<Watches['hooks'][number]>[] = [
-  col('Name', ({ name }) => name),
-  col('Format', ({ format }) => format),
-  col('Projects', ({ projects }) => projects.join(', ')),
-  figure('Calls in an hour', ({ taken }) => count(taken)),
-  figure('Refused', ({ refused }) => marked(count(refused), refused > 0)),
-  col('Purged', ({ purged_at: at }) => at && <Time at={at} />),
+  col('Name', 'name'),
+  col('Format', 'format'),
+  col('Projects', 'projects', (projects) => projects.join(', ')),
+  figure('Calls in an hour', 'taken', count),
+  figure('Refused', 'refused', (refused) => marked(count(refused), refused > 0)),
+  col('Purged', 'purged_at', time),
 ];
 
 const PURGES: readonly Column<Purges['purges'][number]>[] = [
-  col('At', ({ at }) => <Time at={at} />),
-  col('What', ({ scope, known }) => (
+  col('At', 'at', time),
+  col('What', 'scope', (scope, { known }) => (
     <>
       {scope === 'everything' ? <b>everything</b> : scope.project}
       {!known && <small class="problem"> not known</small>}
     </>
   )),
-  col('By', ({ principal }) => principal),
-  col('Cause', ({ cause }) => CAUSES[cause] ?? cause),
-  col('Result', ({ result }) => marked(RESULTS[result] ?? result, result !== 'cleared')),
-  figure('Waited', ({ waited }) => duration(waited)),
-  figure('Gateways', ({ replicas }) => count(replicas)),
-  figure('Engine calls', ({ engine_calls }) => count(engine_calls)),
-  col('Receipt', ({ id }) => <code>{id}</code>),
+  col('By', 'principal'),
+  col('Cause', 'cause', (cause) => CAUSES[cause] ?? cause),
+  col('Result', 'result', (result) => marked(RESULTS[result] ?? result, result !== 'cleared')),
+  figure('Waited', 'waited', duration),
+  figure('Gateways', 'replicas', count),
+  figure('Engine calls', 'engine_calls', count),
+  col('Receipt', 'id', code),
 ];

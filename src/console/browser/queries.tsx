@@ -1,7 +1,8 @@
 /** The page Queries: the heaviest queries, the latest requests, the entries in memory, and each of them by itself. */
 import type { Entries, Requests, Statistics } from './json.ts';
-import { address, link, type Page, type PageView, target } from './page.ts';
+import { link, type Page, type PageView, type Sources, type Words } from './page.ts';
 import {
+  code,
   col,
   type Column,
   facts,
@@ -9,10 +10,9 @@ import {
   figure,
   meaningOf,
   outcomeIn,
-  REASONS,
   submitted,
   table,
-  Time,
+  time,
   ways,
 } from './parts.tsx';
 import { count, duration, percent, plural, size } from '../../common/words.ts';
@@ -26,15 +26,13 @@ const PAGE_SIZE = 100;
 const LAST_OFFSET = 10_000;
 
 /** What the page shows under some of its addresses. */
-type View = Pick<Page, 'sources' | 'view'>;
+type View = Pick<Page, 'view'> & { readonly sources: Sources };
 
 const queries: View = {
-  sources: (query) => ({
-    statistics: target('/admin/statistics', query, ['sort', 'project', 'offset']),
-  }),
+  sources: { statistics: ['sort', 'project', 'offset'] },
   view: (view) => (
     <>
-      <Filter view={view} fields={[['project', 'Project']]} />
+      {filter(view, [['project', 'Project']])}
       {view.show<Statistics>('statistics', ({ digests, total, gateways, complete }) => (
         <>
           {list(view, 'Queries by what they cost', digests, DIGESTS, total, 'cost')}
@@ -59,20 +57,17 @@ const FILTERS = [
 ] as const;
 
 const requests: View = {
-  sources(query) {
-    const names = [...FILTERS.map(([name]) => name), 'offset'];
-    return { requests: target('/admin/requests', query, names) };
-  },
+  sources: { requests: [...FILTERS.map(([name]) => name), 'offset'] },
   view: (view) => (
     <>
-      <Filter view={view} fields={FILTERS} />
+      {filter(view, FILTERS)}
       {requestTable(view, 'Latest requests, the newest first')}
     </>
   ),
 };
 
 const entries: View = {
-  sources: (query) => ({ entries: target('/admin/entries', query, ['sort', 'offset']) }),
+  sources: { entries: ['sort', 'offset'] },
   view: (view) =>
     view.show<Entries>('entries', ({ entries, total, complete }) => (
       <>
@@ -86,15 +81,10 @@ const entries: View = {
 };
 
 const oneQuery: View = {
-  sources: (query) => ({
-    statistics: target('/admin/statistics', query, ['digest']),
-    requests: target('/admin/requests', query, ['digest', 'offset']),
-  }),
+  sources: { statistics: ['digest'], requests: ['digest', 'offset'] },
   view: (view) => (
     <>
-      <h2>
-        Query <code>{view.query.get('digest')}</code>
-      </h2>
+      <h2>Query {code(view.query.get('digest') ?? '')}</h2>
       {view.show<Statistics>('statistics', ({ digests: [row] }) =>
         row === undefined ? (
           <p class="notice">It has no figures: it was not asked, or gave way to others.</p>
@@ -111,17 +101,15 @@ const oneQuery: View = {
 };
 
 const oneRequest: View = {
-  sources: (query) => ({ requests: target('/admin/requests', query, ['id', 'until']), ...REASONS }),
+  sources: { requests: ['id', 'until'], reasons: [] },
   view: (view) =>
     view.show<Requests>('requests', ({ requests: [row] }) =>
       row === undefined ? (
         <p class="notice">It is not remembered any more. The log has it.</p>
       ) : (
         <>
-          <h2>
-            Request <code>{row.id}</code>
-          </h2>
-          <p class="lead">{whereTimeWent(row)}</p>
+          <h2>Request {code(row.id)}</h2>
+          <p>{whereTimeWent(row)}</p>
           <p>{reasonInWords(view, row)}</p>
           {facts(REQUESTS.map(({ title, cell }) => [title, cell(row)]))}
         </>
@@ -146,7 +134,7 @@ export const queriesPage: Page = {
   path: PATH,
   title: 'Queries',
   isFor: ({ view }) => view,
-  sources: (query) => viewOf(query).sources(query),
+  sources: (query) => viewOf(query).sources,
   view(view) {
     const current = viewOf(view.query);
     const lists = LISTS.map(
@@ -154,15 +142,23 @@ export const queriesPage: Page = {
     );
     return (
       <>
-        {lists.some(([, , isHere]) => isHere) && ways('Views', lists, 'views')}
+        {lists.some(([, , isHere]) => isHere) && ways('Views', lists)}
         {current.view(view)}
       </>
     );
   },
 };
 
-export const DigestLink = ({ digest }: { digest: string }) =>
-  digest === '' ? <>not understood</> : <a href={link(PATH, { digest })}>{digest.slice(0, 10)}</a>;
+export const digestLink = (digest: string) =>
+  digest === '' ? 'not understood' : <a href={link(PATH, { digest })}>{digest.slice(0, 10)}</a>;
+/** It stands for what was asked of, too, where no project is named. */
+export const projectOf = (project: string, { catalogs }: { readonly catalogs: string }) =>
+  project || catalogs;
+export const seconds = (figure: number) => duration(figure * 1000);
+
+/** The address of this page with other words in its query. */
+const address = (query: URLSearchParams, changes: Words): string =>
+  link(PATH, { ...Object.fromEntries(query), ...changes });
 
 /**
  * A part of all rows, and the ways to the others.
@@ -178,23 +174,21 @@ function list<Row>(
 ) {
   const sorted = {
     by: query.get('sort') ?? usual,
-    href: (sort: string) => address(PATH, query, { sort, offset: undefined }),
+    href: (sort: string) => address(query, { sort, offset: '' }),
   };
   const offset = Number(query.get('offset') ?? 0);
   const end = offset + rows.length;
-  const to = (start: number) =>
-    address(PATH, query, { offset: start > 0 ? `${start}` : undefined });
+  const last = Math.min(total, LAST_OFFSET + PAGE_SIZE);
+  const to = (start: number) => address(query, { offset: start > 0 ? `${start}` : '' });
   return (
     <>
       {table(caption, rows, columns, 'None.', sorted)}
-      <nav class="paging" aria-label="Further rows">
+      <nav class="row" aria-label="Further rows">
         {offset > 0 && <a href={to(offset - PAGE_SIZE)}>Newer or larger</a>}
         <span>
           {end === offset ? 'None' : `${count(offset + 1)} to ${count(end)}`} of {count(total)}
         </span>
-        {end < Math.min(total, LAST_OFFSET + PAGE_SIZE) && (
-          <a href={to(offset + PAGE_SIZE)}>Further</a>
-        )}
+        {end < last && <a href={to(offset + PAGE_SIZE)}>Further</a>}
       </nav>
     </>
   );
@@ -206,24 +200,26 @@ const EXCERPT = 120;
 const CUT = 2_000;
 
 const DIGESTS: readonly Column<Digest>[] = [
-  col('Query', ({ digest }) => <DigestLink digest={digest} />, 'cost'),
-  col('What', ({ subject, project, catalogs, cubes, text = '' }) => (
+  col('Query', 'digest', digestLink, 'cost'),
+  col('What', 'subject', (subject, { project, catalogs, cubes, text = '' }) => (
     <>
       {subject}{' '}
       <small>{[project, catalogs, cubes].filter((text) => text !== '').join(' · ')}</small>
       {text !== '' && <code class="excerpt">{text.slice(0, EXCERPT)}</code>}
     </>
   )),
-  figure('Asks', ({ asks }) => count(asks), 'asks'),
-  figure('Hit ratio', ({ asks, hits }) => percent(asks > 0 ? hits / asks : null)),
-  figure('Engine, each', ({ engine_ms }) => duration(engine_ms), 'engine'),
-  figure('Engine, longest', ({ engine_max_ms }) => duration(engine_max_ms)),
-  figure('Engine, spent', ({ uncached_ms }) => duration(uncached_ms), 'uncached'),
-  figure('Saved', ({ saved_ms }) => duration(saved_ms), 'saved'),
-  figure('Bytes', ({ bytes }) => size(bytes)),
-  figure('Users', ({ users }) => (users === 20 ? '20+' : count(users))),
-  col('Last asked', ({ last_asked }) => <Time at={last_asked} />, 'last'),
-  col('Last outcome', ({ last_outcome, last_reason }) => outcomeIn(last_outcome, last_reason)),
+  figure('Asks', 'asks', count, 'asks'),
+  figure('Hit ratio', 'hits', (hits, { asks }) => percent(asks > 0 ? hits / asks : null)),
+  figure('Engine, each', 'engine_ms', duration, 'engine'),
+  figure('Engine, longest', 'engine_max_ms', duration),
+  figure('Engine, spent', 'uncached_ms', duration, 'uncached'),
+  figure('Saved', 'saved_ms', duration, 'saved'),
+  figure('Bytes', 'bytes', size),
+  figure('Users', 'users', (users) => (users === 20 ? '20+' : count(users))),
+  col('Last asked', 'last_asked', time, 'last'),
+  col('Last outcome', 'last_outcome', (outcome, { last_reason: reason }) =>
+    outcomeIn(outcome, { reason }),
+  ),
 ];
 
 function statement({ rights }: PageView, { digest, text }: Digest) {
@@ -253,22 +249,18 @@ const requestTable = (view: PageView, caption: string) =>
   ));
 
 const REQUESTS: readonly Column<Recent>[] = [
-  col('At', ({ at, id }) => (
-    <a href={link(PATH, { id, until: at })}>
-      <Time at={at} />
-    </a>
-  )),
-  col('User', ({ user }) => user),
-  col('Client', ({ client }) => client),
-  col('Project', ({ project, catalogs }) => project || catalogs),
-  col('Cubes', ({ cubes }) => cubes),
-  col('Query', ({ digest }) => <DigestLink digest={digest} />),
-  col('Outcome', ({ outcome, reason }) => outcomeIn(outcome, reason)),
-  figure('Status', ({ status }) => status),
-  figure('Took', ({ ms }) => duration(ms)),
-  figure('Waited', ({ waited_ms }) => duration(waited_ms || null)),
-  figure('Engine', ({ engine_ms }) => duration(engine_ms || null)),
-  figure('Bytes', ({ bytes }) => size(bytes)),
+  col('At', 'at', (at, { id }) => <a href={link(PATH, { id, until: at })}>{time(at)}</a>),
+  col('User', 'user'),
+  col('Client', 'client'),
+  col('Project', 'project', projectOf),
+  col('Cubes', 'cubes'),
+  col('Query', 'digest', digestLink),
+  col('Outcome', 'outcome', outcomeIn),
+  figure('Status', 'status'),
+  figure('Took', 'ms', duration),
+  figure('Waited', 'waited_ms', (waited) => duration(waited || null)),
+  figure('Engine', 'engine_ms', (engine) => duration(engine || null)),
+  figure('Bytes', 'bytes', size),
 ];
 
 /** One sentence. */
@@ -296,27 +288,25 @@ function reasonInWords(view: PageView, { outcome, reason, stored }: Recent): str
   return [OUTCOMES[outcome], meaningOf(view, outcome, reason), kept].join(' ');
 }
 
-const seconds = (figure: number) => duration(figure * 1000);
 const ENTRIES: readonly Column<Entries['entries'][number]>[] = [
-  col('Query', ({ digest }) => <DigestLink digest={digest} />),
-  col('Project', ({ project, catalogs }) => project || catalogs),
-  col('Cubes', ({ cubes }) => cubes),
-  figure('Hits', ({ hits }) => count(hits), 'hits'),
-  figure('Bytes', ({ bytes }) => size(bytes), 'bytes'),
-  figure('Age', ({ age }) => seconds(age), 'age'),
-  figure('Ends in', ({ rest }) => seconds(rest), 'rest'),
+  col('Query', 'digest', digestLink),
+  col('Project', 'project', projectOf),
+  col('Cubes', 'cubes'),
+  figure('Hits', 'hits', count, 'hits'),
+  figure('Bytes', 'bytes', size, 'bytes'),
+  figure('Age', 'age', seconds, 'age'),
+  figure('Ends in', 'rest', seconds, 'rest'),
 ];
 
-type FilterProps = { view: PageView; fields: readonly (readonly [name: string, title: string])[] };
 /** Goes to the address that says what was typed: pages are addresses, that can be shared. */
-function Filter({ view: { query }, fields }: FilterProps) {
+function filter({ query }: PageView, fields: readonly (readonly [name: string, title: string])[]) {
   const onSubmit = submitted(({ until, ...typed }) => {
     // What a person types is a time of his own clock.
     const last = until && new Date(until).toISOString();
-    location.assign(address(PATH, query, { ...typed, until: last, offset: '' }));
+    location.assign(address(query, { ...typed, until: last, offset: '' }));
   });
   return (
-    <form class="filter" onSubmit={onSubmit}>
+    <form class="row" onSubmit={onSubmit}>
       {fields.map(([name, label]) => field(name, label, query.get(name) ?? ''))}
       <button type="submit">Filter</button>
     </form>
@@ -324,18 +314,18 @@ function Filter({ view: { query }, fields }: FilterProps) {
 }
 
 function field(name: string, label: string, value: string) {
-  const given = { key: name, name, label };
+  const given = { name, label };
   if (name === 'until') {
     return <Field {...given} type="datetime-local" step={1} defaultValue={localTime(value)} />;
   }
   if (name !== 'outcome') return <Field {...given} defaultValue={value} />;
   return (
-    <label key={name}>
+    <label>
       {label}
       <select name={name} defaultValue={value}>
         <option value="">all</option>
         {Object.keys(OUTCOMES).map((outcome) => (
-          <option key={outcome}>{outcome}</option>
+          <option>{outcome}</option>
         ))}
       </select>
     </label>

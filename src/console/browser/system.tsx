@@ -1,18 +1,18 @@
 /** The page System: what runs, with which configuration, and what its words mean. */
 import type { Reasons, System } from './json.ts';
 import type { Page } from './page.ts';
-import { col, type Column, facts, figure, REASONS, table, Time } from './parts.tsx';
+import { code, col, type Column, facts, figure, ofLimit, table, time } from './parts.tsx';
 import { count, size } from '../../common/words.ts';
 
 export const systemPage: Page = {
   path: '/console/system',
   title: 'System',
   isFor: ({ view }) => view,
-  sources: () => ({ system: '/admin/system', ...REASONS }),
+  sources: () => ({ system: [], reasons: [] }),
   view: (view) =>
     view.show<System>('system', (system) => (
       <>
-        <p class="lead">
+        <p>
           <a class="button" href="/admin/diagnosis" download="diagnosis.json">
             Save diagnosis.json
           </a>{' '}
@@ -26,9 +26,7 @@ export const systemPage: Page = {
             Changed in the file, and waiting for a restart: {system.waiting_for_restart.join(', ')}.
           </p>
         )}
-        <pre class="configuration" tabIndex={0}>
-          {system.configuration}
-        </pre>
+        <pre tabIndex={0}>{system.configuration}</pre>
         <h2>Words</h2>
         <details>
           <summary>Reasons, in Cache-Status, log and metrics</summary>
@@ -50,15 +48,13 @@ function partsOf(system: System) {
       {facts([
         ['Version', system.version],
         ['Node.js', `${system.node} on ${system.platform}`],
-        ['Started', <Time key="started" at={system.started_at ?? system.at} />],
-        ['Gateway', <code key="gateway">{system.gateway}</code>],
+        ['Started', time(system.started_at ?? system.at)],
+        ['Gateway', code(system.gateway)],
         ['Redis', [redis.state, redis.mode, redis.why].filter(Boolean).join(', ')],
         ['Storage', `${storage.driver}, ${storage.state}`],
       ])}
       {redis.conditions.map((condition) => (
-        <p key={condition} class="finding warning">
-          Redis: {condition}
-        </p>
+        <p class="finding warning">Redis: {condition}</p>
       ))}
       {table('Engines', engines, ENGINES, 'None.')}
       {table(told, processes, PROCESSES, 'None answered.')}
@@ -67,29 +63,31 @@ function partsOf(system: System) {
 }
 
 const ENGINES: readonly Column<System['engines'][number]>[] = [
-  col('URL', ({ url }) => url),
-  col('State', ({ state }) => <span class={state === 'up' ? 'good' : 'problem'}>{state}</span>),
-  col('Why', ({ why }) => why),
+  col('URL', 'url'),
+  col('State', 'state', (state) => (
+    <span class={state === 'up' ? 'good' : 'problem'}>{state}</span>
+  )),
+  col('Why', 'why'),
 ];
 
 const PROCESSES: readonly Column<System['processes'][number]>[] = [
-  col('Process', ({ pid }) => pid),
-  col('Started', ({ started_at }) => <Time at={started_at} />),
-  figure('Resident', ({ rss_bytes }) => size(rss_bytes)),
-  figure('Entries', ({ entries }) => count(entries)),
-  figure('Cache', ({ memory_bytes }) => size(memory_bytes)),
-  figure('Connections', (own) => `${count(own.connections)} of ${count(own.connections_limit)}`),
-  figure('At the engine', ({ at_engine }) => count(at_engine)),
-  figure('Waiting', ({ waiting }) => count(waiting)),
+  col('Process', 'pid'),
+  col('Started', 'started_at', time),
+  figure('Resident', 'rss_bytes', size),
+  figure('Entries', 'entries', count),
+  figure('Cache', 'memory_bytes', size),
+  figure('Connections', 'connections', (open, own) => ofLimit(open, own.connections_limit)),
+  figure('At the engine', 'at_engine', count),
+  figure('Waiting', 'waiting', count),
 ];
 
 const WORDS: readonly Column<Reasons['reasons'][number]>[] = [
-  col('Word', ({ word }) => <code>{word}</code>),
-  col('Of', ({ outcome }) => outcome),
-  col('Meaning', ({ meaning, remedy }) => `${meaning} ${remedy ?? ''}`),
+  col('Word', 'word', code),
+  col('Of', 'outcome'),
+  col('Meaning', 'meaning', (meaning, { remedy = '' }) => `${meaning} ${remedy}`),
 ];
 const METRICS: readonly Column<System['metrics'][number]>[] = [
-  col('Name', ({ name }) => <code>{name}</code>),
-  col('Type', ({ type }) => type),
-  col('Meaning', ({ help }) => help),
+  col('Name', 'name', code),
+  col('Type', 'type'),
+  col('Meaning', 'help'),
 ];

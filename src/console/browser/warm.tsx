@@ -3,21 +3,19 @@ import { Component } from 'preact';
 import { call, problemOf } from './call.ts';
 import type { WarmUp } from './json.ts';
 import { link, type Page, type PageView } from './page.ts';
-import { col, type Column, Field, figure, submitted, table, Time } from './parts.tsx';
-import { DigestLink } from './queries.tsx';
+import { col, type Column, Field, figure, submitted, table, time } from './parts.tsx';
+import { digestLink, projectOf, seconds } from './queries.tsx';
 import { count, duration } from '../../common/words.ts';
-
-type Run = WarmUp['runs'][number];
 
 export const warmPage: Page = {
   path: '/console/warm',
   title: 'Warm-up',
   isFor: ({ view }) => view,
-  sources: () => ({ warm: '/admin/warm' }),
+  sources: () => ({ warm: [] }),
   view: (view) =>
     view.show<WarmUp>('warm', ({ mode, as, complete, waiting, run, runs, candidates }) => (
       <>
-        <p class="lead">
+        <p>
           {mode === 'off'
             ? 'Off: nothing is asked again after a purge (warm.mode).'
             : `What was asked most is asked again ${as}.`}
@@ -41,7 +39,7 @@ class RunNow extends Component<{ view: PageView }, { said?: string }> {
 
   override render(_props: unknown, { said }: { said?: string }) {
     return (
-      <form class="filter" aria-label="Run now" onSubmit={this.begin}>
+      <form class="row" aria-label="Run now" onSubmit={this.begin}>
         <Field label="Project" name="project" placeholder="all" />
         <button type="submit">Run now, with my login</button>
         <span role="status">{said}</span>
@@ -56,33 +54,33 @@ const counts = (by: Readonly<Record<string, number>>) =>
     .map(([reason, times]) => `${times} ${reason}`)
     .join(', ');
 
-const RUNS: readonly Column<Run>[] = [
-  col('Begun', ({ begun }) => <Time at={begun} />),
-  col('Because of', ({ by, purge, project }) => (
+const RUNS: readonly Column<WarmUp['runs'][number]>[] = [
+  col('Begun', 'begun', time),
+  col('Because of', 'by', (by, { purge, project }) => (
     <>
       {by ?? `purge ${purge?.slice(0, 10)}`} {project}
     </>
   )),
-  col('Ended', ({ ended, cut }) => (
+  col('Ended', 'ended', (ended, { cut }) => (
     <>
-      {ended === null ? 'under way' : <Time at={ended} />}
+      {time(ended) ?? 'under way'}
       {cut !== null && <span class="problem"> {cut}</span>}
     </>
   )),
-  figure('Planned', ({ planned }) => count(planned)),
-  figure('Stored', ({ stored }) => count(stored)),
-  figure('There', ({ there }) => count(there)),
-  col('Not stored', ({ not_stored: by }) => counts(by)),
-  col('Failed', ({ failed }) => counts(failed)),
-  col('Skipped', ({ skipped }) => counts(skipped)),
-  figure('Engine', ({ engine_seconds: time }) => duration(time * 1000)),
+  figure('Planned', 'planned', count),
+  figure('Stored', 'stored', count),
+  figure('There', 'there', count),
+  col('Not stored', 'not_stored', counts),
+  col('Failed', 'failed', counts),
+  col('Skipped', 'skipped', counts),
+  figure('Engine', 'engine_seconds', seconds),
 ];
 
 const CANDIDATES: readonly Column<WarmUp['candidates'][number]>[] = [
-  col('Query', ({ digest }) => <DigestLink digest={digest} />),
-  col('Asks for', ({ subject }) => subject),
-  col('Project', ({ project, catalogs }) => project || catalogs),
-  figure('Score', ({ score }) => count(score)),
-  figure('Asks', ({ asks }) => count(asks)),
-  figure('Engine', ({ engine_ms: time }) => duration(time)),
+  col('Query', 'digest', digestLink),
+  col('Asks for', 'subject'),
+  col('Project', 'project', projectOf),
+  figure('Score', 'score', count),
+  figure('Asks', 'asks', count),
+  figure('Engine', 'engine_ms', duration),
 ];

@@ -1,38 +1,28 @@
 /** The page Why: what becomes of a request, why, and whether the cache says what the engine says. */
-import { Component, type ComponentChildren } from 'preact';
+import { Component } from 'preact';
 import type { Stale } from '../../common/events.ts';
 import { explainInWords, type Explanation } from '../explain-words.ts';
 import { duration, size } from '../../common/words.ts';
-import { call, problemOf } from './call.ts';
+import { type Answer, call, problemOf } from './call.ts';
 import type { Comparison, Purges, Statistics, Status } from './json.ts';
-import { link, type Page, type PageView, target } from './page.ts';
-import {
-  col,
-  type Column,
-  facts,
-  Field,
-  meaningOf,
-  moment,
-  REASONS,
-  submitted,
-  table,
-} from './parts.tsx';
+import { link, type Page, type PageView } from './page.ts';
+import { code, col, facts, Field, meaningOf, moment, submitted, table } from './parts.tsx';
 
 export const whyPage: Page = {
   path: '/console/why',
   title: 'Why',
   isFor: ({ administer }) => administer,
   sources: (query) => ({
-    purges: '/admin/purges',
-    ...REASONS,
-    ...(query.has('digest') && { statistics: target('/admin/statistics', query, ['digest']) }),
+    purges: [],
+    reasons: [],
+    ...(query.has('digest') && { statistics: ['digest'] }),
   }),
   view: (view) => <Why view={view} />,
 };
 
 interface WhyState {
-  readonly explained?: ComponentChildren;
-  readonly compared?: ComponentChildren;
+  readonly explained?: Answer;
+  readonly compared?: Answer | undefined;
   /** Whether the engine is asked now. */
   readonly asks?: boolean;
 }
@@ -48,16 +38,8 @@ class Why extends Component<{ view: PageView }, WhyState> {
       headers: { accept: '*/*' },
       body: xmla,
     });
-    const { view } = this.props;
-    const show = isComparison ? comparisonOf : explanationOf;
-    const shown =
-      answer.status === 200 ? (
-        show(view, answer.json)
-      ) : (
-        <p class="finding problem">{problemOf(answer)}</p>
-      );
-    this.setState({ ...asks(false), [isComparison ? 'compared' : 'explained']: shown });
-    view.refresh();
+    this.setState({ ...asks(false), [isComparison ? 'compared' : 'explained']: answer });
+    this.props.view.refresh();
   });
 
   override render({ view }: { view: PageView }, { explained, compared, asks = false }: WhyState) {
@@ -66,10 +48,10 @@ class Why extends Component<{ view: PageView }, WhyState> {
     const envelope = row?.text === undefined ? '' : envelopeOf(row.text, row.catalogs);
     return (
       <>
-        <p class="lead">
+        <p>
           Paste the XMLA request of a client, and see what would become of it now. Nothing changes.
         </p>
-        <form class="ask" onSubmit={this.ask}>
+        <form onSubmit={this.ask}>
           <label>
             XMLA request
             <textarea name="xmla" rows={12} required spellcheck={false} defaultValue={envelope} />
@@ -79,7 +61,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
               Made of the statement alone: properties and headers of its client count, too.
             </p>
           )}
-          <div class="filter">
+          <div class="row">
             <Field label="Project of the path" name="project" defaultValue={row?.project ?? ''} />
             <Field label="Asked by" name="user" placeholder={status?.user} />
             <Field label="User-Agent of the client" name="user_agent" />
@@ -97,13 +79,20 @@ class Why extends Component<{ view: PageView }, WhyState> {
           </p>
         </form>
         <div aria-live="polite">
-          {compared}
-          {explained}
+          {compared && resultOf(view, compared, comparisonOf)}
+          {explained && resultOf(view, explained, explanationOf)}
         </div>
       </>
     );
   }
 }
+
+const resultOf = (view: PageView, answer: Answer, show: typeof explanationOf) =>
+  answer.status === 200 ? (
+    show(view, answer.json)
+  ) : (
+    <p class="finding problem">{problemOf(answer)}</p>
+  );
 
 function explanationOf(view: PageView, told: unknown) {
   const explanation = told as Explanation;
@@ -117,12 +106,17 @@ function explanationOf(view: PageView, told: unknown) {
   const [decision = '', ...lines] = explainInWords(explanation, meaning, purgeOf);
   const rows = lines.map((line) => line.split(/: (.*)/s));
   return (
-    <section class="explained">
+    <section>
       <h2>{decision}</h2>
       {facts(rows.map(([name = '', value]) => [name, value]))}
       <details>
         <summary>The key, part by part</summary>
-        {table('Parts of the key, as digests', parts, PARTS, 'It has no key.')}
+        {table(
+          'Parts of the key, as digests',
+          parts,
+          [col('Part', 'name'), col('Digest', 'digest', code)],
+          'It has no key.',
+        )}
       </details>
     </section>
   );
@@ -134,11 +128,6 @@ const covers = (scope: string, purged: Stale) =>
   (typeof purged === 'string'
     ? scope === purged
     : scope.toLowerCase() === `project:${purged.project.toLowerCase()}`);
-
-const PARTS: readonly Column<NonNullable<Explanation['cache']>['parts'][number]>[] = [
-  col('Part', ({ name }) => name),
-  col('Digest', ({ digest }) => <code>{digest}</code>),
-];
 
 const VERDICTS: Readonly<Record<string, readonly [severity: string, text: string]>> = {
   same: ['good', 'The cache says what the engine says.'],
