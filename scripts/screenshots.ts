@@ -71,7 +71,7 @@ try {
     await page.locator('tbody a').first().click();
     await page.getByRole('link', { name: 'Why is it answered as it is?' }).click();
     await page.getByRole('button', { name: 'Explain' }).click();
-    await page.locator('.explained').scrollIntoViewIfNeeded();
+    await page.locator('[aria-live] h2').scrollIntoViewIfNeeded();
   });
   await shoot('purge', '/console/purges', {}, async (page) => {
     await page.getByLabel('Project').fill('Bazaar');
