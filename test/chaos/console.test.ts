@@ -290,6 +290,12 @@ describe('acts', () => {
     expect(gateway.events).toContainEqual(
       expect.objectContaining({ type: 'compared', principal: 'ADMIN', verdict: 'stale' }),
     );
+    const passing = execute({ statement: `DRILLTHROUGH ${statement}`, properties: {} }).toString();
+    await page.getByLabel('XMLA request').fill(passing);
+    await compare.click();
+    await page.getByText('It is not looked up in the cache.').waitFor();
+    const why = await page.locator('[aria-live] .finding p').textContent();
+    expect(why?.split('The text holds DRILLTHROUGH.')).toHaveLength(2);
   });
 
   test('diagnosis.json is saved, without statements', async () => {

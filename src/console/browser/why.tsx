@@ -149,7 +149,7 @@ function comparisonOf(view: PageView, told: unknown) {
     entry && `Cache: ${size(entry.bytes)}, ${duration(entry.age_ms)} old (${entry.source}).`,
     ...engine.map(({ ms, bytes }) => `Engine: ${size(bytes)} in ${duration(ms)}.`),
   ];
-  const meanings = ['bypass', 'miss', 'gateway'].map((of) => why && meaningOf(view, of, why));
+  const meanings = ['miss', 'gateway'].map((of) => why && meaningOf(view, of, why));
   return (
     <section class={`finding ${severity}`}>
       <h2>{text}</h2>
