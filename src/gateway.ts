@@ -11,11 +11,11 @@ import { configWarnings, endOfCertificate } from './compose/config-warnings.ts';
 import { createIds, type Parts, tellAll } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
-import { createGatewayServer } from './http/server.ts';
 import { openStorage } from './compose/storage.ts';
 import { createWatches } from './compose/watches.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
+import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
 import {
   createOwnFigures,

@@ -25,7 +25,7 @@ import { createLink } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
 // V8 would make objects of a kind that survived for a while old from the start, and an old one keeps all of its request in
-// memory until the next full collection: 27 of 210 µs of a pass-through went into copying what nothing needed.
+// memory until the next full collection (docs/BENCHMARKS.md).
 setFlagsFromString('--no-allocation-site-pretenuring');
 
 /** What is under way at SIGTERM has this long (ms). */

@@ -4,12 +4,12 @@ import type { ReadConfig } from '../config/load-config.ts';
 import type { ReplicaState } from '../common/events.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
 import { describeConfig, whatWaits } from '../config/describe-config.ts';
+import { listenOn } from '../http/server.ts';
 import type { Log } from '../observability/log.ts';
 import { createWorkerPool, type WorkerProcess } from '../workers/pool.ts';
 import { createPrimary } from '../workers/shared.ts';
 import { configWarnings } from './config-warnings.ts';
 import { createIds, type Parts } from './parts.ts';
-import { listenOn } from '../http/server.ts';
 
 /** Beside what is under way at a shutdown, workers have a little more to end by themselves (ms). */
 const SHUTDOWN_MARGIN = 2_000;

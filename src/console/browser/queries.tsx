@@ -151,7 +151,7 @@ export const queriesPage: Page = {
 
 export const digestLink = (digest: string) =>
   digest === '' ? 'not understood' : <a href={link(PATH, { digest })}>{digest.slice(0, 10)}</a>;
-/** It stands for what was asked of, too, where no project is named. */
+/** The catalogs, where the path named no project. */
 export const projectOf = (project: string, { catalogs }: { readonly catalogs: string }) =>
   project || catalogs;
 export const seconds = (figure: number) => duration(figure * 1000);
