@@ -83,7 +83,7 @@ async function connection() {
 }
 
 test('a gateway that closes lets a client that reads slowly have all of an answer that memory holds', async () => {
-  const body = largeMddatasetAnswer(24 * 1024 * 1024);
+  const body = largeMddatasetAnswer(12 * 1024 * 1024);
   engine.answerWith(sendXml(body));
   const { socket, ended } = await connected();
   const before = hits();

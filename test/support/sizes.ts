@@ -88,6 +88,9 @@ interface Sizes {
     readonly calmMutant: OracleGoals;
     readonly lastMutant: OracleGoals;
     readonly workerMutant: OracleGoals;
+    /** Every how manieth disturbance of each list happens on one Redis, and whether the watcher is tried at the end. */
+    readonly disturbanceStride: number;
+    readonly triesWatcher: boolean;
     /** Of one run (ms). */
     readonly deadline: number;
   };
@@ -143,7 +146,7 @@ const SMALL: Sizes = {
   fuzzedEnvelopes: 300,
   recognisedMutations: 3_000,
   fuzzedAnswers: 1_000,
-  countedRequests: 400_000,
+  countedRequests: 200_000,
   cutStep: 101,
   propertyRuns: 40,
   letterStride: 7,
@@ -185,6 +188,8 @@ const SMALL: Sizes = {
     calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
     lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
+    disturbanceStride: 3,
+    triesWatcher: false,
     deadline: 900_000,
   },
   mondrianStride: 16,
@@ -197,7 +202,7 @@ const SMALL: Sizes = {
   crowdCeiling: 384,
   largeAnswer: 1_500_000,
   largeClients: 8,
-  longValues: 10,
+  longValues: 6,
   sweptEntries: 200,
   upgradeRequests: 300,
   purgedEntries: 2_000,
@@ -261,6 +266,8 @@ const CHAOS: Sizes = {
     calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
     lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
+    disturbanceStride: 1,
+    triesWatcher: true,
     deadline: 900_000,
   },
   mondrianStride: 1,
@@ -337,6 +344,8 @@ const FULL: Sizes = {
     calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
     lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
+    disturbanceStride: 1,
+    triesWatcher: true,
     deadline: 3_600_000,
   },
   mondrianStride: 1,

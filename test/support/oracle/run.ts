@@ -51,7 +51,7 @@ const HITS = 0.3;
 const HOOKED = 0.1;
 const WATCHED_PURGES = 0.02;
 /** And so many hits for each purge are of what only a warm-up had asked for. */
-const WARM_HITS = 0.2;
+const WARM_HITS = 0.05;
 /** One start of a gateway in so many is to hear of no purge. */
 const DEAF = 3;
 /** What draws random numbers. Each draws its own, so that the order in which they draw does not count. */
@@ -65,8 +65,8 @@ export async function runOracle(options: {
   seed: number;
   goals: Goals;
   form: OracleForm;
-  /** Which disturbances there are, by their names; all unless given. */
-  disturbedBy?: (name: string) => boolean;
+  /** Which disturbances there are, by their names and places in their lists; all unless given. */
+  disturbedBy?: (name: string, at: number) => boolean;
   /** Whether the promise of the watcher is tried behind all else, where there is one; unless given it is. */
   triesWatcher?: boolean;
   /** No gateway hears of any purge. */
@@ -101,7 +101,7 @@ export async function runOracle(options: {
     const weather = startWeather({
       lists: form
         .disturbances(gateways, weatherRandom)
-        .map((list) => list.filter(({ name }) => disturbedBy(name))),
+        .map((list) => list.filter(({ name }, at) => disturbedBy(name, at))),
       answers: () => tally.judged,
       ledger,
       random: weatherRandom,

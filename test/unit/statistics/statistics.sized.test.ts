@@ -124,7 +124,7 @@ describe('the figures of a digest', () => {
   });
 });
 
-describe('of a million requests for 50,000 digests (Zipf 1.0)', () => {
+describe('of many requests for 50,000 digests (Zipf 1.0)', () => {
   const REQUESTS = sizes.countedRequests;
   const DIGESTS = 50_000;
 
