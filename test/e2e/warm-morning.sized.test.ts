@@ -109,7 +109,7 @@ const MODES: readonly (readonly [EngineKind, string, object])[] = [
 ];
 
 describe('after a purge', () => {
-  test.each([...sampled(MODES, 3)])(
+  test.each([...sampled(MODES, 2)])(
     'over %s, shared by %s, people find what was cached before: %j',
     (kind, share, login) =>
       withRolesInTime(

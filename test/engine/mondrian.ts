@@ -30,9 +30,9 @@ function spawnEngine(folder: string, port: number): ChildProcess {
     'java',
     [
       '-Xmx1g',
-      // Short-lived and on few cores: parallel collectors cost more than they give.
-
+      // Short-lived and on few cores: parallel collectors and the second compiler cost more than they give.
       '-XX:+UseSerialGC',
+      '-XX:TieredStopAtLevel=1',
       '-Duser.timezone=UTC',
       '-Duser.language=en',
       '-Duser.country=US',
