@@ -4,7 +4,7 @@ const GROUPS = {
   // Suites wait for servers and leases for a third of their time: four keep two cores busy.
   small: { testMatch: [SUITES, '!**/test/chaos/**'], testTimeout: 120_000, maxWorkers: 4 },
   chaos: {
-    // Three keep two cores busy for three quarters of the time: a fourth would disturb what is disturbed on purpose.
+    // Three take three quarters of two cores, so that what is disturbed on purpose has time left.
     maxWorkers: 3,
     testMatch: ['<rootDir>/test/chaos/**/*.test.ts', '<rootDir>/test/**/*.sized.test.ts'],
     testTimeout: 120_000,

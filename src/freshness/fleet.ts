@@ -6,8 +6,11 @@ import type { Clock } from '../common/clock.ts';
  * method rejects when the store does not answer in time.
  */
 export interface FleetStore {
-  /** Takes the task for so long (ms), or keeps it. False while another gateway has it. */
-  hold(task: string, life: number): Promise<boolean>;
+  /**
+   * Takes the task for so long (ms), or keeps it. False while another gateway has it.
+   * @param isDone whether it counts as done: then it stays taken, also where its gateway is known to have ended
+   */
+  hold(task: string, life: number, isDone?: boolean): Promise<boolean>;
   leave(task: string): Promise<void>;
   /** Undefined where there is none. */
   note(name: string): Promise<string | undefined>;
@@ -15,9 +18,12 @@ export interface FleetStore {
   write(name: string, text: string, task?: string): Promise<boolean>;
 }
 
-/** In the memory of one process. @returns what one holder has of it. Tasks are dropped when their time is over; the configuration bounds names. */
+/**
+ * In the memory of one process. Tasks are dropped when their time is over; the configuration bounds names.
+ * @returns what one holder has of it, and `gone`, to be called when that has ended: others go on with its tasks
+ */
 export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
-  const tasks = new Map<string, { readonly holder: string; readonly until: number }>();
+  const tasks = new Map<string, { holder: string; until: number; isDone: boolean }>();
   const notes = new Map<string, string>();
   const holderOf = (task: string) => {
     const { holder, until } = tasks.get(task) ?? { holder: undefined, until: 0 };
@@ -25,22 +31,27 @@ export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
   };
   return (holder: string) =>
     ({
-      async hold(task, life) {
+      async hold(task: string, life: number, isDone = false) {
         if ((holderOf(task) ?? holder) !== holder) return false;
         for (const name of tasks.keys()) if (holderOf(name) === undefined) tasks.delete(name);
-        tasks.set(task, { holder, until: clock.now() + life });
+        tasks.set(task, { holder, until: clock.now() + life, isDone });
         return true;
       },
-      async leave(task) {
+      async leave(task: string) {
         if (holderOf(task) === holder) tasks.delete(task);
       },
-      note: async (name) => notes.get(name),
+      note: async (name: string) => notes.get(name),
       async write(name: string, text: string, task?: string) {
         if (task && holderOf(task) !== holder) return false;
         notes.set(name, text);
         return true;
       },
-    }) satisfies FleetStore;
+      gone() {
+        for (const [name, task] of tasks) {
+          if (task.holder === holder && !task.isDone) tasks.delete(name);
+        }
+      },
+    }) satisfies FleetStore & { gone(): void };
 }
 
 /** Speaks to the process that keeps them. */
@@ -69,7 +80,7 @@ export function createOnce(fleet: FleetStore, clock: Pick<Clock, 'now'>, life: n
       for (const [old, at] of done) if (now - at >= life) done.delete(old);
       if (done.has(name)) return false;
       done.set(name, now);
-      const isFirst = await fleet.hold(name, life).catch(() => true);
+      const isFirst = await fleet.hold(name, life, true).catch(() => true);
       if (!isFirst) done.delete(name);
       return isFirst;
     },

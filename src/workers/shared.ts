@@ -70,7 +70,8 @@ export function createPrimary(options: {
   return (link: Link): (() => void) => {
     links.add(link);
     link.serve(FRESHNESS, freshness);
-    link.serve(FLEET, fleetFor(options.newToken()));
+    const { gone, ...fleet } = fleetFor(options.newToken());
+    link.serve(FLEET, fleet);
     link.serve(LOGINS, throttle);
     link.serve(STATISTICS, statistics);
     const { engineStates: states, inForce, configuration } = options;
@@ -80,6 +81,7 @@ export function createPrimary(options: {
     return () => {
       links.delete(link);
       leaveMetrics();
+      gone();
     };
   };
 }

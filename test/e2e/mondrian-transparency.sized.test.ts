@@ -21,7 +21,7 @@ let engine: RunningEngine;
 let gateway: TestGateway;
 
 beforeAll(async () => {
-  engine = await startMondrian();
+  engine = await startMondrian({ isBrief: true });
   gateway = await startTestGateway({ engine: { url: engine.url, kind: 'mondrian' } });
 }, SLOW);
 

@@ -51,7 +51,7 @@ describe('a request that is sent after a purge was acknowledged gets no answer f
         seed,
         form,
         goals: { ...goals, lasting: LASTING },
-        disturbedBy: (_disturbance, at) => at % sizes.oracle.disturbanceStride === 0,
+        disturbedBy: (_disturbance, at) => (at + seed) % sizes.oracle.disturbanceStride === 0,
         triesWatcher: sizes.oracle.triesWatcher,
         onProgress(soFar) {
           if (LASTING > 0 || soFar.seconds > LONG) process.stderr.write(`${counts(soFar, seed)}\n`);

@@ -13,7 +13,7 @@ const REQUESTS = strided(CACHEABLE_REQUESTS, sizes.mondrianStride);
 let engine: RunningEngine;
 let gateway: TestGateway;
 beforeAll(async () => {
-  engine = await startMondrian();
+  engine = await startMondrian({ isBrief: true });
   gateway = await startTestGateway({
     engine: { url: engine.url, kind: 'mondrian' },
     cache: { share: 'everyone' },

@@ -19,20 +19,22 @@ export interface RunningEngine {
 export interface MondrianOptions {
   /** 0, the default, lets the system choose. */
   readonly port?: number;
+  /** Whether it runs for some seconds only: it starts with half the work then, and is slower after a while. */
+  readonly isBrief?: boolean;
 }
 
 const START_DEADLINE_MS = 90_000;
 const STOP_DEADLINE_MS = 5_000;
 const STDERR_TAIL = 4_000;
 
-function spawnEngine(folder: string, port: number): ChildProcess {
+function spawnEngine(folder: string, { port = 0, isBrief = false }: MondrianOptions): ChildProcess {
   return spawn(
     'java',
     [
       '-Xmx1g',
-      // Short-lived and on few cores: parallel collectors and the second compiler cost more than they give.
+      // On few cores parallel collectors cost more than they give.
       '-XX:+UseSerialGC',
-      '-XX:TieredStopAtLevel=1',
+      ...(isBrief ? ['-XX:TieredStopAtLevel=1'] : []),
       '-Duser.timezone=UTC',
       '-Duser.language=en',
       '-Duser.country=US',
@@ -98,7 +100,7 @@ async function stop(child: ChildProcess): Promise<void> {
 export async function startMondrian(options: MondrianOptions = {}): Promise<RunningEngine> {
   await ensureEnginePackages();
   const folder = await prepareEngineFiles();
-  const child = spawnEngine(folder, options.port ?? 0);
+  const child = spawnEngine(folder, options);
   let errors = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(-STDERR_TAIL);

@@ -1,7 +1,7 @@
 /**
  * The order of the suites, so that the processors always have work and no long suite is alone at the end: first those
- * that run as a sample of something long. Those that start whole gateways wait much, and are spread among the others,
- * which do not. Larger files come earlier. Jest asks for a default export with these methods.
+ * that run as a sample of something long. Those that start whole gateways wait most, and are spread among the others.
+ * Larger files come earlier. Jest asks for a default export with these methods.
  */
 import { statSync } from 'node:fs';
 

@@ -88,7 +88,9 @@ interface Sizes {
     readonly calmMutant: OracleGoals;
     readonly lastMutant: OracleGoals;
     readonly workerMutant: OracleGoals;
-    /** Every how manieth disturbance of each list happens on one Redis, and whether the watcher is tried at the end. */
+    /** Hits for each purge that only a warm-up had asked the engine for. */
+    readonly warmHits: number;
+    /** Every how manieth disturbance of each list happens, from one that is drawn, and whether the watcher is tried at the end. */
     readonly disturbanceStride: number;
     readonly triesWatcher: boolean;
     /** Of one run (ms). */
@@ -188,6 +190,7 @@ const SMALL: Sizes = {
     calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
     lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
+    warmHits: 0.05,
     disturbanceStride: 3,
     triesWatcher: false,
     deadline: 900_000,
@@ -202,7 +205,7 @@ const SMALL: Sizes = {
   crowdCeiling: 384,
   largeAnswer: 1_500_000,
   largeClients: 8,
-  longValues: 6,
+  longValues: 10,
   sweptEntries: 200,
   upgradeRequests: 300,
   purgedEntries: 2_000,
@@ -266,6 +269,7 @@ const CHAOS: Sizes = {
     calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
     lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
+    warmHits: 0.2,
     disturbanceStride: 1,
     triesWatcher: true,
     deadline: 900_000,
@@ -288,7 +292,7 @@ const CHAOS: Sizes = {
   hangRequests: 300,
   hangTimes: false,
   evictedKinds: 100,
-  attacked: 2_000,
+  attacked: 4_000,
   attackedWarm: true,
   unfinishedHeads: 12_000,
   attackersSessions: 1_000,
@@ -344,6 +348,7 @@ const FULL: Sizes = {
     calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
     lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
     workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
+    warmHits: 0.2,
     disturbanceStride: 1,
     triesWatcher: true,
     deadline: 3_600_000,

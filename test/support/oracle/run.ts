@@ -1,6 +1,7 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { randomFrom } from '../mutate.ts';
+import { sizes } from '../sizes.ts';
 import { askAtRandom, type Tally } from './askers.ts';
 import { loadWithoutACall, readWatchPurges } from './fresh.ts';
 import type { OracleForm } from './forms.ts';
@@ -50,8 +51,6 @@ const HITS = 0.3;
 /** So many purges, as parts of those that are acknowledged, have to be by hooks, and by watchers beside them. */
 const HOOKED = 0.1;
 const WATCHED_PURGES = 0.02;
-/** And so many hits for each purge are of what only a warm-up had asked for. */
-const WARM_HITS = 0.05;
 /** One start of a gateway in so many is to hear of no purge. */
 const DEAF = 3;
 /** What draws random numbers. Each draws its own, so that the order in which they draw does not count. */
@@ -134,7 +133,7 @@ export async function runOracle(options: {
       form.forget === undefined ||
       (purges.hooked >= HOOKED * goals.purges &&
         watched.count() >= WATCHED_PURGES * goals.purges &&
-        tally.warmed >= WARM_HITS * goals.purges);
+        tally.warmed >= sizes.oracle.warmHits * goals.purges);
     const reached = () =>
       tally.judged >= goals.requests &&
       tally.hits >= HITS * goals.requests &&

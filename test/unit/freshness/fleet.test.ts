@@ -23,6 +23,17 @@ test('one holder has a task, until it leaves it or its time is over', async () =
   expect(await a.hold('watch', 1_000)).toBe(true);
 });
 
+test('of a holder that has ended others go on with the tasks, and not with what counts as done', async () => {
+  const [a, b] = twoOf(createMemoryFleet(handClock()));
+  await a.hold('watch', 65_000);
+  await a.hold('message', 65_000, true);
+  await b.hold('warm', 65_000);
+  a.gone();
+  expect(await b.hold('watch', 1_000)).toBe(true);
+  expect(await b.hold('message', 1_000)).toBe(false);
+  expect(await a.hold('warm', 1_000)).toBe(false);
+});
+
 test('who has lost its task writes no note of it', async () => {
   const clock = handClock();
   const [a, b] = twoOf(createMemoryFleet(clock));
