@@ -178,11 +178,11 @@ const SMALL: Sizes = {
   touches: 20,
   keyedPairs: 24,
   particularRequests: 1_000,
-  unannouncedLoads: 10,
+  unannouncedLoads: 6,
   flightGateways: 2,
   flightClients: 25,
   oracle: {
-    alone: { requests: 2_000, purges: 20, disturbances: 1 },
+    alone: { requests: 1_000, purges: 10, disturbances: 1 },
     watched: { requests: 3_000, purges: 30, disturbances: 1 },
     workers: { requests: 2_000, purges: 20, disturbances: 1 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },
