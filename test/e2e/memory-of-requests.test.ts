@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import { once } from 'node:events';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { setTimeout } from 'node:timers/promises';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
@@ -45,7 +46,7 @@ async function metric(name: string): Promise<number> {
 
 /** Polls, since the gateway reads at its own pace. */
 async function untilMetric(name: string, holds: (value: number) => boolean): Promise<void> {
-  while (!holds(await metric(name)));
+  while (!holds(await metric(name))) await setTimeout(10);
 }
 
 /** A statement with a long comment; the first part of it is sent, the rest when the test says so. */
