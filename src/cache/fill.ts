@@ -251,8 +251,9 @@ function holdBack(client: Client, head: AnswerHead, outcome: (isWhole: boolean) 
       return heldBytes < HOLD_BYTES || open(false);
     },
     end(): void {
+      const last = held?.pop();
       open(true);
-      client.end();
+      client.end(last);
     },
     /** The answer broke off: an error if it was still held back, else a broken connection. */
     fail(error: unknown): void {

@@ -93,7 +93,8 @@ export interface Client {
   backlog(): number;
   /** Resolves when the client took what was written, or went away. */
   drained(): Promise<void>;
-  end(): void;
+  /** @param last bytes of the body: short ones are one write with what stands before them */
+  end(last?: Buffer): void;
   /** Resolves when nothing of the answer is in memory for this client any more. */
   over(): Promise<void>;
   /** Answers with an error, or, when an answer has begun, breaks the connection off. */

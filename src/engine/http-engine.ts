@@ -11,6 +11,7 @@ import {
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
+  SHORT,
   type UpstreamAnswer,
 } from '../proxy/forwarded.ts';
 import { NotConnected } from '../proxy/upstream.ts';
@@ -307,23 +308,28 @@ async function relay(
     }
   }
 
-  async function hand(piece: Buffer): Promise<void> {
+  async function take(piece: Buffer): Promise<void> {
     if (watch !== undefined) await watch.write(piece);
     held.push(piece);
     size += piece.length;
-    await releaseTo(least);
   }
 
   await watch?.head(head);
   if (body === answer && answer.complete) {
     // Most answers are there as a whole: a loop over their pieces takes a twentieth more of the CPU time.
     const whole = answer.read() as Buffer | null;
-    if (whole !== null) await hand(whole);
+    if (whole !== null) await take(whole);
     answer.resume();
-  } else for await (const piece of body) await hand(piece);
+  } else {
+    for await (const piece of body) {
+      await take(piece);
+      await releaseTo(least);
+    }
+  }
   await watch?.end();
+  const last = size <= SHORT && held.length === 1 ? held.pop() : undefined;
   await releaseTo(0);
   if (isGone()) return;
   client.open(head, outcome, undefined);
-  client.end();
+  client.end(last);
 }

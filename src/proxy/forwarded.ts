@@ -191,6 +191,18 @@ export async function bodyUpTo(body: AsyncIterable<Buffer>, most: number) {
   return Buffer.concat(chunks);
 }
 
+/**
+ * A body of that many bytes goes out as text, in one piece with the head, which Node.js keeps as text: one write
+ * instead of a gathering one saves up to 3 µs of 19. From about 4 KB on the copies cost more than that.
+ */
+export const SHORT = 3 * 1024;
+
+/** Ends a message with the last bytes of its body. */
+export function endWith(message: NodeJS.WritableStream, last: Buffer): void {
+  if (last.length <= SHORT) message.end(last.toString('latin1'), 'latin1');
+  else message.end(last);
+}
+
 /** So that no client takes it for whole: in HTTP/1.0 only a reset tells it from a normal end. */
 export function breakOff(request: IncomingMessage, response: ServerResponse): void {
   const { socket } = request;

@@ -14,7 +14,7 @@ import { performance } from 'node:perf_hooks';
 import { connect as connectTls } from 'node:tls';
 import { connectionTrouble, GatewayError } from '../common/errors.ts';
 import { type PemFiles, readPemFiles } from '../common/pem-files.ts';
-import type { UpstreamAnswer } from './forwarded.ts';
+import { endWith, type UpstreamAnswer } from './forwarded.ts';
 
 /** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
 export const IDLE = 4_000;
@@ -88,7 +88,7 @@ class Forwarded extends IncomingMessage {
   /** The body is there as a whole, so none waits for pieces of it. */
   override pipe<T extends NodeJS.WritableStream>(to: T): T {
     if (this.body === undefined) to.end();
-    else to.end(this.body);
+    else endWith(to, this.body);
     return to;
   }
 }
@@ -217,20 +217,26 @@ function shownAs({ subject, subjectAltName, issuer }: X509Certificate): string {
   return JSON.stringify([subject, subjectAltName ?? null, issuer]);
 }
 
-/** The last answer on each connection; undefined as long as a request waits for its own. */
-const answers = new WeakMap<Socket, IncomingMessage | undefined>();
+/** The last request on each connection, and its answer once there is one. */
+const uses = new WeakMap<
+  Socket,
+  { answer: IncomingMessage | undefined; readonly heard: () => void }
+>();
 
 /**
  * HTTP/1.1 tells whose an answer is by the order of answers alone: what comes behind the last one would be taken for the
  * answer to the next request.
+ * @param heard called for each piece of the answer
  */
-function guard(socket: Socket): void {
-  const isGuarded = answers.has(socket);
-  answers.set(socket, undefined);
+function guard(socket: Socket, heard: () => void): void {
+  const isGuarded = uses.has(socket);
+  uses.set(socket, { answer: undefined, heard });
   if (isGuarded) return;
   // Before node reads the piece, which is the last one of the answer when that is whole behind it.
   socket.prependListener('data', () => {
-    if (answers.get(socket)?.complete === true) socket.destroy();
+    const use = uses.get(socket);
+    if (use?.answer?.complete === true) socket.destroy();
+    else if (use?.answer !== undefined) use.heard();
   });
 }
 
@@ -258,7 +264,7 @@ export function answerTo(
     }
 
     function follow(socket: Socket): void {
-      guard(socket);
+      guard(socket, ends.heard);
       if (request.reusedSocket) return made();
       connection = 'begun';
       socket.once('encrypted' in socket ? 'secureConnect' : 'connect', made);
@@ -271,15 +277,14 @@ export function answerTo(
     request.once('response', (incoming: IncomingMessage) => {
       const { socket } = incoming;
       answer = incoming;
-      answers.set(socket, incoming);
+      const use = uses.get(socket);
+      if (use !== undefined) use.answer = incoming;
       ends.heard();
-      socket.on('data', ends.heard);
       incoming.on('error', () => {});
       incoming.once('end', () => {
         // Answered before all of it was sent: the upstream may take the rest for another request.
         if (!request.writableFinished) socket.destroy();
       });
-      incoming.once('close', () => socket.off('data', ends.heard));
       resolve(Object.assign(incoming, { continued }));
     });
     request.on('error', (error) => {

@@ -79,10 +79,10 @@ export function createStatistics(parts: {
 
   function makeRoom(): void {
     if (digests.size < MAX_DIGESTS) return;
-    const byWorth = [...digests.values()].sort((a, b) => worthOf(b) - worthOf(a));
-    for (const gone of byWorth.slice(-GO_AT_ONCE)) {
-      addSums(others, gone);
-      digests.delete(gone.digest);
+    const rows = Array.from(digests.values(), (row) => ({ row, worth: worthOf(row) }));
+    for (const { row } of rows.sort((a, b) => b.worth - a.worth).slice(-GO_AT_ONCE)) {
+      addSums(others, row);
+      digests.delete(row.digest);
     }
   }
 

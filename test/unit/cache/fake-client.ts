@@ -52,7 +52,8 @@ export function fakeClient(): FakeClient {
     backlog: () => 0,
     async drained() {},
     async over() {},
-    end() {
+    end(last) {
+      if (last !== undefined) chunks.push(Buffer.from(last));
       ended = true;
     },
     fail(error) {

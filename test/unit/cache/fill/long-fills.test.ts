@@ -22,8 +22,8 @@ async function long(
   const client = fakeClient();
   const asked = one.answer(queryOf(engine.ask, query), {
     ...client,
-    end() {
-      client.end();
+    end(last) {
+      client.end(last);
       atEnd(one, again, client);
     },
   });
@@ -112,8 +112,8 @@ describe('a long answer', () => {
     let next: Promise<FakeClient> | undefined;
     await one.answer(query(true), {
       ...client,
-      end() {
-        client.end();
+      end(last) {
+        client.end(last);
         next = one.answer(query(false));
       },
     });
