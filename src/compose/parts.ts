@@ -18,15 +18,23 @@ export interface Parts {
 /** Letters of base64url, 128 bits and more, and how many each id takes of the text: whole bytes. */
 const ID = 22;
 const STRIDE = 24;
-/** Random bytes that are fetched at one time, for 32 ids: one that is kept keeps their text in memory. */
+/** Of the random bytes of 32 ids one text is made: an id that is kept keeps it in memory. */
 const BLOCK = (32 * STRIDE * 3) / 4;
+/** Fetched at one time, since a call takes as long for few as for many. */
+const FETCHED = 32 * BLOCK;
 
 /** Makes ids and tokens, some for each request: parts of one long random text, since to write each by itself takes longer. */
 export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => string {
+  let bytes: Buffer = Buffer.alloc(0);
+  let used = 0;
   let text = '';
   let next = 0;
   return () => {
-    if (next === text.length) [text, next] = [randomBytes(BLOCK).toString('base64url'), 0];
+    if (next === text.length) {
+      if (used === bytes.length) [bytes, used] = [randomBytes(FETCHED), 0];
+      text = bytes.toString('base64url', used, (used += BLOCK));
+      next = 0;
+    }
     next += STRIDE;
     return text.slice(next - STRIDE, next - STRIDE + ID);
   };
