@@ -182,13 +182,6 @@ interface Prefix {
   uri: string | undefined;
 }
 
-/** What an attribute declares that has been checked, and how the name of the namespace is spelt there. */
-interface Declaration {
-  readonly spelt: Uint8Array;
-  readonly prefix: Prefix;
-  readonly uri: string;
-}
-
 /** A name as it is spelt in a document. There is one object for each spelling, so that equal names are the same. */
 interface Name {
   readonly spelt: Uint8Array;
@@ -199,8 +192,6 @@ interface Name {
   readonly declares: boolean;
   /** The number of the tag that had an attribute of this name last. */
   lastTag: number;
-  /** What it declared last. */
-  declared: Declaration | undefined;
   /** The name that was read behind it last. Tables repeat their names in one order. */
   next: Name | undefined;
 }
@@ -425,7 +416,6 @@ export class TagReader {
       local,
       declares: prefix === 'xmlns' || text === 'xmlns',
       lastTag: 0,
-      declared: undefined,
       next: undefined,
     };
   }
@@ -517,16 +507,6 @@ export class TagReader {
   }
 
   #declare(attribute: Attribute, depth: number): void {
-    const { name, from, to } = attribute;
-    const { declared } = name;
-    const isKnown =
-      declared?.spelt.length === to - from && startsWith(this.#bytes, from, declared.spelt);
-    const { prefix, uri } = isKnown ? declared : (name.declared = this.#readDeclaration(attribute));
-    this.#bound.push({ prefix, depth, before: prefix.uri });
-    prefix.uri = uri;
-  }
-
-  #readDeclaration(attribute: Attribute): Declaration {
     const uri = this.#valueOf(attribute);
     const text = attribute.name.hasPrefix ? attribute.name.local : '';
     if (text !== '' && uri === '') throw malformed(`a prefix ${text} without a namespace`);
@@ -535,6 +515,8 @@ export class TagReader {
     if (uri.length > LONGEST_NAMESPACE || !PLAIN_NAMESPACE.test(uri)) {
       throw unread('an unusual namespace name');
     }
-    return { spelt: markOf(uri), prefix: this.#prefixOf(text), uri };
+    const prefix = this.#prefixOf(text);
+    this.#bound.push({ prefix, depth, before: prefix.uri });
+    prefix.uri = uri;
   }
 }
