@@ -2,10 +2,10 @@ import { parse } from 'basic-auth';
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import { createLatest } from '../common/owned-table.ts';
 import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
 
 /** Spelt as in the users file, or, where the engine checks, as in the credentials. */
@@ -207,7 +207,7 @@ export function createVerifiedCredentials({
   readonly users: { readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get'> };
   readonly max?: number;
 }) {
-  const entries = createLatest<RememberedLogin & { readonly proof: unknown }>(max);
+  const entries = new LRUCache<string, RememberedLogin & { readonly proof: unknown }>({ max });
   const key = Buffer.from(secret).toString('base64');
 
   const current = (digest: string) => {

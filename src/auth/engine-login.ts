@@ -1,5 +1,5 @@
+import { LRUCache } from 'lru-cache';
 import { shareFor } from '../common/clock.ts';
-import { createLatest } from '../common/owned-table.ts';
 import {
   basicAuthorization,
   createPasswordAuthenticator,
@@ -24,7 +24,7 @@ const UNCHECKED =
 /** Checks logins by trying them at the engine, with names exactly as sent: `admin` and `ADMIN` are two here. */
 export function createEngineAuthenticator(options: LoginOptions & { tryLogin: TryLogin }) {
   const { tryLogin, clock, random, emit } = options;
-  const known = createLatest<true>(MAX_KNOWN);
+  const known = new LRUCache<string, true>({ max: MAX_KNOWN });
   const closing = new AbortController();
   let checkedUntil = -Infinity;
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isIPv6, SocketAddress } from 'node:net';
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
-import { createLatest } from '../common/owned-table.ts';
 
 /** Failures that are let through: `burst` at once, and one more every `refill` milliseconds. */
 const THROTTLE_LIMITS = {
@@ -63,7 +63,7 @@ export function clientNetwork(address: string): string {
 
 /** Token buckets by key: full when unknown, filled by one token every `refill` milliseconds. */
 export function createBuckets({ burst, refill }: Limit, { clock, max = 10_000 }: ThrottleOptions) {
-  const buckets = createLatest<{ readonly tokens: number; readonly at: number }>(max);
+  const buckets = new LRUCache<string, { readonly tokens: number; readonly at: number }>({ max });
   return (key: string) => {
     const at = clock.now();
     const known = buckets.get(key);

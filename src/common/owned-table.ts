@@ -1,9 +1,5 @@
 import { LRUCache } from 'lru-cache';
 
-/** The latest values that were used, so many at most. With `max` it would take the memory for all of them at once. */
-export const createLatest = <V extends {}>(most: number) =>
-  new LRUCache<string, V>({ maxSize: most, sizeCalculation: () => 1 });
-
 /**
  * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where
  * that has more than a quarter of the table; else of all. So no owner drops what others use. A value may have no owner.
@@ -25,6 +21,7 @@ export function createOwnedTable<V>(
   }
   const owners = new Map<string, Names>();
   const all = new LRUCache<string, Kept>({
+    // With `max` it would take the memory for all of them at once.
     maxSize: max,
     sizeCalculation: ({ size }) => size,
     disposeAfter({ value, owner, names }, name) {

@@ -1,6 +1,6 @@
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { createLeaseCache, type Leased, leaseStart } from '../common/leases.ts';
-import { createLatest } from '../common/owned-table.ts';
 import type { CacheScope, FreshnessStore, Renewed } from './freshness-store.ts';
 
 /** The tokens that a key is made with. */
@@ -59,7 +59,7 @@ export function createEpochs(options: {
   const { store, onError = () => {} } = options;
   const known = createLeaseCache<string>({ ...options, onError, max: MAX_HELD, ownerOf: () => '' });
   /** Purges → gateways that have forgotten. */
-  const forgotten = createLatest<Set<string>>(MOST);
+  const forgotten = new LRUCache<string, Set<string>>({ max: MOST });
   /** By their scopes, of which this gateway uses nothing until the renewal is confirmed. */
   const pending = new Map<string, Pending>();
   let timer: NodeJS.Timeout | undefined;

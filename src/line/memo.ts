@@ -6,7 +6,6 @@ import { LRUCache } from 'lru-cache';
 import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
-import { createLatest } from '../common/owned-table.ts';
 import type { CacheShare } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
@@ -438,7 +437,7 @@ interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'raw
  */
 export function createKnownHeads<T extends object>(secret: string) {
   const connections = new WeakMap<Socket, SeenHead<T>[]>();
-  const heads = createLatest<T>(MAX_HEADS);
+  const heads = new LRUCache<string, T>({ max: MAX_HEADS });
 
   function digestOf({ method, url, httpVersion, rawHeaders }: IncomingMessage): string {
     const parts = [secret, method, url, httpVersion];

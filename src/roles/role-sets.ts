@@ -1,6 +1,6 @@
+import { LRUCache } from 'lru-cache';
 import { type Clock, inTime } from '../common/clock.ts';
 import { createLeaseCache } from '../common/leases.ts';
-import { createLatest } from '../common/owned-table.ts';
 import type { RoleStore } from './role.ts';
 
 /** Users whose role sets are remembered, and for how long (ms): for a change that was made past every gateway. */
@@ -29,7 +29,7 @@ export function createRoleSets(given: {
 }) {
   const { storage, lease, isLookAlike, clock, onError } = given;
   type RoleSet = Readonly<{ token: string; name: string | undefined; until: number }>;
-  const remembered = createLatest<RoleSet>(MAX_USERS);
+  const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
   let pausedUntil = -Infinity;
   /** Of many queries that waited for one read, only the first reports its failure. */
   function fail(error: unknown): undefined {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { foldObjectName } from '../common/fold-case.ts';
-import { createLatest } from '../common/owned-table.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { HeaderBlock, Property } from '../xmla/request/read-request.ts';
 
@@ -25,7 +25,9 @@ const LONGEST_REMEMBERED = 128;
 
 /** Digests names of sessions, and remembers those of the latest. */
 export function createSessionDigests() {
-  const known = createLatest<{ place: string; key: string; spelling: string }>(MAX_DIGESTED);
+  const known = new LRUCache<string, { place: string; key: string; spelling: string }>({
+    max: MAX_DIGESTED,
+  });
 
   return (name: SessionName): { readonly key: string; readonly spelling: string } => {
     const { place, id } = name;

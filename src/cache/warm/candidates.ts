@@ -1,9 +1,9 @@
+import { LRUCache } from 'lru-cache';
 import { promisify } from 'node:util';
 import { deflateRaw, inflateRaw } from 'node:zlib';
 import type { Clock } from '../../common/clock.ts';
 import type { Emit, GatewayEvent } from '../../common/events.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
-import { createLatest } from '../../common/owned-table.ts';
 import type { WarmConfig } from '../../config/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 
@@ -111,7 +111,7 @@ export function createCandidates(parts: {
 }) {
   const { clock, fleet, emit } = parts;
   const rows = new Map<string, Row>();
-  const beginnings = createLatest<Beginning>(MAX_BEGINNINGS);
+  const beginnings = new LRUCache<string, Beginning>({ max: MAX_BEGINNINGS });
   let settings: Pick<WarmConfig, 'mode' | 'queries'> = { mode: 'off', queries: 0 };
   let bytes = 0;
   let isNew = false;
