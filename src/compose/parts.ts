@@ -15,28 +15,18 @@ export interface Parts {
   readonly primary?: Link | undefined;
 }
 
-/** Letters of base64url, 128 bits and more, and how many each id takes of the text: whole bytes. */
-const ID = 22;
-const STRIDE = 24;
-/** Of the random bytes of 32 ids one text is made: an id that is kept keeps it in memory. */
-const BLOCK = (32 * STRIDE * 3) / 4;
+/** Bytes of an id, which are 22 letters of base64url. */
+const ID = 16;
 /** Fetched at one time, since a call takes as long for few as for many. */
-const FETCHED = 32 * BLOCK;
+const FETCHED = 1_024 * ID;
 
-/** Makes ids and tokens, some for each request: parts of one long random text, since to write each by itself takes longer. */
+/** Makes ids and tokens, some for each request. */
 export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => string {
   let bytes: Buffer = Buffer.alloc(0);
   let used = 0;
-  let text = '';
-  let next = 0;
   return () => {
-    if (next === text.length) {
-      if (used === bytes.length) [bytes, used] = [randomBytes(FETCHED), 0];
-      text = bytes.toString('base64url', used, (used += BLOCK));
-      next = 0;
-    }
-    next += STRIDE;
-    return text.slice(next - STRIDE, next - STRIDE + ID);
+    if (used === bytes.length) [bytes, used] = [randomBytes(FETCHED), 0];
+    return bytes.toString('base64url', used, (used += ID));
   };
 }
 

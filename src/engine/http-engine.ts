@@ -37,7 +37,7 @@ export type EngineStep = 'waits' | 'asked' | 'answers';
 
 /** Sees an answer that is passed through, with its content coding removed. */
 export interface AnswerWatch {
-  /** Whether the client must not have the last 16 KiB before the watch has agreed to the end. */
+  /** Whether the client must not have the last 16 KiB before the watch has agreed to the end; else it may have all. */
   readonly holdsLast: boolean;
   /** Before anything else. Bytes are handed on only after what it returned has resolved. */
   head(head: AnswerHead): void;
@@ -327,7 +327,7 @@ async function relay(
     }
   }
   await watch?.end();
-  const last = size <= SHORT && held.length === 1 ? held.pop() : undefined;
+  const last = size <= SHORT ? held.pop() : undefined;
   await releaseTo(0);
   if (isGone()) return;
   client.open(head, outcome, undefined);

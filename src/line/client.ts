@@ -371,6 +371,7 @@ export class XmlaClient implements Client, PassThroughClient {
 
 /** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
 const PLAIN_ID = /^[\w-]+$/;
+
 /**
  * Sends a stored answer, head and body, in one call of the system, and ends the response; the bytes of a long one are
  * not copied. One that lies compressed goes to a client that does not take that as fast as it reads.

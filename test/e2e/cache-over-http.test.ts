@@ -2,7 +2,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { gzipSync } from 'node:zlib';
 import { encodeAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
-import { askXmla, cacheStatusOf, shortStatus, type XmlaMessage } from '../support/http-client.ts';
+import {
+  askXmla,
+  cacheStatusOf,
+  shortStatus,
+  until,
+  type XmlaMessage,
+} from '../support/http-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -65,6 +71,29 @@ describe('a query that is asked again', () => {
       ttl: expect.any(Number),
     });
   });
+
+  test.each([
+    ['kept', 'Sales', 1],
+    ['kept', 'Sales', 300],
+    ['passed through', 'Off', 1],
+    ['passed through', 'Off', 300],
+  ])(
+    'is told with the bytes that its client had (%s, catalog %s, %d cells)',
+    async (_, catalog, cells) => {
+      const bytes = Buffer.from(mddatasetAnswer({ cells }));
+      engine.answerWith(sendXml(bytes));
+      const told = () => gateway.events.filter(({ type }) => type === 'xmla-answered');
+      const before = told().length;
+      const query = newQuery(catalog);
+      const answers = [await askXmla(gateway.url, query), await askXmla(gateway.url, query)];
+      expect(answers.every(({ body }) => body.equals(bytes))).toBe(true);
+      await until(() => told().length === before + 2);
+      expect(told().slice(before)).toMatchObject([
+        { bytes: bytes.length },
+        { bytes: bytes.length },
+      ]);
+    },
+  );
 
   test('is answered with nothing that the engine said to the first one alone', async () => {
     engine.answerWith(
