@@ -19,9 +19,14 @@ const LAST_WAIT = 1_000;
 const LAST_PAUSE = 10;
 
 interface Line {
-  readonly bytes: Buffer;
+  readonly text: string;
+  /** Bytes. */
+  readonly size: number;
   readonly audit: boolean;
 }
+
+/** As text where it is whole: the system call takes it as it is. */
+type Piece = string | Buffer;
 
 /**
  * The standard output, to which lines are written without ever waiting for its reader. Those of one turn of the event
@@ -29,17 +34,19 @@ interface Line {
  * none either are dropped, until half of it is free again; then one line says how many. Audit lines are dropped last.
  * The turn ends before anything can end the process in good order; for the rest there is `onExit`.
  *
- * @param options.write returns how many bytes it took; throws where it takes none, with the code EAGAIN if it may later
+ * @param options.write returns how many bytes it took, of a text as UTF-8; throws where it takes none, with the code EAGAIN if it may later
  * @param options.onExit calls back when the process ends, whatever ends it
  * @param options.pause stands still for so many milliseconds
  */
 export function createLogOutput(options: {
-  write: (bytes: Buffer) => number;
+  write: (piece: Piece) => number;
   onExit: (flush: () => void) => void;
   clock: Pick<Clock, 'now'>;
   pause: (milliseconds: number) => void;
 }): DestinationStream {
   let queue: Line[] = [];
+  /** Of lines of which a part is written: none of them may be dropped. */
+  let rest: Buffer | undefined;
   /** Bytes of all that waits. */
   let waiting = 0;
   let dropped = { lines: 0, audit: 0 };
@@ -50,7 +57,7 @@ export function createLogOutput(options: {
   /** Whatever the level of the log is: what is missing in it is told. */
   const teller = pino(
     { ...LINE_FORM, base: null },
-    { write: (text) => put({ bytes: Buffer.from(text), audit: true }) },
+    { write: (text) => put(lineOf(text, true)) },
   );
 
   const output = {
@@ -59,8 +66,7 @@ export function createLogOutput(options: {
     lastMsg: undefined,
     lastObj: undefined,
     write(text: string) {
-      const audit = isAuditLine(output.lastMsg, output.lastObj);
-      const line = { bytes: Buffer.from(text), audit };
+      const line = lineOf(text, isAuditLine(output.lastMsg, output.lastObj));
       if (!hasRoom(line)) return drop(line);
       put(line);
       if (retry !== undefined) return;
@@ -78,21 +84,21 @@ export function createLogOutput(options: {
 
   function put(line: Line): void {
     queue.push(line);
-    waiting += line.bytes.length;
+    waiting += line.size;
   }
 
-  function hasRoom({ audit, bytes: { length } }: Line): boolean {
+  function hasRoom({ audit, size }: Line): boolean {
     // What is dropped is missing in one place, where it is told.
-    if (!audit) return dropped.lines === 0 && (waiting === 0 || waiting + length <= ROOM);
-    if (waiting + length > 2 * ROOM) dropOthers();
-    return waiting + length <= 2 * ROOM;
+    if (!audit) return dropped.lines === 0 && (waiting === 0 || waiting + size <= ROOM);
+    if (waiting + size > 2 * ROOM) dropOthers();
+    return waiting + size <= 2 * ROOM;
   }
 
   /** All that waits but audit lines. */
   function dropOthers(): void {
     for (const line of queue) {
       if (line.audit) continue;
-      waiting -= line.bytes.length;
+      waiting -= line.size;
       drop(line);
     }
     queue = queue.filter(({ audit }) => audit);
@@ -105,10 +111,10 @@ export function createLogOutput(options: {
 
   /** The lines that go with the next write. */
   function nextLines(): readonly Line[] {
-    let size = 0;
-    const end = queue.findIndex(({ bytes }, index) => {
-      size += bytes.length;
-      return index > 0 && size > MAX_WRITE;
+    let together = 0;
+    const end = queue.findIndex(({ size }, index) => {
+      together += size;
+      return index > 0 && together > MAX_WRITE;
     });
     return end < 0 ? queue : queue.slice(0, end);
   }
@@ -121,15 +127,15 @@ export function createLogOutput(options: {
         dropped = { lines: 0, audit: 0 };
         teller.warn(told, 'log-lines-dropped');
       }
-      const lines = nextLines();
-      if (lines.length === 0) return undefined;
-      const piece = Buffer.concat(lines.map(({ bytes }) => bytes));
+      const lines = rest === undefined ? nextLines() : [];
+      const piece = rest ?? lines.map(({ text }) => text).join('');
+      if (piece.length === 0) return undefined;
       try {
+        const size = lines.reduce((sum, line) => sum + line.size, rest?.length ?? 0);
         const written = options.write(piece);
-        queue.splice(0, lines.length);
         waiting -= written;
-        // No line may be dropped of which a part is written.
-        if (written < piece.length) queue.unshift({ bytes: piece.subarray(written), audit: true });
+        queue.splice(0, lines.length);
+        rest = written < size ? bytesOf(piece).subarray(written) : undefined;
       } catch (error) {
         return error as NodeJS.ErrnoException;
       }
@@ -154,11 +160,19 @@ export function createLogOutput(options: {
   }
 }
 
+const lineOf = (text: string, audit: boolean): Line => ({
+  text,
+  size: Buffer.byteLength(text),
+  audit,
+});
+
+const bytesOf = (piece: Piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece);
+
 /** The same to a descriptor. @param onExit calls back when the process ends, whatever ends it */
 export function openLogOutput(fd: number, onExit: (flush: () => void) => void): DestinationStream {
   const still = new Int32Array(new SharedArrayBuffer(4));
   return createLogOutput({
-    write: (bytes) => writeSync(fd, bytes),
+    write: (piece) => (typeof piece === 'string' ? writeSync(fd, piece) : writeSync(fd, piece)),
     onExit,
     clock: performance,
     pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),

@@ -1,12 +1,24 @@
-import { pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
+import { pino, type DestinationStream, type Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
 import type { GatewayEvent } from '../common/events.ts';
 
 /** How a line tells its time and its level (a word). */
 export const LINE_FORM = {
-  timestamp: stdTimeFunctions.isoTime,
+  timestamp: createTimestamp(),
   formatters: { level: (level: string) => ({ level }) },
 } as const;
+
+/** As ISO 8601. Many lines have one moment, and to spell it took a third of a line. */
+function createTimestamp(): () => string {
+  let last = NaN;
+  let text = '';
+  return () => {
+    const now = Date.now();
+    if (now !== last) text = `,"time":"${new Date(now).toISOString()}"`;
+    last = now;
+    return text;
+  };
+}
 
 export type Log = ReturnType<typeof createLog>;
 

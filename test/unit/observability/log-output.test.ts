@@ -108,7 +108,8 @@ function pipe(capacity = 65_536) {
   const state = { room: capacity, problem: 'EAGAIN', read: '', pauses: 0 };
   let atExit = () => {};
   const output = createLogOutput({
-    write(bytes) {
+    write(piece) {
+      const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece;
       // As POSIX has it: so few bytes are taken at once or not at all.
       if (state.room === 0 || (bytes.length <= 4_096 && bytes.length > state.room))
         throw Object.assign(new Error('no room'), { code: state.problem });
