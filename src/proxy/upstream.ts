@@ -146,12 +146,20 @@ export function createUpstream(server: PemFiles & { readonly url: string }, keep
     ],
   });
 
+  let look: { readonly since: number; readonly over: Promise<void> } | undefined;
+
   /** Resolves when all that came before was read: no request may meet what none has asked for. */
-  async function settled(): Promise<void> {
-    const looks = loopCount();
+  function settled(): Promise<void> {
+    const since = loopCount();
+    // All that wait in one turn wait for the same look.
+    if (look?.since !== since) look = { since, over: lookAgain(since) };
+    return look.over;
+  }
+
+  async function lookAgain(since: number): Promise<void> {
     // In the first turn the event loop may not have looked again yet; it always has in the second one.
     do await new Promise((resolve) => setImmediate(resolve));
-    while (loopCount() === looks);
+    while (loopCount() === since);
     // The agent drops a closed one only when its event `close` comes.
     for (const server in agent.freeSockets) {
       const ended = agent.freeSockets[server]?.filter(({ destroyed }) => destroyed);
