@@ -55,10 +55,7 @@ export function createLogOutput(options: {
   let delay = FIRST_RETRY;
 
   /** Whatever the level of the log is: what is missing in it is told. */
-  const teller = pino(
-    { ...LINE_FORM, base: null },
-    { write: (text) => put(lineOf(text, true)) },
-  );
+  const teller = pino({ ...LINE_FORM, base: null }, { write: (text) => put(lineOf(text, true)) });
 
   const output = {
     // So pino says beside each line what it was made of.
