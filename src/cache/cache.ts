@@ -257,7 +257,7 @@ export function createQueryCache(
       ttl: Math.max(0, timeLeft(answer, query.ttl)),
       age: ageOf(answer),
       sessionId: query.session?.id,
-      gzip: () => memory.gzipOf(key, answer),
+      text: (compressed) => memory.textOf(key, answer, compressed),
     });
   }
 
@@ -302,7 +302,7 @@ export function createQueryCache(
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
       return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
     },
-    gzipOf: memory.gzipOf,
+    textOf: memory.textOf,
     /**
      * What a query would be answered from now, and under which key and epochs; undefined where the epochs are not known. Changes
      * nothing. Never rejects.

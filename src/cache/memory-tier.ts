@@ -4,8 +4,8 @@ import type { Clock } from '../common/clock.ts';
 import {
   type AnswerText,
   bytesOf,
-  type Deflated,
   GZIP_FROM,
+  inflated,
   makeVariant,
   type StoredAnswer,
   variantBytes,
@@ -17,6 +17,9 @@ const ENTRY_OVERHEAD = 936;
 
 /** An entry with fewer hits hardly paid for its room. */
 const WORTH_KEEPING = 2;
+/** Of the memory, what long texts may take all together that are kept as they are as well, and what one of them may. */
+const OF_PLAIN = 1 / 2;
+const OF_ONE_PLAIN = 1 / 32;
 
 interface Entry {
   readonly answer: StoredAnswer;
@@ -24,7 +27,8 @@ interface Entry {
   /** Monotonic (ms), for a wall clock that is set back. */
   readonly until: number;
   readonly filledHere: boolean;
-  readonly variant: Deflated | undefined;
+  /** Of a short text the compressed one, and of a long one, which lies compressed, the text as it is. */
+  readonly variant: AnswerText | undefined;
   /** How often it was used. */
   hits: number;
   /** When it was put or used last (monotonic, ms). */
@@ -52,12 +56,12 @@ export function createMemoryTier(options: {
   account: Pick<BodyAccount, 'open' | 'countSending'>;
   compress?: typeof makeVariant;
 }) {
-  const { clock, account, compress = makeVariant } = options;
+  const { maxBytes, clock, account, compress = makeVariant } = options;
   const evicted = { all: 0, unused: 0 };
   const warmed = { hits: 0, wasted: 0 };
   const entries = new LRUCache<string, Entry>({
     // It knows no limit of 0; no entry is as small as this.
-    maxSize: Math.max(1, options.maxBytes),
+    maxSize: Math.max(1, maxBytes),
     sizeCalculation: entryBytes,
     dispose(entry, _key, reason) {
       countEntry(entry, -1);
@@ -70,7 +74,9 @@ export function createMemoryTier(options: {
   /** How many clients need each body (of a compressed one its tail), and how many entries hold it. */
   const uses = new Map<Buffer, { holders: number; entries: number }>();
   const tried = new WeakSet<StoredAnswer>();
-  let isCompressing = false;
+  let isMaking = false;
+  /** Bytes of long texts that are kept as they are as well. */
+  let plain = 0;
   const left = ({ answer, until }: Entry, now = clock.now(), wall = clock.wall()) =>
     Math.min(until - now, remaining(answer, wall));
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
@@ -99,7 +105,9 @@ export function createMemoryTier(options: {
 
   function countEntry({ answer, variant }: Entry, kept: number): void {
     countUse(answer.body, 0, kept);
-    if (variant !== undefined) countUse(variant, 0, kept);
+    if (variant === undefined) return;
+    countUse(variant, 0, kept);
+    if (Buffer.isBuffer(variant)) plain += kept * variant.length;
   }
 
   function countUse(text: AnswerText, holders: number, kept: number): void {
@@ -115,20 +123,29 @@ export function createMemoryTier(options: {
   }
 
   /** In the background, one at a time: logins need the same threads. Again only for want of room. */
-  async function addVariant(key: string, answer: StoredAnswer, body: Buffer): Promise<void> {
-    if (isCompressing || tried.has(answer)) return;
+  async function addVariant(key: string, answer: StoredAnswer): Promise<void> {
+    if (isMaking || tried.has(answer)) return;
+    const { body, session } = answer;
     const room = account.open('value');
     if (!room.grow(body.length)) return;
     tried.add(answer);
-    isCompressing = true;
-    const variant = await compress(body, answer.session?.at ?? 0).catch(() => undefined);
-    isCompressing = false;
+    isMaking = true;
+    const making = Buffer.isBuffer(body) ? compress(body, session?.at ?? 0) : inflated(body);
+    const variant = await making.catch(() => undefined);
+    isMaking = false;
     room.release();
     const entry = entries.peek(key);
     if (variant === undefined || entry?.answer !== answer) return;
     const grown = { ...entry, variant };
     // What is too large alone would be dropped, and the answer with it.
-    if (entryBytes(grown, key) <= options.maxBytes) put(key, grown);
+    if (entryBytes(grown, key) <= maxBytes) put(key, grown);
+  }
+
+  /** Whether its variant is worth its room. */
+  function isWorth({ answer: { body }, hits }: Entry): boolean {
+    if (Buffer.isBuffer(body)) return body.length >= GZIP_FROM;
+    const fits = body.length <= maxBytes * OF_ONE_PLAIN;
+    return fits && hits >= WORTH_KEEPING && plain + body.length <= maxBytes * OF_PLAIN;
   }
 
   return {
@@ -172,7 +189,7 @@ export function createMemoryTier(options: {
     },
     /** Whether so many bytes more find room without one going that was put or used since then (monotonic, ms). */
     hasRoom(bytes: number, since: number): boolean {
-      let free = options.maxBytes - entries.calculatedSize - ENTRY_OVERHEAD;
+      let free = maxBytes - entries.calculatedSize - ENTRY_OVERHEAD;
       for (const key of entries.rkeys()) {
         const entry = entries.peek(key);
         if (entry === undefined || free >= bytes || entry.used >= since) break;
@@ -180,15 +197,17 @@ export function createMemoryTier(options: {
       }
       return free >= bytes;
     },
-    /** This very answer as it goes out compressed. Begins to make that of a short one where there is none yet. */
-    gzipOf(key: string, answer: StoredAnswer): Deflated | undefined {
+    /**
+     * The text of this very answer, compressed or not, as it is wanted; the other way while that is not there. Begins to make it
+     * where it is worth its room.
+     */
+    textOf(key: string, answer: StoredAnswer, compressed: boolean): AnswerText {
       const { body } = answer;
-      if (!Buffer.isBuffer(body)) return body;
-      if (body.length < GZIP_FROM) return undefined;
+      if (Buffer.isBuffer(body) !== compressed) return body;
       const entry = entries.peek(key);
-      if (entry?.answer !== answer) return undefined;
-      if (entry.variant === undefined) void addVariant(key, answer, body);
-      return entry.variant;
+      if (entry?.answer !== answer) return body;
+      if (entry.variant === undefined && isWorth(entry)) void addVariant(key, answer);
+      return entry.variant ?? body;
     },
     /** Needs a body, and so many bytes beside it. Returns what ends that, once. */
     hold(body: AnswerText, beside = 0): () => void {
@@ -222,4 +241,6 @@ export function createMemoryTier(options: {
 }
 
 const entryBytes = ({ answer, variant }: Entry, key: string) =>
-  bytesOf(answer.body) + (variant ? variantBytes(variant) : 0) + key.length + ENTRY_OVERHEAD;
+  bytesOf(answer.body) + (variant ? bytesBeside(variant) : 0) + key.length + ENTRY_OVERHEAD;
+const bytesBeside = (variant: AnswerText) =>
+  Buffer.isBuffer(variant) ? variant.length : variantBytes(variant);

@@ -3,7 +3,7 @@ import type { EngineTraits } from '../common/engine-kinds.ts';
 import type { Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
-import type { Deflated, StoredAnswer } from './stored-answer.ts';
+import type { AnswerText, StoredAnswer } from './stored-answer.ts';
 import type { KeyParts, PartDigests } from './key.ts';
 import type { Scope } from './projects.ts';
 
@@ -80,7 +80,8 @@ export interface Client {
       readonly ttl: number;
       readonly age: number;
       readonly sessionId: string | undefined;
-      readonly gzip?: () => Deflated | undefined;
+      /** Its text as it goes out; by default as it lies in the answer. */
+      readonly text?: (compressed: boolean) => AnswerText;
     },
   ): void;
   /** Begins an answer of the engine. `length` is given when the whole body is known already. */

@@ -7,7 +7,7 @@ import type {
 } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import {
-  type Deflated,
+  type AnswerText,
   GZIP_FROM,
   gzipWithSession,
   HEADER_VALUE,
@@ -221,8 +221,8 @@ export class XmlaClient implements Client, PassThroughClient {
   replay(answer: StoredAnswer, reply: Replay): void {
     if (this.isGone) return;
     const { response, facts } = this;
-    const variant = this.wishes.takesGzip ? reply.gzip?.() : undefined;
-    const sent = sendStored(response, answer, reply, variant, this);
+    const text = reply.text?.(this.wishes.takesGzip) ?? answer.body;
+    const sent = sendStored(response, answer, reply, text, this);
     facts.bytes = sent.bytes;
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
@@ -234,7 +234,7 @@ export class XmlaClient implements Client, PassThroughClient {
     }
     this.watch();
     const beside = isInflated ? INFLATING : 0;
-    response.once('close', this.#services.holdBody(variant ?? answer.body, beside));
+    response.once('close', this.#services.holdBody(text, beside));
     this.#watchStall(isInflated);
   }
 
@@ -375,7 +375,7 @@ const PLAIN_ID = /^[\w-]+$/;
 /**
  * Sends a stored answer, head and body, in one call of the system, and ends the response; the bytes of a long one are
  * not copied. One that lies compressed goes to a client that does not take that as fast as it reads.
- * @param variant the compressed one, for a client that takes it
+ * @param text compressed or not
  * @returns the bytes of the body; `rest` resolves when all that is still to be decompressed was handed over
  * @throws as `withSession` does: then nothing was sent
  */
@@ -383,31 +383,34 @@ function sendStored(
   response: ServerResponse,
   answer: StoredAnswer,
   reply: Replay,
-  variant: Deflated | undefined,
+  text: AnswerText,
   of: Pick<XmlaClient, 'wishes' | 'facts'>,
 ): { bytes: number; rest?: Promise<void> } {
   const { sessionId } = reply;
-  const { body, session } = answer;
+  const { session } = answer;
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
   let pieces: readonly Buffer[];
-  if (variant !== undefined) pieces = gzipWithSession({ body: variant, session }, sessionId);
-  else if (Buffer.isBuffer(body)) {
-    const text = shortText(body, session, sessionId);
-    if (text !== undefined) {
-      response.writeHead(200, storedHead(answer, text.length, reply, variant, of));
-      response.end(text, 'latin1');
-      return { bytes: text.length };
+  let coding: 'gzip' | undefined;
+  if (Buffer.isBuffer(text)) {
+    const short = shortText(text, session, sessionId);
+    if (short !== undefined) {
+      response.writeHead(200, storedHead(answer, short.length, reply, coding, of));
+      response.end(short, 'latin1');
+      return { bytes: short.length };
     }
-    pieces = withSession({ body, session }, sessionId);
+    pieces = withSession({ body: text, session }, sessionId);
+  } else if (of.wishes.takesGzip) {
+    coding = 'gzip';
+    pieces = gzipWithSession({ body: text, session }, sessionId);
   } else {
-    const { start, length, rest } = inflatedWithSession({ body, session }, sessionId);
-    response.writeHead(200, storedHead(answer, length, reply, variant, of));
+    const { start, length, rest } = inflatedWithSession({ body: text, session }, sessionId);
+    response.writeHead(200, storedHead(answer, length, reply, coding, of));
     response.write(start);
     return { bytes: length, rest: pipeline(rest, response) };
   }
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
   response.cork();
-  response.writeHead(200, storedHead(answer, bytes, reply, variant, of));
+  response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
   return { bytes };
@@ -431,7 +434,7 @@ function storedHead(
   answer: StoredAnswer,
   bytes: number,
   { outcome, ttl, age, sessionId }: Replay,
-  variant: Deflated | undefined,
+  contentCoding: 'gzip' | undefined,
   { wishes, facts }: Pick<XmlaClient, 'wishes' | 'facts'>,
 ): string[] {
   const head = [
@@ -447,7 +450,7 @@ function storedHead(
     String(Math.floor(age / 1000)),
   ];
   if (answer.contentLanguage !== undefined) head.push('content-language', answer.contentLanguage);
-  if (variant !== undefined) head.push('content-encoding', 'gzip');
+  if (contentCoding !== undefined) head.push('content-encoding', contentCoding);
   const { cors, asksForCaps } = wishes;
   const coding = answer.body.length >= GZIP_FROM ? 'accept-encoding' : '';
   const vary = cors === undefined ? coding : varyByOrigin(coding);

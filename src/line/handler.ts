@@ -109,9 +109,9 @@ export function createXmlaHandler(options: LineOptions) {
     const recalled = cache.recall(key, brought);
     if (recalled === undefined) return false;
     const { answer: stored, source, ttl, age } = recalled;
-    const gzip = () => cache.gzipOf(key.key, stored);
+    const text = (compressed: boolean) => cache.textOf(key.key, stored, compressed);
     const { sessionId } = known;
-    client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, gzip });
+    client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, text });
     return true;
   }
 

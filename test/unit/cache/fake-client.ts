@@ -1,6 +1,10 @@
 import type { Outcome } from '../../../src/common/events.ts';
 import type { Client } from '../../../src/cache/query.ts';
-import { type Deflated, type StoredAnswer, withSession } from '../../../src/cache/stored-answer.ts';
+import {
+  type AnswerText,
+  type StoredAnswer,
+  withSession,
+} from '../../../src/cache/stored-answer.ts';
 import { bytesIn } from './entries/session-documents.ts';
 
 export interface FakeClient extends Client {
@@ -11,7 +15,7 @@ export interface FakeClient extends Client {
   readonly age: number | undefined;
   /** What a replay was told to put in and to keep. */
   readonly sessionId: string | undefined;
-  readonly gzip: (() => Deflated | undefined) | undefined;
+  readonly text: ((compressed: boolean) => AnswerText) | undefined;
   /** What was replayed. */
   readonly answer: StoredAnswer | undefined;
   readonly failure: unknown;
@@ -28,7 +32,7 @@ export function fakeClient(): FakeClient {
     ttl?: number;
     age?: number;
     sessionId?: string;
-    gzip?: () => Deflated | undefined;
+    text?: (compressed: boolean) => AnswerText;
     answer?: StoredAnswer;
     failure?: unknown;
   } = {};
@@ -75,8 +79,8 @@ export function fakeClient(): FakeClient {
     get sessionId() {
       return said.sessionId;
     },
-    get gzip() {
-      return said.gzip;
+    get text() {
+      return said.text;
     },
     get answer() {
       return said.answer;

@@ -242,12 +242,12 @@ export const anyName: Pick<KnownNames, 'find'> = {
   find: (name) => ({ spelling: name, configured: false }),
 };
 
-export type KnownAnswers = Pick<QueryCache, 'recall' | 'bring' | 'gzipOf'>;
+export type KnownAnswers = Pick<QueryCache, 'recall' | 'bring' | 'textOf'>;
 
 /** The answers of a query cache whose engine is never asked, over these parts of it. */
 export function knownAnswers(options: {
   epochs: Pick<Epochs, 'areCurrent' | 'obtain'>;
-  memory: Pick<MemoryTier, 'get' | 'set' | 'gzipOf'>;
+  memory: Pick<MemoryTier, 'get' | 'set' | 'textOf'>;
   entries: Pick<SharedEntries, 'find'>;
   clock: Clock;
 }): KnownAnswers {

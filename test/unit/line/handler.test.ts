@@ -76,7 +76,7 @@ beforeEach(async () => {
         return { answer: stored, source: 'memory', ttl: 1_000, age: 0 };
       },
       bring: () => undefined,
-      gzipOf: () => undefined,
+      textOf: (_key, { body }) => body,
       async answer(query, client) {
         answered.byKey += 1;
         client.replay(stored, facts());

@@ -34,7 +34,11 @@ export function closeServers(): void {
   }
 }
 
-export type Facts = { readonly sessionId?: string; readonly gzip?: () => Deflated | undefined };
+export type Facts = {
+  readonly sessionId?: string;
+  readonly gzip?: () => Deflated | undefined;
+  readonly plain?: Buffer;
+};
 
 /** A server whose client of each request is told what to do; failures are answered as the handler does. */
 export async function serve(answer: (client: XmlaClient) => void | Promise<void>) {
@@ -69,14 +73,14 @@ export async function serve(answer: (client: XmlaClient) => void | Promise<void>
 export function replay(
   client: XmlaClient,
   answer: StoredAnswer,
-  { sessionId, gzip }: Facts = {},
+  { sessionId, gzip, plain }: Facts = {},
 ): void {
   client.replay(answer, {
     outcome: { kind: 'hit', detail: 'memory' },
     ttl: 30_000,
     age: 1_500,
     sessionId,
-    ...(gzip && { gzip }),
+    text: (compressed) => (compressed ? gzip?.() : plain) ?? answer.body,
   });
 }
 
@@ -88,7 +92,10 @@ export function gzipSource(
   const parts = { maxBytes: 1_000_000, clock: handClock(), account: bodyAccount() };
   const tier = createMemoryTier(compress === undefined ? parts : { ...parts, compress });
   tier.set('key', answer, 'digests');
-  return () => tier.gzipOf('key', answer);
+  return () => {
+    const text = tier.textOf('key', answer, true);
+    return Buffer.isBuffer(text) ? undefined : text;
+  };
 }
 
 export const GZIP = { 'accept-encoding': 'gzip, deflate' };

@@ -72,6 +72,20 @@ describe('a stored answer that is asked for in gzip', () => {
     expect([status, headers['content-encoding']]).toEqual([500, undefined]);
   });
 
+  test('and lies there as it is too goes out so, with the id of each session, and as gzip to those who take it', async () => {
+    const { body: plain, session } = WITH_SESSION;
+    const body = await makeVariant(plain, session?.at ?? 0);
+    if (body === undefined) throw new Error('it did not pay');
+    const ids = ['abc', 'x&y', 'def'];
+    const { ask } = await serve((client) =>
+      replay(client, { ...WITH_SESSION, body }, { sessionId: ids.shift() ?? '', plain }),
+    );
+    const first = await ask();
+    expect([first.body, first.headers['content-encoding']]).toEqual([inSession('abc'), undefined]);
+    expect((await ask()).body).toEqual(inSession('x&amp;y'));
+    expect(gunzipSync((await ask(GZIP)).body)).toEqual(inSession('def'));
+  });
+
   test.each([{}, { 'accept-encoding': 'gzip;q=0' }, { 'accept-encoding': 'br, gzip;q=x' }])(
     'and only then: %j',
     async (headers: Record<string, string>) => {
