@@ -29,12 +29,14 @@ interface Line {
 type Piece = string | Buffer;
 
 /**
- * The standard output, to which lines are written without ever waiting for its reader. Those of one turn of the event
- * loop are written together when it ends, in their order. What finds no room waits in memory. Lines for which there is
- * none either are dropped, until half of it is free again; then one line says how many. Audit lines are dropped last.
- * The turn ends before anything can end the process in good order; for the rest there is `onExit`.
+ * The standard output, to which lines are written without ever waiting for its reader. Those of one callback of the event
+ * loop, which may tell all events of a turn, are written together behind it, in their order. What finds no room waits in
+ * memory. Lines for which there is none either are dropped, until half of it is free again; then one line says how many.
+ * Audit lines are dropped last. The callback ends before anything can end the process in good order; for the rest there
+ * is `onExit`.
  *
- * @param options.write returns how many bytes it took, of a text as UTF-8; throws where it takes none, with the code EAGAIN if it may later
+ * @param options.write takes text as UTF-8; returns how many bytes it took; throws where it takes none, with the code
+ *   EAGAIN if it may later
  * @param options.onExit calls back when the process ends, whatever ends it
  * @param options.pause stands still for so many milliseconds
  */
@@ -70,7 +72,7 @@ export function createLogOutput(options: {
       if (waiting >= MAX_WRITE) return writeOut();
       if (planned) return;
       planned = true;
-      setImmediate(() => {
+      queueMicrotask(() => {
         planned = false;
         if (retry === undefined) writeOut();
       });
