@@ -218,7 +218,7 @@ export function createQueryCache(
       }
     }
     flight?.land(verdict, query.session?.replica);
-    await asked.finish();
+    await asked.finish(flight?.awaited() === true);
     if (verdict.kind === 'answer' && captured !== undefined) {
       return { fill, answer: verdict.answer, tokens: captured.tokens, replace: query.fresh };
     }
@@ -332,7 +332,7 @@ export function createQueryCache(
       try {
         return { kind: 'used' as const, value: await use(verdict.answer) };
       } finally {
-        await asked.finish();
+        await asked.finish(false);
       }
     },
     /** What would become of a query, for JSON. Changes nothing; reads unknown epochs. */

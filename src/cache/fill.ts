@@ -55,7 +55,7 @@ export function createFills(
     bypass: Outcome | undefined,
   ) => {
     const verdict = Promise.withResolvers<Verdict>();
-    const finishing = Promise.withResolvers<void>();
+    const finishing = Promise.withResolvers<boolean>();
     const abort = new AbortController();
     const share = account.open('fill');
 
@@ -201,9 +201,9 @@ export function createFills(
         share.shrinkTo(Buffer.isBuffer(answer.body) ? size : client.backlog());
         const letGo = parts.memory.hold(answer.body);
         verdict.resolve({ kind: 'answer', answer, began: began.now });
-        await finishing.promise;
         // By then those who waited for the flight need it themselves.
-        setImmediate(letGo);
+        if (await finishing.promise) setImmediate(letGo);
+        else letGo();
       } else if (refusal === undefined) refuse(shared);
       if (behind === undefined) out.end();
     }
@@ -214,10 +214,10 @@ export function createFills(
       verdict: verdict.promise,
       /**
        * Gives the client the end of a short answer, when it is kept: a client that asks again must
-       * find it. Resolves when all is over. Never rejects.
+       * find it. Resolves when all is over. Never rejects. `isAwaited`: whether others wait for the answer.
        */
-      finish(): Promise<void> {
-        finishing.resolve();
+      finish(isAwaited: boolean): Promise<void> {
+        finishing.resolve(isAwaited);
         return over;
       },
     };

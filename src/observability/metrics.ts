@@ -279,6 +279,12 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     }
     answered.clear();
     numberOfSeries = 0;
+    for (const [project, sum] of atEngine) {
+      if (sum.milliseconds > 0) engineSeconds.inc({ project }, sum.milliseconds / 1000);
+      if (sum.stored > 0) stored.inc({ project }, sum.stored);
+      if (sum.stored > 0) storedBytes.inc(sum.storedBytes);
+    }
+    atEngine.clear();
   }
 
   function seriesOf(name: string, outcome: string, reason: string): Answered {
@@ -291,6 +297,16 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     const added = { ...labels, count: 0, bytes: 0, saved: 0 };
     answered.set(name, [...(answered.get(name) ?? []), added]);
     return added;
+  }
+
+  /** The same of what the engine was asked, by the label of the project. */
+  const atEngine = new Map<string, ReturnType<typeof nothingAtEngine>>();
+  const nothingAtEngine = () => ({ milliseconds: 0, stored: 0, storedBytes: 0 });
+  function sumAtEngine(project: string) {
+    const label = labelOf(project);
+    const sum = atEngine.get(label) ?? nothingAtEngine();
+    atEngine.set(label, sum);
+    return sum;
   }
 
   const labelOf = createProjectLabels(names, clock, [requests, engineSeconds, saved, stored]);
@@ -310,12 +326,14 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       apiSeconds.observe(milliseconds / 1000);
       apiRequests.inc({ operation, status: String(status) });
     },
-    'engine-answered': ({ project, milliseconds }) =>
-      engineSeconds.inc({ project: labelOf(project) }, milliseconds / 1000),
+    'engine-answered'({ project, milliseconds }) {
+      sumAtEngine(project).milliseconds += milliseconds;
+    },
     'engine-failed': ({ reason }) => engineFailures.inc({ reason }),
-    stored(event) {
-      storedBytes.inc(event.bytes);
-      stored.inc({ project: labelOf(event.project) });
+    stored({ project, bytes: more }) {
+      const sum = sumAtEngine(project);
+      sum.stored += 1;
+      sum.storedBytes += more;
     },
     'not-stored': ({ reason }) => notStored.inc({ reason }),
     'shared-flight': ({ end }) => sharedFlights.inc({ end }),
