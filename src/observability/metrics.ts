@@ -127,6 +127,8 @@ interface Answered {
   saved: number;
 }
 
+const nothingAtEngine = () => ({ milliseconds: 0, stored: 0, storedBytes: 0 });
+
 /**
  * Metrics for Prometheus. The label `reason` holds the closed words of src/common/reasons.ts; the label `project` holds names
  * of the configuration and those that the engine has answered without a Fault, `other` for all that are not known so.
@@ -301,7 +303,6 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
 
   /** The same of what the engine was asked, by the label of the project. */
   const atEngine = new Map<string, ReturnType<typeof nothingAtEngine>>();
-  const nothingAtEngine = () => ({ milliseconds: 0, stored: 0, storedBytes: 0 });
   function sumAtEngine(project: string) {
     const label = labelOf(project);
     const sum = atEngine.get(label) ?? nothingAtEngine();
