@@ -63,8 +63,9 @@ export function createMemoryTier(options: {
     // It knows no limit of 0; no entry is as small as this.
     maxSize: Math.max(1, maxBytes),
     sizeCalculation: entryBytes,
-    dispose(entry, _key, reason) {
+    dispose(entry, key, reason) {
       countEntry(entry, -1);
+      plainKeys.delete(key);
       if (entry.warmed && reason !== 'set') warmed.wasted += 1;
       if (reason !== 'evict') return;
       evicted.all += 1;
@@ -75,8 +76,9 @@ export function createMemoryTier(options: {
   const uses = new Map<Buffer, { holders: number; entries: number }>();
   const tried = new WeakSet<StoredAnswer>();
   let isMaking = false;
-  /** Bytes of long texts that are kept as they are as well. */
+  /** Of long texts that are kept as they are as well: their bytes, and their keys. */
   let plain = 0;
+  const plainKeys = new Set<string>();
   const left = ({ answer, until }: Entry, now = clock.now(), wall = clock.wall()) =>
     Math.min(until - now, remaining(answer, wall));
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
@@ -126,11 +128,12 @@ export function createMemoryTier(options: {
   async function addVariant(key: string, answer: StoredAnswer): Promise<void> {
     if (isMaking || tried.has(answer)) return;
     const { body, session } = answer;
+    const isShort = Buffer.isBuffer(body);
     const room = account.open('value');
-    if (!room.grow(body.length)) return;
+    if (!room.grow(isShort ? body.length : 2 * body.length)) return;
     tried.add(answer);
     isMaking = true;
-    const making = Buffer.isBuffer(body) ? compress(body, session?.at ?? 0) : inflated(body);
+    const making = isShort ? compress(body, session?.at ?? 0) : inflated(body);
     const variant = await making.catch(() => undefined);
     isMaking = false;
     room.release();
@@ -138,15 +141,29 @@ export function createMemoryTier(options: {
     if (variant === undefined || entry?.answer !== answer) return;
     const grown = { ...entry, variant };
     // What is too large alone would be dropped, and the answer with it.
-    if (entryBytes(grown, key) <= maxBytes) put(key, grown);
+    if (entryBytes(grown, key) > maxBytes) return;
+    if (!isShort) makeRoomForPlain(body.length);
+    put(key, grown);
+    if (!isShort) plainKeys.add(key);
+  }
+
+  /** Those give way that were used least recently; their answers stay, unless their time is over. */
+  function makeRoomForPlain(bytes: number): void {
+    const usedAt = (key: string) => entries.peek(key)?.used ?? 0;
+    const byUse = [...plainKeys].sort((a, b) => usedAt(a) - usedAt(b));
+    for (const key of byUse) {
+      if (plain + bytes <= maxBytes * OF_PLAIN) return;
+      const entry = entries.peek(key);
+      if (entry === undefined || left(entry) <= 0) entries.delete(key);
+      else put(key, { ...entry, variant: undefined });
+    }
   }
 
   /** Whether its variant is worth its room. */
-  function isWorth({ answer: { body }, hits }: Entry): boolean {
-    if (Buffer.isBuffer(body)) return body.length >= GZIP_FROM;
-    const fits = body.length <= maxBytes * OF_ONE_PLAIN;
-    return fits && hits >= WORTH_KEEPING && plain + body.length <= maxBytes * OF_PLAIN;
-  }
+  const isWorth = ({ answer: { body }, hits }: Entry): boolean =>
+    Buffer.isBuffer(body)
+      ? body.length >= GZIP_FROM
+      : hits >= WORTH_KEEPING && body.length <= maxBytes * OF_ONE_PLAIN;
 
   return {
     /** @param uses whether a client gets it, which is counted */

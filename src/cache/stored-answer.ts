@@ -77,9 +77,16 @@ export function inflatedWithSession({ body, session }: Shown<Deflated>, id?: str
   return { length: start.length + body.length - body.front.length, start, rest };
 }
 
-/** The same text as it is, decompressed on the thread pool. */
+/**
+ * The same text as it is, decompressed on the thread pool; takes twice its bytes meanwhile.
+ * @throws where it is not as long as it says
+ */
 export async function inflated({ front, tail, length }: Deflated): Promise<Buffer> {
-  const rest = await decompress(tail, { maxOutputLength: length - front.length });
+  const restLength = length - front.length;
+  // With one byte more than it needs the decoder is done after one piece.
+  const options = { chunkSize: restLength + 1, maxOutputLength: restLength };
+  const rest = await decompress(tail, options);
+  if (rest.length !== restLength) throw new Error('a compressed text is shorter than it says');
   return front.length === 0 ? rest : Buffer.concat([front, rest]);
 }
 

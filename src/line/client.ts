@@ -5,6 +5,7 @@ import type {
   OutgoingHttpHeaders,
   ServerResponse,
 } from 'node:http';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import {
   type AnswerText,
@@ -13,6 +14,7 @@ import {
   HEADER_VALUE,
   INFLATING,
   inflatedWithSession,
+  LONG,
   type StoredAnswer,
   withSession,
 } from '../cache/stored-answer.ts';
@@ -227,15 +229,15 @@ export class XmlaClient implements Client, PassThroughClient {
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
     sent.rest?.catch((error: unknown) => this.fail(error));
-    const isInflated = sent.rest !== undefined;
-    if (this.#gone === undefined && !isInflated && response.socket?.writableLength === 0) {
+    const isStreamed = sent.rest !== undefined;
+    if (this.#gone === undefined && !isStreamed && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
       return this.#tell(true);
     }
     this.watch();
-    const beside = isInflated ? INFLATING : 0;
+    const beside = isStreamed ? INFLATING : 0;
     response.once('close', this.#services.holdBody(text, beside));
-    this.#watchStall(isInflated);
+    this.#watchStall(isStreamed);
   }
 
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void {
@@ -374,9 +376,10 @@ const PLAIN_ID = /^[\w-]+$/;
 
 /**
  * Sends a stored answer, head and body, in one call of the system, and ends the response; the bytes of a long one are
- * not copied. One that lies compressed goes to a client that does not take that as fast as it reads.
+ * not copied. One that lies compressed goes to a client that does not take that as fast as it reads, and so does a long one
+ * over TLS.
  * @param text compressed or not
- * @returns the bytes of the body; `rest` resolves when all that is still to be decompressed was handed over
+ * @returns the bytes of the body; `rest` resolves when all that is still to be sent was handed over
  * @throws as `withSession` does: then nothing was sent
  */
 function sendStored(
@@ -399,6 +402,12 @@ function sendStored(
       return { bytes: short.length };
     }
     pieces = withSession({ body: text, session }, sessionId);
+    const bytes = sum(pieces);
+    if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
+      response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
+      // All that is written at once would be encrypted at once, and no client needs that.
+      return { bytes, rest: pipeline(Readable.from(inSlices(pieces)), response) };
+    }
   } else if (of.wishes.takesGzip) {
     coding = 'gzip';
     pieces = gzipWithSession({ body: text, session }, sessionId);
@@ -408,12 +417,22 @@ function sendStored(
     response.write(start);
     return { bytes: length, rest: pipeline(rest, response) };
   }
-  const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  const bytes = sum(pieces);
   response.cork();
   response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
   return { bytes };
+}
+
+const sum = (pieces: readonly Buffer[]) => pieces.reduce((all, { length }) => all + length, 0);
+
+/** Bytes of a slice. */
+const SLICE = 64 * 1024;
+function* inSlices(pieces: readonly Buffer[]) {
+  for (const piece of pieces) {
+    for (let at = 0; at < piece.length; at += SLICE) yield piece.subarray(at, at + SLICE);
+  }
 }
 
 /** Each byte of a short answer as one letter; undefined where it is long, or its session takes more than that. */

@@ -47,7 +47,7 @@ export function createLogOutput(options: {
   pause: (milliseconds: number) => void;
 }): DestinationStream {
   let queue: Line[] = [];
-  /** Of lines of which a part is written: none of them may be dropped. */
+  /** What is still to be written of the last piece: no line may be dropped of which a part is written. */
   let rest: Buffer | undefined;
   /** Bytes of all that waits. */
   let waiting = 0;
@@ -171,7 +171,7 @@ const bytesOf = (piece: Piece) => (typeof piece === 'string' ? Buffer.from(piece
 export function openLogOutput(fd: number, onExit: (flush: () => void) => void): DestinationStream {
   const still = new Int32Array(new SharedArrayBuffer(4));
   return createLogOutput({
-    write: (piece) => (typeof piece === 'string' ? writeSync(fd, piece) : writeSync(fd, piece)),
+    write: (piece) => writeSync(fd, piece as string),
     onExit,
     clock: performance,
     pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),

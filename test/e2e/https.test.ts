@@ -4,15 +4,17 @@ import { copyFileSync, readFileSync } from 'node:fs';
 import { createServer as createPlainServer } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { AddressInfo } from 'node:net';
 import { connect, type TLSSocket } from 'node:tls';
 import type { GatewayEvent } from '../../src/common/events.ts';
-import { mddatasetAnswer } from '../support/answers.ts';
+import { largeMddatasetAnswer, mddatasetAnswer } from '../support/answers.ts';
 import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
 import { execute } from '../support/envelopes.ts';
 import { configFolder, listening, runMain } from '../support/gateway-process.ts';
 import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
-import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 let authority: Authority;
 let stranger: Authority;
@@ -160,6 +162,32 @@ describe('the gateway behind HTTPS', () => {
         ).rejects.toThrow('socket hang up');
       },
     );
+    await engine.close();
+  });
+
+  test('gives a long answer whole, as it comes, decompressed, and as it lies there decompressed', async () => {
+    const text = largeMddatasetAnswer(600_000);
+    const engine = await startStubEngine(sendXml(text));
+    const { certificate, key } = gatewaysOwn;
+    await during({ engine: { url: engine.url }, listen: { certificate, key } }, async ({ url }) => {
+      const ca = authority.pem;
+      const headers = { authorization: basic('ADMIN') };
+      const ask = async () => {
+        const answer = await askXmla(url, BODIES[1][1], { ca });
+        expect([answer.status, answer.text === text]).toEqual([200, true]);
+      };
+      const kept = async () => {
+        const { body } = await send(url, { path: '/admin/entries', headers, ca });
+        const { entries } = JSON.parse(body.toString()) as { entries: { bytes: number }[] };
+        return entries[0]?.bytes ?? 0;
+      };
+      await ask();
+      while ((await kept()) === 0) await delay(10);
+      for (let hits = 0; hits < 2; hits += 1) await ask();
+      while ((await kept()) < text.length) await delay(10);
+      for (let hits = 0; hits < 2; hits += 1) await ask();
+    });
+    expect(engine.seen).toHaveLength(1);
     await engine.close();
   });
 

@@ -92,6 +92,60 @@ describe.each([
   });
 });
 
+test('a query gets its own answer when a line feed came before it, and the rest of another answer behind it', async () => {
+  for (let index = 0; index < 4; index += 1) await ask(`<before${index}/>`);
+  const idle = last;
+  const answer = await behindTheLook(() => {
+    engine.answerWith((socket) => {
+      if (socket === idle) socket.write(EXTRA);
+      own(socket);
+    });
+    idle.write('\r\n');
+    return ask('<own/>');
+  });
+  expect(answer).toBe('<own/>');
+  expect(idle.destroyed).toBe(true);
+});
+
+test.each([
+  ['alone', false],
+  ['while another one waits', true],
+])(
+  'a request that is passed through gets its own answer when another one came in the turn in which it is sent, %s',
+  async (_how, another) => {
+    const upstream = createUpstream({ ...engineConfig([]), url: engine.url }, true);
+    const pass = async (body: string) => {
+      const asked = { method: 'POST', path: '/', headers: {}, body: Buffer.from(body) };
+      const answer = await upstream.forward(asked, { signal: never, timeout: 5_000 });
+      const chunks: Buffer[] = [];
+      for await (const chunk of answer) chunks.push(chunk as Buffer);
+      return Buffer.concat(chunks).toString();
+    };
+    expect(await pass('<before/>')).toBe('<before/>');
+    const idle = last;
+    const second = connect(portOf(engine.url), '127.0.0.1');
+    await once(second, 'connect');
+    const step = () => {
+      idle.write(EXTRA);
+      return pass('<own/>');
+    };
+    /** The other one waits for a look that began before this one came. */
+    const inNextTurn = () => {
+      void upstream.settled();
+      const stepped = Promise.withResolvers<string>();
+      engine.answerWith(() => {
+        engine.answerWith(own);
+        stepped.resolve(step());
+      });
+      second.write('\r\n\r\n');
+      return stepped.promise;
+    };
+    expect(await behindTheLook(another ? inNextTurn : step)).toBe('<own/>');
+    second.destroy();
+    upstream.close();
+  },
+);
+
 test('an answer that comes before all of its request was sent is passed through whole', async () => {
   const connections: Socket[] = [];
   const server = createServer((socket) => {

@@ -19,7 +19,8 @@ function longAnswer(length: number, front = FRONT) {
 }
 
 function tierOf(account = bodyAccount()) {
-  const tier = createMemoryTier({ maxBytes: MAX_BYTES, clock: handClock(), account });
+  const clock = handClock();
+  const tier = createMemoryTier({ maxBytes: MAX_BYTES, clock, account });
   /** As a client that takes no gzip. */
   const hit = (key: string, answer: StoredAnswer) => {
     tier.get(key, true);
@@ -27,7 +28,7 @@ function tierOf(account = bodyAccount()) {
   };
   const isPlain = (key: string, answer: StoredAnswer) =>
     Buffer.isBuffer(tier.textOf(key, answer, false));
-  return { tier, hit, isPlain };
+  return { tier, clock, hit, isPlain };
 }
 
 describe('a long answer that lies compressed', () => {
@@ -37,14 +38,19 @@ describe('a long answer that lies compressed', () => {
       const { tier, hit, isPlain } = tierOf();
       const { text, answer } = longAnswer(300_000, front);
       tier.set('key', answer, 'digests');
-      const before = tier.usage().bytes;
       expect(hit('key', answer)).toBe(answer.body);
-      // Whoever looks without a hit changes nothing.
-      expect([isPlain('key', answer), tier.usage().bytes]).toEqual([false, before]);
+      // One is made at a time, so that it would be there before that of the other.
+      const { answer: other } = longAnswer(200_000);
+      tier.set('other', other, 'digests');
+      for (let hits = 0; hits < 2; hits += 1) hit('other', other);
+      await until(() => isPlain('other', other));
+      expect(isPlain('key', answer)).toBe(false);
+      tier.set('other', storedAnswer({ requestedAt: other.requestedAt + 1 }), 'digests', 'usual');
+      const kept = tier.usage().bytes;
       expect(hit('key', answer)).toBe(answer.body);
       await until(() => isPlain('key', answer));
       expect(text.equals(hit('key', answer) as Buffer)).toBe(true);
-      expect(tier.usage()).toEqual({ entries: 1, bytes: before + text.length });
+      expect(tier.usage()).toEqual({ entries: 2, bytes: kept + text.length });
       expect(tier.textOf('key', answer, true)).toBe(answer.body);
       tier.clear();
       expect(tier.usage().bytes).toBe(0);
@@ -63,32 +69,53 @@ describe('a long answer that lies compressed', () => {
     expect(isPlain('tooLong', tooLong)).toBe(false);
   });
 
-  test('leaves half of the memory to what lies compressed, until one of them goes', async () => {
-    const { tier, hit, isPlain } = tierOf();
-    const answers = Array.from({ length: 17 }, () => longAnswer(300_000).answer);
-    const kept = answers.slice(0, 16);
-    for (const [at, answer] of kept.entries()) {
-      tier.set(`${at}`, { ...answer, body: small(answer) }, 'digests');
-    }
-    for (const at of kept.keys()) {
-      const answer = tier.get(`${at}`) as StoredAnswer;
+  test('leaves half of the memory to what lies compressed: the one that was used least recently gives way', async () => {
+    const { tier, clock, hit, isPlain } = tierOf();
+    const answers = Array.from({ length: 18 }, () => zeros(300_000));
+    const makePlain = async (at: number) => {
+      const answer = answers[at] as StoredAnswer;
+      tier.set(`${at}`, answer, 'digests');
+      clock.advance(1);
       for (let hits = 0; hits < 2; hits += 1) hit(`${at}`, answer);
       await until(() => isPlain(`${at}`, answer));
-    }
-    const last = { ...(answers[16] as StoredAnswer), body: small(answers[16] as StoredAnswer) };
-    tier.set('last', last, 'digests');
-    for (let hits = 0; hits < 3; hits += 1) hit('last', last);
-    expect(tier.usage().bytes).toBeLessThan(MAX_BYTES / 2 + 17 * 3_000);
-    tier.set('0', storedAnswer({ requestedAt: last.requestedAt + 1 }), 'digests', 'usual');
-    hit('last', last);
-    await until(() => isPlain('last', last));
+    };
+    for (let at = 0; at < 16; at += 1) await makePlain(at);
+    clock.advance(1);
+    hit('0', answers[0] as StoredAnswer);
+    await makePlain(16);
+    const arePlain = () => answers.map((answer, at) => isPlain(`${at}`, answer));
+    expect(arePlain()).toEqual([true, false, ...Array<boolean>(15).fill(true), false]);
+    expect(tier.get('1')).toBe(answers[1]);
+    expect(tier.usage().bytes).toBeLessThan(MAX_BYTES / 2 + 18 * 3_000);
+    // It was made once, and is not made again.
+    for (let hits = 0; hits < 3; hits += 1) hit('1', answers[1] as StoredAnswer);
+    await makePlain(17);
+    expect(isPlain('1', answers[1] as StoredAnswer)).toBe(false);
   });
 
-  test('goes out compressed where its text cannot be made, and that harms nobody', async () => {
+  test('whose time is over gives way with all that is there of it', async () => {
+    const { tier, clock, hit, isPlain } = tierOf();
+    const use = async (key: string, answer: StoredAnswer) => {
+      tier.set(key, answer, 'digests');
+      for (let hits = 0; hits < 2; hits += 1) hit(key, answer);
+      await until(() => isPlain(key, answer));
+    };
+    for (let at = 0; at < 16; at += 1) await use(`old ${at}`, zeros(300_000));
+    clock.advance(120_000);
+    const fresh = { ...zeros(300_000), requestedAt: clock.wall() };
+    await use('fresh', fresh);
+    expect(tier.usage().entries).toBe(16);
+  });
+
+  test.each([
+    ['cannot be read', Buffer.from('no deflate')],
+    ['is shorter than it says', deflateRawSync(Buffer.alloc(199_999))],
+    ['is longer than it says', deflateRawSync(Buffer.alloc(200_001))],
+  ])('is not kept as it is where it %s, and that harms nobody', async (_how, flawed) => {
     const account = bodyAccount();
     const { tier, hit } = tierOf(account);
     const broken = storedAnswer({
-      body: deflated(200_000, Buffer.alloc(0), Buffer.from('no deflate'), 0),
+      body: deflated(200_000, Buffer.alloc(0), flawed, 0),
     });
     tier.set('key', broken, 'digests');
     for (let hits = 0; hits < 3; hits += 1) expect(hit('key', broken)).toBe(broken.body);
@@ -101,10 +128,9 @@ describe('a long answer that lies compressed', () => {
   });
 });
 
-/** The same length, of nothing but zeros. */
-function small({ body }: StoredAnswer) {
-  const tail = deflateRawSync(Buffer.alloc(body.length));
-  const short = deflated(body.length, Buffer.alloc(0), tail, 0);
-  expect(bytesOf(short)).toBeLessThan(2_000);
-  return short;
+/** Of nothing but zeros. */
+function zeros(length: number): StoredAnswer {
+  const body = deflated(length, Buffer.alloc(0), deflateRawSync(Buffer.alloc(length)), 0);
+  expect(bytesOf(body)).toBeLessThan(2_000);
+  return storedAnswer({ body });
 }
