@@ -81,6 +81,7 @@ export function createMemoryTier(options: {
   const plainKeys = new Set<string>();
   const left = ({ answer, until }: Entry, now = clock.now(), wall = clock.wall()) =>
     Math.min(until - now, remaining(answer, wall));
+  const usedAt = (key: string) => entries.peek(key)?.used ?? 0;
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
 
   /** There may be hundreds of thousands: the time is taken once. */
@@ -149,7 +150,6 @@ export function createMemoryTier(options: {
 
   /** Those give way that were used least recently; their answers stay, unless their time is over. */
   function makeRoomForPlain(bytes: number): void {
-    const usedAt = (key: string) => entries.peek(key)?.used ?? 0;
     const byUse = [...plainKeys].sort((a, b) => usedAt(a) - usedAt(b));
     for (const key of byUse) {
       if (plain + bytes <= maxBytes * OF_PLAIN) return;
