@@ -218,7 +218,7 @@ export function createQueryCache(
       }
     }
     flight?.land(verdict, query.session?.replica);
-    await asked.finish(flight?.awaited() === true);
+    await asked.finish(entries !== undefined || flight?.awaited() === true);
     if (verdict.kind === 'answer' && captured !== undefined) {
       return { fill, answer: verdict.answer, tokens: captured.tokens, replace: query.fresh };
     }

@@ -201,7 +201,7 @@ export function createFills(
         share.shrinkTo(Buffer.isBuffer(answer.body) ? size : client.backlog());
         const letGo = parts.memory.hold(answer.body);
         verdict.resolve({ kind: 'answer', answer, began: began.now });
-        // By then those who waited for the flight need it themselves.
+        // By then those who waited for the flight hold it by themselves, and so does tier 2.
         if (await finishing.promise) setImmediate(letGo);
         else letGo();
       } else if (refusal === undefined) refuse(shared);
@@ -214,10 +214,10 @@ export function createFills(
       verdict: verdict.promise,
       /**
        * Gives the client the end of a short answer, when it is kept: a client that asks again must
-       * find it. Resolves when all is over. Never rejects. `isAwaited`: whether others wait for the answer.
+       * find it. Resolves when all is over. Never rejects. `isNeeded`: by others, or by tier 2.
        */
-      finish(isAwaited: boolean): Promise<void> {
-        finishing.resolve(isAwaited);
+      finish(isNeeded: boolean): Promise<void> {
+        finishing.resolve(isNeeded);
         return over;
       },
     };
