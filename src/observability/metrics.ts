@@ -328,6 +328,8 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
       apiRequests.inc({ operation, status: String(status) });
     },
     'engine-answered'({ project, milliseconds }) {
+      // No counter takes it, and it would spoil what was summed before.
+      if (milliseconds < 0) throw new RangeError(`the engine needed ${milliseconds} ms`);
       sumAtEngine(project).milliseconds += milliseconds;
     },
     'engine-failed': ({ reason }) => engineFailures.inc({ reason }),
