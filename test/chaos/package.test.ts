@@ -36,13 +36,16 @@ afterAll(() => rmSync(house, { recursive: true, force: true }));
 /** By default npm asks a registry that says nothing once more only after five minutes. */
 const PATIENCE = ['--fetch-timeout=20000', '--fetch-retry-mintimeout=1000'];
 
+/** Of the registry, where the system has it behind an authority of its own. */
+const AUTHORITIES = process.env['NODE_EXTRA_CA_CERTS'] ?? '';
+
 /** What it printed. It must have ended well. */
 async function npm(cwd: string, ...args: readonly string[]): Promise<string> {
   const { exit, stdout, stderr } = await runCommand(
     ['npm', ...args, '--no-audit', '--no-fund', ...PATIENCE],
     {
       cwd,
-      env: { HOME: process.env['HOME'] ?? '' },
+      env: { HOME: process.env['HOME'] ?? '', NODE_EXTRA_CA_CERTS: AUTHORITIES },
     },
   ).ended;
   expect([exit, stderr]).toEqual([0, stderr]);
