@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
-import { crc32, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
+import { crc32, deflateRaw, deflateRawSync, inflateRawSync } from 'node:zlib';
 import { createGate } from '../common/body-account.ts';
 import type { EntryFlaw } from '../common/events.ts';
 import type { Sealer } from '../common/sealing.ts';
 import {
   bytesOf,
+  decompress,
   deflated,
   HEADER_VALUE,
   LONG,
@@ -178,7 +179,6 @@ const DEFLATE_OPTIONS = { level: 1 };
 const LEAST_PIECE = 64;
 const ENCODINGS = new Set<string>(['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1', 'us-ascii']);
 const compress = promisify<Buffer, object, Buffer>(deflateRaw);
-const decompress = promisify<Buffer, object, Buffer>(inflateRaw);
 type Description = Omit<StoredAnswer, 'body' | 'requestedAt'> & {
   readonly bodyLength: number;
   /** CRC-32 of the part of a long text that is compressed. */

@@ -145,7 +145,7 @@ const CHUNK = 64 * 1024;
 /** What the decompression of a text for one client takes while that takes nothing (bytes; 94 to 224 KiB measured). */
 export const INFLATING = 128 * 1024;
 const compress = promisify(gzip);
-const decompress = promisify<Buffer, object, Buffer>(inflateRaw);
+export const decompress = promisify<Buffer, object, Buffer>(inflateRaw);
 
 /** A copy of its own: a short Buffer keeps all of what it is a part of, such as Node's pool. */
 export function ownBytes(pieces: readonly Uint8Array[]): Buffer {

@@ -405,7 +405,7 @@ function sendStored(
     const bytes = sum(pieces);
     if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
       response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
-      // All that is written at once would be encrypted at once, and no client needs that.
+      // What is written at once is encrypted at once, into memory that nothing counts.
       return { bytes, rest: pipeline(Readable.from(inSlices(pieces)), response) };
     }
   } else if (of.wishes.takesGzip) {
