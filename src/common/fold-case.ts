@@ -4,18 +4,19 @@
  */
 export function foldCase(text: string): string {
   // Most names are ASCII, of which only this is left.
-  if (ASCII.test(text)) return text.toLowerCase();
+  if (isAscii(text)) return text.toLowerCase();
   const folded = text.normalize('NFC').toLowerCase().toUpperCase().toLowerCase();
   return folded.replaceAll('ς', 'σ').normalize('NFC');
 }
 
-const ASCII = /^[\0-\x7f]*$/;
+/** A letter beyond ASCII takes more bytes than UTF-16 units. Several times as quick as a pattern. */
+export const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
 /** The most bytes of UTF-8 that the name of a project, a catalog or a cube may have, as it is and folded. */
 export const LONGEST_NAME = 255;
 
 /** Whether nothing may be kept under it: what is kept by name is bounded by its count, and so in bytes. */
 export function isLongName(name: string): boolean {
-  if (name.length > LONGEST_NAME || ASCII.test(name)) return name.length > LONGEST_NAME;
+  if (name.length > LONGEST_NAME || isAscii(name)) return name.length > LONGEST_NAME;
   return [name, foldObjectName(name)].some((text) => Buffer.byteLength(text) > LONGEST_NAME);
 }
 
@@ -25,7 +26,7 @@ export function isLongName(name: string): boolean {
  * space; twice, since each step may make something for the others.
  */
 export function foldObjectName(name: string): string {
-  if (ASCII.test(name)) return name.trim().toLowerCase();
+  if (isAscii(name)) return name.trim().toLowerCase();
   return foldObjectOnce(foldObjectOnce(name));
 }
 

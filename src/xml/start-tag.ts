@@ -194,6 +194,8 @@ interface Name {
   lastTag: number;
   /** The name that was read behind it last. Tables repeat their names in one order. */
   next: Name | undefined;
+  /** What it declared last, which most documents repeat. */
+  declared: { readonly spelt: Uint8Array; readonly uri: string } | undefined;
 }
 
 /** So many places, a power of two, by a sum of a name's bytes; of two names with one sum the later one has it. */
@@ -213,11 +215,14 @@ export type TagReaders = TagReader[];
 const NO_BYTES = Buffer.alloc(0);
 /** An attribute of the tag that was read last: where its value stands in the bytes at hand, and whether it holds references. */
 interface Attribute {
-  readonly name: Name;
-  readonly from: number;
-  readonly to: number;
-  readonly escaped: boolean;
+  name: Name;
+  from: number;
+  to: number;
+  escaped: boolean;
 }
+/** Of a reader that is kept. */
+const MOST_KEPT_ATTRIBUTES = 64;
+const NO_ATTRIBUTES: readonly TagAttribute[] = [];
 
 const VALUE_STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
 
@@ -256,7 +261,9 @@ export class TagReader {
   #serial = 0;
   /** Where the reading of the tag stands. */
   #index = 0;
-  #attributes: Attribute[] = [];
+  /** Those of the tag come first, as many as are counted; what is behind them is used again. */
+  readonly #attributes: Attribute[] = [];
+  #count = 0;
   /** Whether one of them declares a namespace, or has a prefix. */
   #bindsNames = false;
 
@@ -272,7 +279,8 @@ export class TagReader {
   /** Lets go of the document. @returns whether it knows so few names that it may be kept for another */
   finish(): boolean {
     this.#bytes = NO_BYTES;
-    this.#attributes = [];
+    this.#count = 0;
+    this.#attributes.length = Math.min(this.#attributes.length, MOST_KEPT_ATTRIBUTES);
     this.close(0);
     return this.#names.size <= MOST_KEPT && this.#nameBytes <= MOST_KEPT_BYTES;
   }
@@ -313,7 +321,7 @@ export class TagReader {
   #readTag(at: number, depth: number): void {
     const bytes = this.#bytes;
     this.#serial += 1;
-    if (this.#attributes.length > 0) this.#attributes = [];
+    this.#count = 0;
     this.#bindsNames = false;
     const name = this.#readName();
     if (name.declares) throw malformed('an element of the prefix xmlns');
@@ -340,13 +348,17 @@ export class TagReader {
 
   /** How many attributes it has, with those that declare namespaces. */
   get attributeCount(): number {
-    return this.#attributes.length;
+    return this.#count;
+  }
+
+  #listed(): readonly Attribute[] {
+    return this.#attributes.slice(0, this.#count);
   }
 
   /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
-  attributes(): TagAttribute[] {
-    if (this.#attributes.length === 0) return [];
-    return this.#attributes
+  attributes(): readonly TagAttribute[] {
+    if (this.#count === 0) return NO_ATTRIBUTES;
+    return this.#listed()
       .filter(({ name }) => !name.declares)
       .map((attribute) => ({
         uri: (this.#resolve && attribute.name.hasPrefix && attribute.name.prefix.uri) || '',
@@ -417,6 +429,7 @@ export class TagReader {
       declares: prefix === 'xmlns' || text === 'xmlns',
       lastTag: 0,
       next: undefined,
+      declared: undefined,
     };
   }
 
@@ -450,7 +463,16 @@ export class TagReader {
     this.#index += 1;
     const from = this.#index;
     const escaped = this.#readValue(quote);
-    this.#attributes.push({ name, from, to: this.#index, escaped });
+    const to = this.#index;
+    const used = this.#attributes[this.#count];
+    if (used === undefined) this.#attributes.push({ name, from, to, escaped });
+    else {
+      used.name = name;
+      used.from = from;
+      used.to = to;
+      used.escaped = escaped;
+    }
+    this.#count += 1;
     this.#index += 1;
   }
 
@@ -487,12 +509,17 @@ export class TagReader {
    * by namespace (section 6.3).
    */
   #bind(depth: number): void {
-    for (const attribute of this.#attributes)
+    let prefixes = 0;
+    for (let at = 0; at < this.#count; at += 1) {
+      const attribute = this.#attributes[at] as Attribute;
       if (attribute.name.declares) this.#declare(attribute, depth);
+      else if (attribute.name.hasPrefix) prefixes += 1;
+    }
     if (this.#bound.length > MAX_DECLARATIONS) {
       throw unread(`more than ${MAX_DECLARATIONS} declarations of namespaces in scope`);
     }
-    const prefixed = this.#attributes.filter(({ name }) => name.hasPrefix && !name.declares);
+    if (prefixes === 0) return;
+    const prefixed = this.#listed().filter(({ name }) => name.hasPrefix && !name.declares);
     for (const attribute of prefixed) {
       const { local, prefix } = attribute.name;
       if (prefix.uri === undefined) throw malformed(`an unbound prefix of ${local}`);
@@ -507,16 +534,29 @@ export class TagReader {
   }
 
   #declare(attribute: Attribute, depth: number): void {
-    const uri = this.#valueOf(attribute);
-    const text = attribute.name.hasPrefix ? attribute.name.local : '';
-    if (text !== '' && uri === '') throw malformed(`a prefix ${text} without a namespace`);
-    const isReserved = uri === XML_NAMESPACE || uri === XMLNS;
-    if (isReserved || text === 'xml' || text === 'xmlns') throw unread('a reserved namespace');
-    if (uri.length > LONGEST_NAMESPACE || !PLAIN_NAMESPACE.test(uri)) {
-      throw unread('an unusual namespace name');
-    }
+    const { name } = attribute;
+    const text = name.hasPrefix ? name.local : '';
+    const uri = this.#declaredBy(attribute, text);
     const prefix = this.#prefixOf(text);
     this.#bound.push({ prefix, depth, before: prefix.uri });
     prefix.uri = uri;
+  }
+  /** The namespace that it declares for a prefix. */
+  #declaredBy(attribute: Attribute, prefix: string): string {
+    const { name, from, to } = attribute;
+    const { declared } = name;
+    const isSame =
+      declared?.spelt.length === to - from && startsWith(this.#bytes, from, declared.spelt);
+    if (declared && isSame) return declared.uri;
+    const uri = this.#valueOf(attribute);
+    if (prefix !== '' && uri === '') throw malformed(`a prefix ${prefix} without a namespace`);
+    const isReserved = uri === XML_NAMESPACE || uri === XMLNS;
+    if (isReserved || prefix === 'xml' || prefix === 'xmlns') throw unread('a reserved namespace');
+    if (uri.length > LONGEST_NAMESPACE || !PLAIN_NAMESPACE.test(uri)) {
+      throw unread('an unusual namespace name');
+    }
+    // One that was spelt otherwise is not known again.
+    name.declared = { spelt: markOf(uri), uri };
+    return uri;
   }
 }

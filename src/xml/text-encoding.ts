@@ -25,6 +25,8 @@ const LABELS: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
 
 /** Bytes within which an XML declaration must end; a real one takes some fifty. */
 export const DECLARATION_LIMIT = 1024;
+/** Bytes within which nearly every one ends. */
+const USUAL_DECLARATION = 64;
 /** The bytes that are looked at before anything else: enough for a mark in front and for UTF-32. */
 const MARK_LENGTH = 4;
 /** UTF-32, with or without a mark. */
@@ -54,10 +56,10 @@ export function findEncoding(bytes: Buffer, ended: boolean, contentType: string 
   const [mark, units] = MARKS.find(([one]) => start.startsWith(one)) ?? ['', unmarked];
   const declaration = readDeclaration(bytes.subarray(mark.length), units, ended);
   if (declaration === 'more' || declaration === 'unknown') return declaration;
-  const names = [charsetOf(contentType), declaration?.encoding].filter(
-    (name) => name !== undefined,
-  );
-  const labels = names.map((name) => LABELS.get(name.toLowerCase()));
+  const labels: (TextEncoding | 'utf-16' | undefined)[] = [];
+  for (const name of [charsetOf(contentType), declaration?.encoding]) {
+    if (name !== undefined) labels.push(LABELS.get(name.toLowerCase()));
+  }
   const isMarked = mark !== '';
   const isWide = units !== 'utf-8';
   const single = labels.find((label) => label === 'iso-8859-1' || label === 'us-ascii');
@@ -77,7 +79,8 @@ function readDeclaration(bytes: Buffer, units: TextEncoding, ended: boolean) {
   const start = textTo(2 * '<?xml '.length);
   if (!ended && '<?xml'.startsWith(start)) return 'more';
   if (!/^<\?xml[ \t\r\n]/.test(start)) return undefined;
-  const text = textTo(DECLARATION_LIMIT);
+  const usual = textTo(USUAL_DECLARATION);
+  const text = usual.includes('?>') ? usual : textTo(DECLARATION_LIMIT);
   const end = text.indexOf('?>');
   if (end < 0) {
     if (bytes.length >= DECLARATION_LIMIT) return 'unknown';

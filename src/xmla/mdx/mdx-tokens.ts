@@ -43,55 +43,38 @@ for (let code = 0; code < 0x80; code += 1) {
   IN_PLAIN_WORD[code] = /[A-Za-z0-9_]/.test(character) ? 1 : 0;
 }
 
-/** Where the tokens are collected while their number is not known: arrays that grow are copied many times. */
-const COLLECTED = { kinds: [] as number[], starts: [] as number[], ends: [] as number[] };
+/** Where the tokens are collected while their number is not known: an array that grows is copied many times. */
+const COLLECTED: number[] = [];
 
 /** The end of what does not end. */
 const NEVER = -1;
 
+/** A token is one number: its kind, and above these bits where it stands in the text (UTF-16 units). Its end is found again. */
+const KIND_BITS = 8;
+const KIND_MASK = 0xff;
+
 /**
  * Splits MDX text into tokens, by the lexical rules that Mondrian and SSAS document, in linear time. Never throws.
- * @returns `starts` and `ends`: where each token stands in the text (UTF-16 units); `comments`: their texts, with what opens
- *   and closes them
+ * @param text of up to 16 Mi UTF-16 units
+ * @returns `comments`: their texts, with what opens and closes them
  */
 export function mdxTokens(text: string) {
   const { length } = text;
-  const { kinds, starts, ends } = COLLECTED;
   const comments: string[] = [];
   let count = 0;
   let position = 0;
   while (position < length) {
     const code = text.charCodeAt(position);
     let kind = KINDS[code] ?? MDX.otherMark;
-    let end = position;
-    switch (kind) {
-      case SPACE:
-        position += 1;
-        continue;
-      case MDX.word:
-        while (end < length && IN_PLAIN_WORD[text.charCodeAt(end)] === 1) end += 1;
-        if (end < length && text.charCodeAt(end) >= 0x80) end = matchEnd(WORD, text, position);
-        break;
-      case MDX.number:
-        // Most points stand between names, and a look is cheaper than a pattern.
-        if (code !== MDX.point || KINDS[text.charCodeAt(position + 1)] === MDX.number) {
-          end = matchEnd(NUMBER, text, position);
-        }
-        break;
-      case MDX.bracketed:
-        end = enclosedEnd(text, position, MDX.closingBracket);
-        break;
-      case MDX.singleQuoted:
-      case MDX.doubleQuoted:
-        end = enclosedEnd(text, position, code);
-        break;
-      case COMMENT:
-        end = commentEnd(text, position);
-        if (end <= position) break;
-        comments.push(text.slice(position, end));
-        position = end;
-        continue;
-      default:
+    if (kind === SPACE) {
+      position += 1;
+      continue;
+    }
+    let end = endOf(text, position, kind);
+    if (kind === COMMENT && end > position) {
+      comments.push(text.slice(position, end));
+      position = end;
+      continue;
     }
     if (end === position) {
       kind = code < 0x80 ? code : MDX.otherMark;
@@ -100,25 +83,54 @@ export function mdxTokens(text: string) {
       kind = MDX.unterminated;
       end = length;
     }
-    kinds[count] = kind;
-    starts[count] = position;
-    ends[count] = end;
+    COLLECTED[count] = (position << KIND_BITS) | kind;
     count += 1;
     position = end;
   }
-  return {
-    text,
-    kinds: kinds.slice(0, count),
-    starts: starts.slice(0, count),
-    ends: ends.slice(0, count),
-    comments,
-  };
+  return { text, packed: COLLECTED.slice(0, count), comments };
+}
+
+/** Where the token of a kind ends that begins there; the place itself where none does, NEVER for one without an end. */
+function endOf(text: string, position: number, kind: number): number {
+  const { length } = text;
+  switch (kind) {
+    case MDX.word: {
+      let end = position;
+      while (end < length && IN_PLAIN_WORD[text.charCodeAt(end)] === 1) end += 1;
+      const isPlain = end === length || text.charCodeAt(end) < 0x80;
+      return isPlain ? end : matchEnd(WORD, text, position);
+    }
+    case MDX.number: {
+      // Most points stand between names, and a look is cheaper than a pattern.
+      const isPoint = text.charCodeAt(position) === MDX.point;
+      const isNumber = !isPoint || KINDS[text.charCodeAt(position + 1)] === MDX.number;
+      return isNumber ? matchEnd(NUMBER, text, position) : position;
+    }
+    case MDX.bracketed:
+      return enclosedEnd(text, position, MDX.closingBracket);
+    case MDX.singleQuoted:
+    case MDX.doubleQuoted:
+      return enclosedEnd(text, position, text.charCodeAt(position));
+    case COMMENT:
+      return commentEnd(text, position);
+    default:
+      return position;
+  }
+}
+
+/** See {@link MDX}; undefined beyond either end of the text. */
+export function kindAt({ packed }: MdxTokens, index: number): number | undefined {
+  return index >= 0 && index < packed.length ? (packed[index] ?? 0) & KIND_MASK : undefined;
 }
 
 /** Empty beyond either end of the text. */
-export function textAt({ text, starts, ends }: MdxTokens, index: number): string {
-  const start = starts[index];
-  return start === undefined ? '' : text.slice(start, ends[index]);
+export function textAt(tokens: MdxTokens, index: number): string {
+  const kind = kindAt(tokens, index);
+  if (kind === undefined) return '';
+  const { text, packed } = tokens;
+  const start = (packed[index] ?? 0) >>> KIND_BITS;
+  if (kind === MDX.unterminated) return text.slice(start);
+  return text.slice(start, Math.max(start + 1, endOf(text, start, kind)));
 }
 
 /** The text inside a quoted token, with doubled quotes made single. */

@@ -1,6 +1,7 @@
+import { isAscii } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { byWords, foldName } from '../names.ts';
-import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
+import { kindAt, MDX, type MdxTokens, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 
 type Fact = keyof typeof REASONS;
 /** What keeps an answer out of the cache, in the order in which it counts: of several facts the first is the reason. */
@@ -58,7 +59,7 @@ export function classifyStatement(statement: string, tokens?: MdxTokens): Bypass
 /** In ASCII a pattern says the same as folding, and faster. */
 function mentionsDrillthrough(statement: string): boolean {
   if (/drillthrough/i.test(statement)) return true;
-  return /[^\0-\x7F]/.test(statement) && foldName(statement).includes('drillthrough');
+  return !isAscii(statement) && foldName(statement).includes('drillthrough');
 }
 
 /**
@@ -70,43 +71,58 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
     facts.add('unclear');
     return;
   }
-  const { kinds, comments } = tokens;
+  const { text, packed, comments } = tokens;
   const isStatement = depth === MAX_NESTING;
+  if (isStatement) readBegin(tokens, facts);
   for (const comment of comments) {
     if (isStatement) readComment(comment, facts);
     else readFacts(mdxTokens(withoutOpenings(comment)), facts, depth - 1);
   }
-  for (let index = 0; index < kinds.length; index += 1) {
-    const kind = kinds[index];
-    if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
-      readFacts(mdxTokens(unquoted(textAt(tokens, index))), facts, depth - 1);
-    } else if (kind === MDX.unterminated && !isStatement) {
-      readFacts(mdxTokens(withoutOpenings(textAt(tokens, index))), facts, depth - 1);
+  const hasLineEnd = isStatement && text.includes('\n');
+  const hasDollar = text.includes('$');
+  for (let at = 0; at < packed.length; at += 1) {
+    switch (kindAt(tokens, at)) {
+      case MDX.word:
+        searchName(tokens, at, facts);
+        break;
+      case MDX.bracketed:
+        // A name in brackets is one of a function only where it is called.
+        if (hasDollar || isCalledAt(tokens, at)) searchName(tokens, at, facts);
+        if (hasLineEnd && textAt(tokens, at).includes('\n')) facts.add('unclear');
+        break;
+      case MDX.singleQuoted:
+      case MDX.doubleQuoted: {
+        const quoted = textAt(tokens, at);
+        // The key drops carriage returns; an engine that escapes with a backslash sees another end.
+        if (isStatement && /\r|\\['"]/.test(quoted)) facts.add('unclear');
+        readFacts(mdxTokens(unquoted(quoted)), facts, depth - 1);
+        break;
+      }
+      case MDX.unterminated:
+        if (isStatement) facts.add('unclear');
+        else readFacts(mdxTokens(withoutOpenings(textAt(tokens, at))), facts, depth - 1);
+        break;
+      case MDX.closingBracket:
+        if (isStatement) facts.add('unclear');
+        break;
+      case MDX.semicolon:
+        if (isStatement) facts.add('semicolon');
+        break;
+      case MDX.exclamation:
+        facts.add('volatile');
+        break;
+      default:
     }
   }
-  if (isStatement) readStatement(tokens, facts);
-  searchNames(tokens, facts);
 }
 
 /** Inside of a string, what looks like a comment or never ends may be neither: it is read again without what opens one. */
 const withoutOpenings = (text: string) => text.replaceAll(/['"[\]/*-]/g, ' ');
 
-function readStatement(tokens: MdxTokens, facts: Set<Fact>): void {
-  const { text, kinds } = tokens;
+function readBegin(tokens: MdxTokens, facts: Set<Fact>): void {
+  const { text } = tokens;
   // A carriage return that is no part of a line end: some engines drop it, some end the line there.
-  if (/\r(?!\n)/.test(text)) facts.add('unclear');
-  const hasLineEnd = text.includes('\n');
-  for (let index = 0; index < kinds.length; index += 1) {
-    const kind = kinds[index];
-    if (kind === MDX.semicolon) facts.add('semicolon');
-    else if (kind === MDX.closingBracket || kind === MDX.unterminated) facts.add('unclear');
-    else if (hasLineEnd && kind === MDX.bracketed) {
-      if (textAt(tokens, index).includes('\n')) facts.add('unclear');
-    } else if (kind === MDX.singleQuoted || kind === MDX.doubleQuoted) {
-      // The key drops carriage returns; an engine that escapes with a backslash sees another end.
-      if (/\r|\\['"]/.test(textAt(tokens, index))) facts.add('unclear');
-    }
-  }
+  if (text.includes('\r') && /\r(?!\n)/.test(text)) facts.add('unclear');
   if (!/^(?:select|with)$/i.test(textAt(tokens, 0))) facts.add('noQuery');
 }
 
@@ -120,40 +136,31 @@ function readComment(text: string, facts: Set<Fact>): void {
 /** SSAS nests block comments, Mondrian does not: it is not known where this one ends. */
 export const isNested = (comment: string) => comment.startsWith('/*') && comment.includes('/*', 2);
 
-function searchNames(tokens: MdxTokens, facts: Set<Fact>): void {
-  const { kinds } = tokens;
-  const hasDollar = tokens.text.includes('$');
-  // Not by its number: a look in front of the first makes all others slow.
-  let before: number | undefined;
-  let kind: number | undefined;
-  for (let at = 0; at < kinds.length; at += 1) {
-    before = kind;
-    kind = kinds[at];
-    if (kind === MDX.exclamation) facts.add('volatile');
-    const isWord = kind === MDX.word;
-    if (!isWord && kind !== MDX.bracketed) continue;
-    const isCalled = kinds[at + 1] === MDX.opening;
-    // A name in brackets is one of a function only where it is called.
-    if (!isWord && !isCalled && !hasDollar) continue;
-    const text = textAt(tokens, at);
-    if (!isWord && /^\[\s*\$system/.test(foldName(text))) facts.add('systemRowset');
-    for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
-      if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');
-      if (!isWord && !isCalled) continue;
-      const [fact, where] = WORDS.get(name) ?? [];
-      const isMeant = where === 'called' ? isCalled : before === MDX.point;
-      if (fact !== undefined && (isMeant || where === 'anywhere')) facts.add(fact);
-      // Predict, PredictProbability, PredictTimeSeries …
-      if (name.startsWith('predict')) facts.add('volatile');
-      if (isCalled && READS_TEXT.test(name) && !isOneLiteral(kinds[at + 2], kinds[at + 3])) {
-        facts.add('volatile');
-      }
-    }
+const isCalledAt = (tokens: MdxTokens, at: number) => kindAt(tokens, at + 1) === MDX.opening;
+
+/** What the name says that stands there as a word or in brackets. */
+function searchName(tokens: MdxTokens, at: number, facts: Set<Fact>): void {
+  const isWord = kindAt(tokens, at) === MDX.word;
+  const isCalled = isCalledAt(tokens, at);
+  const before = kindAt(tokens, at - 1);
+  const text = textAt(tokens, at);
+  if (!isWord && /^\[\s*\$system/.test(foldName(text))) facts.add('systemRowset');
+  for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
+    if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');
+    if (!isWord && !isCalled) continue;
+    const [fact, where] = WORDS.get(name) ?? [];
+    const isMeant = where === 'called' ? isCalled : before === MDX.point;
+    if (fact !== undefined && (isMeant || where === 'anywhere')) facts.add(fact);
+    // Predict, PredictProbability, PredictTimeSeries …
+    if (name.startsWith('predict')) facts.add('volatile');
+    if (isCalled && READS_TEXT.test(name) && !isOneLiteral(tokens, at + 2)) facts.add('volatile');
   }
 }
 
 /** Also where the text ends before, or in what never ends, which is read by itself. */
-function isOneLiteral(first: number | undefined, second: number | undefined): boolean {
+function isOneLiteral(tokens: MdxTokens, at: number): boolean {
+  const first = kindAt(tokens, at);
+  const second = kindAt(tokens, at + 1);
   if (first === undefined || first === MDX.unterminated) return true;
   if (first !== MDX.singleQuoted && first !== MDX.doubleQuoted) return false;
   if (second === undefined || second === MDX.unterminated) return true;

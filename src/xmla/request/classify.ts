@@ -1,6 +1,6 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
+import { kindAt, MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
 import {
   classifyStatement,
   isNested,
@@ -198,8 +198,8 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
     words = [];
     reaches = false;
   };
-  for (let index = 0; index < tokens.kinds.length; index += 1) {
-    const kind = tokens.kinds[index];
+  for (let index = 0; index < tokens.packed.length; index += 1) {
+    const kind = kindAt(tokens, index);
     if (kind === MDX.word && REACHING.test(textAt(tokens, index))) reaches = true;
     if (kind === MDX.semicolon) judge();
     else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());

@@ -1,6 +1,6 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
+import { kindAt, MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import { MAX_NESTING, MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import { byWords, foldName } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
@@ -148,11 +148,11 @@ export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Sources {
 
 /** @param depth how many strings within strings are still looked into */
 function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number): void {
-  const { kinds, comments } = tokens;
+  const { packed, comments } = tokens;
   // Inside of a string it cannot be told whether it is one.
   if (depth < MAX_NESTING && comments.some(mentionsFrom)) found.certain = false;
-  for (let index = 0; index < kinds.length; index += 1) {
-    switch (kinds[index]) {
+  for (let index = 0; index < packed.length; index += 1) {
+    switch (kindAt(tokens, index)) {
       case MDX.unterminated:
         found.certain = false;
         break;
@@ -210,10 +210,10 @@ function readFrom(tokens: MdxTokens, from: number, found: StatementSources): voi
   if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
 }
 
-const isDot = (tokens: MdxTokens, index: number) => tokens.kinds[index] === MDX.point;
+const isDot = (tokens: MdxTokens, index: number) => kindAt(tokens, index) === MDX.point;
 /** The name that a token spells; undefined when it is none, or engines may see another. */
 function nameOf(tokens: MdxTokens, index: number): string | undefined {
-  const kind = tokens.kinds[index];
+  const kind = kindAt(tokens, index);
   const text = textAt(tokens, index);
   if (kind === MDX.bracketed) return text.slice(1, -1).replaceAll(']]', ']');
   return kind === MDX.word && /^[\p{L}\p{M}\p{N}_]+$/u.test(text) ? text : undefined;

@@ -142,9 +142,8 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
     return unknownShape(method === undefined ? 'no method in Body' : 'a second element in Body');
   }
   const reader = new EnvelopeReader(oddity ?? misplacedCompatibility(decoded, root));
-  // An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed).
   reader.attributes(root, ENCODING_STYLE);
-  reader.sequence(root, 'Header? Body');
+  reader.sequence(root, OF_ENVELOPE);
   const header = reader.header(root.children.filter((child) => isElement(child, SOAP, 'Header')));
   reader.attributes(body, ENCODING_STYLE);
   reader.blank(body);
@@ -198,6 +197,21 @@ const BEGIN_ATTRIBUTES = new Set([`{${SOAP}}mustUnderstand`, 'mustUnderstand', `
 const SESSION_ATTRIBUTES = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
 const TYPE: Known = new Set([`{${XSI}}type`]);
 
+/** Children of these names in this order, each once at most; those with `?` may be missing. */
+const orderOf = (names: string) =>
+  names
+    .split(' ')
+    .map((name) => ({ local: name.replace('?', ''), isOptional: name.endsWith('?') }));
+type Order = ReturnType<typeof orderOf>;
+/** An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed). */
+const OF_ENVELOPE = orderOf('Header? Body');
+/** The order of the schema (XMLA 1.1, "Discover" and "Execute"), which all known clients keep. */
+const OF_DISCOVER = orderOf('RequestType Restrictions Properties');
+const OF_EXECUTE = orderOf('Command Properties Parameters?');
+const OF_PARAMETER = orderOf('Name Value');
+const RESTRICTION_LIST = orderOf('RestrictionList?');
+const PROPERTY_LIST = orderOf('PropertyList?');
+
 const nameOf = ({ uri, local }: TagAttribute) => (uri === '' ? local : `{${uri}}${local}`);
 
 function namedAttributes({ attributes }: XmlElement): HeaderBlock['attributes'] {
@@ -244,35 +258,38 @@ class EnvelopeReader {
   #text(element: XmlElement | undefined, known = NO_ATTRIBUTES): string {
     if (element === undefined) return '';
     this.attributes(element, known);
-    this.#children(element, () => false);
+    const [child] = element.children;
+    if (child !== undefined) this.#note(`element ${child.local} in ${element.local}`);
     return element.text;
   }
 
-  /** The children of these names in this order, each once at most; those with `?` may be missing. */
-  sequence(element: XmlElement | undefined, expected: string) {
+  /** The children in their order. */
+  sequence(element: XmlElement | undefined, order: Order): readonly (XmlElement | undefined)[] {
     if (element === undefined) return [];
     this.blank(element);
-    const names = expected.split(' ');
-    const locals = names.map((name) => name.replace('?', ''));
-    const isKnown = ({ uri, local }: XmlElement) => uri === element.uri && locals.includes(local);
-    const found = this.#children(element, isKnown);
+    const found = order.map((): XmlElement | undefined => undefined);
     let reached = -1;
-    for (const { local } of found) {
-      const place = locals.indexOf(local);
-      if (place <= reached) this.#note(`${local} out of its place in ${element.local}`);
-      reached = place;
+    for (const child of element.children) {
+      const isOfThese = child.uri === element.uri;
+      const place = isOfThese ? order.findIndex(({ local }) => local === child.local) : -1;
+      if (place < 0) this.#note(`element ${child.local} in ${element.local}`);
+      else {
+        if (place <= reached) this.#note(`${child.local} out of its place in ${element.local}`);
+        reached = place;
+        found[place] ??= child;
+      }
     }
-    return names.map((name, at) => {
-      const child = found.find(({ local }) => local === locals[at]);
-      if (child === undefined && name === locals[at]) this.#note(`no ${name} in ${element.local}`);
-      return child;
-    });
+    for (const [at, { local, isOptional }] of order.entries()) {
+      const isMissing = found[at] === undefined && !isOptional;
+      if (isMissing) this.#note(`no ${local} in ${element.local}`);
+    }
+    return found;
   }
 
-  #list(around: XmlElement | undefined, name: string): readonly XmlElement[] {
+  #list(around: XmlElement | undefined, order: Order): readonly XmlElement[] {
     if (around === undefined) return [];
     this.attributes(around, NO_ATTRIBUTES);
-    return this.#elements(this.sequence(around, `${name}?`)[0]);
+    return this.#elements(this.sequence(around, order)[0]);
   }
 
   #elements(list: XmlElement | undefined): readonly XmlElement[] {
@@ -333,16 +350,12 @@ class EnvelopeReader {
     return { uri, local, attributes, content: children.map((child) => this.#text(child)) };
   }
 
-  /** The order of the schema (XMLA 1.1, "Discover" and "Execute"), which all known clients keep. */
   method(method: XmlElement) {
     this.attributes(method, ENCODING_STYLE);
     if (isElement(method, XMLA, 'Discover')) {
-      const [type, restrictions, properties] = this.sequence(
-        method,
-        'RequestType Restrictions Properties',
-      );
+      const [type, restrictions, properties] = this.sequence(method, OF_DISCOVER);
       const requestType = this.#text(type);
-      const list = this.#list(restrictions, 'RestrictionList');
+      const list = this.#list(restrictions, RESTRICTION_LIST);
       return {
         method: 'Discover' as const,
         requestType,
@@ -351,7 +364,7 @@ class EnvelopeReader {
       };
     }
     if (!isElement(method, XMLA, 'Execute')) return undefined;
-    const [command, properties, others] = this.sequence(method, 'Command Properties Parameters?');
+    const [command, properties, others] = this.sequence(method, OF_EXECUTE);
     return {
       method: 'Execute' as const,
       ...this.#command(command),
@@ -378,7 +391,7 @@ class EnvelopeReader {
   }
 
   #properties(properties: XmlElement | undefined): readonly Property[] {
-    return this.#list(properties, 'PropertyList').map((one) => ({
+    return this.#list(properties, PROPERTY_LIST).map((one) => ({
       name: one.local,
       value: this.#text(one),
     }));
@@ -401,7 +414,7 @@ class EnvelopeReader {
       return [];
     }
     this.attributes(element, NO_ATTRIBUTES);
-    const [name, value] = this.sequence(element, 'Name Value');
+    const [name, value] = this.sequence(element, OF_PARAMETER);
     if (value !== undefined && value.attributes.length > 0 && value.typeNamespace !== XSD) {
       this.#note('xsi:type of another namespace');
     }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { MDX, mdxTokens, textAt, unquoted } from '../../../../src/xmla/mdx/mdx-tokens.ts';
+import { kindAt, MDX, mdxTokens, textAt, unquoted } from '../../../../src/xmla/mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../../../../src/xmla/mdx/mdx-tokens.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { codePoint } from '../../../support/code-point.ts';
@@ -13,16 +13,16 @@ const NAMES: ReadonlyMap<number, string> = new Map(
   ]),
 );
 
-function nameAt({ kinds, text, starts }: MdxTokens, index: number): string | undefined {
-  const kind = kinds[index] ?? -1;
-  const isMark = kind === MDX.otherMark || kind === text.charCodeAt(starts[index] ?? -1);
+function nameAt(all: MdxTokens, index: number): string | undefined {
+  const kind = kindAt(all, index) ?? -1;
+  const isMark = kind === MDX.otherMark || kind === textAt(all, index).charCodeAt(0);
   return isMark ? 'mark' : NAMES.get(kind);
 }
 
 /** The tokens, then the comments. */
 function tokens(text: string): string[] {
   const all = mdxTokens(text);
-  const named = all.kinds.map((_, index) => `${nameAt(all, index)} ${textAt(all, index)}`);
+  const named = all.packed.map((_, index) => `${nameAt(all, index)} ${textAt(all, index)}`);
   return [...named, ...all.comments.map((comment) => `comment ${comment}`)];
 }
 
@@ -77,9 +77,10 @@ test('between the tokens of any text stand its comments and white space, and not
   fc.assert(
     fc.property(anyText, (text) => {
       const all = mdxTokens(text);
-      const numbers = [...all.kinds.keys()];
-      const ends = [0, ...all.ends];
-      const between = [...all.starts, text.length].map((start, at) => text.slice(ends[at], start));
+      const numbers = [...all.packed.keys()];
+      const starts = all.packed.map((one) => one >>> 8);
+      const ends = [0, ...numbers.map((at) => (starts[at] ?? 0) + textAt(all, at).length)];
+      const between = [...starts, text.length].map((start, at) => text.slice(ends[at], start));
       let rest = between.join('\n');
       for (const comment of all.comments) {
         const [before = '', ...after] = rest.split(comment);
@@ -88,7 +89,8 @@ test('between the tokens of any text stand its comments and white space, and not
       }
       expect(rest).toMatch(/^[ \t\n\r\f]*$/);
       expect(numbers.every((index) => textAt(all, index) !== '')).toBe(true);
-      expect(all.kinds.slice(0, -1)).not.toContain(MDX.unterminated);
+      const kinds = numbers.map((at) => kindAt(all, at));
+      expect(kinds.slice(0, -1)).not.toContain(MDX.unterminated);
     }),
     { numRuns: sizes.propertyRuns * 5 },
   );
