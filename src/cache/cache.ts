@@ -106,9 +106,9 @@ export function createQueryCache(
   }
 
   function nameOf(keyParts: KeyParts, captured: KeyEpochs) {
-    const texts = partTexts(keyParts, captured);
-    const key = queryKey(keyParts, captured, texts);
-    return { key, digests: () => partDigests(captured, texts, keyParts.asked.digest) };
+    const texts = () => partTexts(keyParts, captured);
+    const digests = () => partDigests(captured, texts(), keyParts.asked.digest);
+    return { key: queryKey(keyParts, captured), digests };
   }
 
   /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */

@@ -5,7 +5,7 @@ import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/reque
 import type { KeyEpochs } from '../freshness/freshness.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-const KEY_VERSION = 5;
+const KEY_VERSION = 6;
 
 /**
  * What a request asks, for any user. With {@link KeyParts} all that reaches the engine with a cacheable request and can
@@ -30,8 +30,10 @@ export interface AskedParts {
 export interface Asked extends Pick<AskedParts, 'query'> {
   readonly method: XmlaRequest['method'];
   readonly texts: PartTexts;
+  /** SHA-256 of `texts`, as 43 characters of base64url: stands for them in the key. */
+  readonly hash: string;
   /**
-   * Names what is asked, by any user at any time: 128 bits of the SHA-256 of `texts`, as 22 characters of base64url. Not
+   * Names what is asked, by any user at any time: the first 128 bits of the hash, as 22 characters. Not
    * behind a secret, so that it stays the same: who reads it can test guesses of what was asked.
    */
   readonly digest: string;
@@ -84,7 +86,7 @@ export const KEY_PARTS = [
   ['epochs', { by: (_parts, { scopes, tokens }) => [scopes, tokens] }],
 ] as const satisfies readonly Part[];
 
-const IS_ASKED = KEY_PARTS.map(([, value]) => 'asked' in value);
+const OTHERS = KEY_PARTS.flatMap(([, value]) => ('by' in value ? value.by : []));
 export type KeyPartName = (typeof KEY_PARTS)[number][0];
 
 /** The JSON of each part of {@link KEY_PARTS}; undefined where this method has none. */
@@ -102,29 +104,34 @@ const QUERY_DIGEST = 22;
 
 /** What a request asks, as the key takes it. */
 export function askedOf(parts: AskedParts): Asked {
-  const texts = KEY_PARTS.map(([, value]) =>
-    'asked' in value ? asText(value.asked(parts)) : undefined,
-  );
-  const ofWhat = texts.map((text) => text ?? 'null').filter((_, i) => IS_ASKED[i]);
-  const digest = hash('sha256', `[${ofWhat.join(',')}]`, 'base64url').slice(0, QUERY_DIGEST);
-  return { query: parts.query, method: parts.request.method, texts, digest };
+  const texts: (string | undefined)[] = [];
+  const list: string[] = [];
+  for (const [, value] of KEY_PARTS) {
+    const text = 'asked' in value ? asText(value.asked(parts)) : undefined;
+    texts.push(text);
+    if ('asked' in value) list.push(text ?? 'null');
+  }
+  const asked = hash('sha256', asList(list), 'base64url');
+  const digest = asked.slice(0, QUERY_DIGEST);
+  return { query: parts.query, method: parts.request.method, texts, hash: asked, digest };
 }
+
+/** As JSON; not by `join`, which copies long texts. */
+const asList = (texts: readonly string[]) => `[${texts.reduce((all, text) => `${all},${text}`)}]`;
 
 /** Stands for the epochs in the key of what does not depend on them. */
 export const withoutEpochs = (keySecret: string) => ({ scopes: [], tokens: [], keySecret });
 
 /**
  * SHA-512/256 (FIPS 180-4) of all parts, as one JSON array, in which no two lists look alike (no part that is there is null
- * where it could be absent), and of the epochs: 43 characters of base64url. Behind a secret: who reads the keys in Redis
- * cannot test guesses of what was asked; as half of the state is cut off, no digest can be continued.
+ * where it could be absent), and of the epochs: 43 characters of base64url. What is asked stands there by its hash. Behind a
+ * secret: who reads the keys in Redis cannot test guesses of what was asked; as half of the state is cut off, no digest can be
+ * continued.
  */
-export function queryKey(
-  parts: KeyParts,
-  epochs: KeyEpochs,
-  texts: PartTexts = partTexts(parts, epochs),
-): string {
-  const encoded = [KEY_VERSION, ...texts.map((text) => text ?? 'null')].join(',');
-  return hash('sha512-256', `${epochs.keySecret}\0[${encoded}]`, 'base64url');
+export function queryKey(parts: KeyParts, epochs: KeyEpochs): string {
+  const others = OTHERS.map((by) => by(parts, epochs));
+  const encoded = JSON.stringify([KEY_VERSION, parts.asked.hash, ...others]);
+  return hash('sha512-256', `${epochs.keySecret}\0${encoded}`, 'base64url');
 }
 
 /** Of each digest: enough that no two parts in one memory meet by chance (bytes). */

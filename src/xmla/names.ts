@@ -1,3 +1,5 @@
+import { isAscii } from '../common/fold-case.ts';
+
 /** SOAP 1.1; no engine is asked in SOAP 1.2. */
 export const SOAP = 'http://schemas.xmlsoap.org/soap/envelope/';
 export const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
@@ -13,6 +15,10 @@ export function soapActionContradicts(header: string | undefined, method: 'Disco
 
 /** One spelling for what engines might take for one name; dotless i and long s meet ASCII only in upper case. */
 export const foldName = (name: string) => name.toUpperCase().toLowerCase();
+
+/** The same as a comparison with `foldName`, which is seldom needed: letters of ASCII keep their number. */
+export const isFoldedTo = (name: string, folded: string): boolean =>
+  (name.length === folded.length || !isAscii(name)) && foldName(name) === folded;
 
 /** A table by words: each row is a value and its words, with blanks between them. */
 export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {

@@ -180,5 +180,12 @@ function readings(word: string): readonly string[] {
  */
 export function normalizeStatement(statement: string): string {
   const text = statement.replaceAll('\r', '');
-  return /[^ \t\n\f](?:[^]*[^ \t\n\f])?/.exec(text)?.[0] ?? '';
+  let start = 0;
+  let end = text.length;
+  while (start < end && isBlankAt(text, start)) start += 1;
+  while (start < end && isBlankAt(text, end - 1)) end -= 1;
+  return text.slice(start, end);
 }
+
+const BLANKS: ReadonlySet<number> = new Set(Buffer.from(' \t\n\f'));
+const isBlankAt = (text: string, at: number) => BLANKS.has(text.charCodeAt(at));

@@ -2,7 +2,7 @@ import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { kindAt, MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
 import { MAX_NESTING, MAX_STATEMENT } from '../mdx/statement-policy.ts';
-import { byWords, foldName } from '../names.ts';
+import { byWords, foldName, isFoldedTo } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
 interface DiscoverType {
@@ -102,7 +102,7 @@ function restrictedTo({ restrictions }: DiscoverRequest, names: RegExp): readonl
 }
 
 function propertiesOf({ properties }: XmlaRequest, folded: string): readonly string[] {
-  return properties.filter(({ name }) => foldName(name) === folded).map(({ value }) => value);
+  return properties.filter(({ name }) => isFoldedTo(name, folded)).map(({ value }) => value);
 }
 
 /** Not blank, which some engines take for no restriction. */
