@@ -150,7 +150,7 @@ export function createQueryCache(
       const isSameEngine = landed.replica === query.session?.replica;
       const error = landed.kind === 'failed' && isSameEngine ? landed.error : undefined;
       if (error instanceof GatewayError && OF_ENGINE.has(error.reason)) return client.fail(error);
-      return askInTurn(landed.turns, lookup);
+      return askInTurn(landed.turns(), lookup);
     }
   }
 

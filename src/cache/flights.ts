@@ -9,7 +9,7 @@ import type { StoredAnswer } from './stored-answer.ts';
  * `turns` those who waited go to the engine a few at a time.
  */
 export type Awaited =
-  | (Verdict & { readonly replica: string | undefined; readonly turns: Gate })
+  | (Verdict & { readonly replica: string | undefined; readonly turns: () => Gate })
   | 'late'
   | 'gone';
 export type Flights = ReturnType<typeof createFlights>;
@@ -24,7 +24,7 @@ interface Entry {
   readonly since: LeaseStart;
   readonly landing: Promise<Awaited>;
   waiters: number;
-  unawaited?: () => void;
+  unawaited: (() => void) | undefined;
 }
 
 /** One engine request for equal ones, bound to no client, joined until the deadline (ms). */
@@ -61,7 +61,8 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
     /** Takes the place of one that is under way. The caller must let it land. */
     lead(key: string) {
       const { promise: landing, resolve } = Promise.withResolvers<Awaited>();
-      const entry: Entry = { since: leaseStart(clock), landing, waiters: 0 };
+      const since = leaseStart(clock);
+      const entry: Entry = { since, landing, waiters: 0, unawaited: undefined };
       entries.set(key, entry);
       return {
         awaited: () => entry.waiters > 0,
@@ -81,7 +82,10 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
         land(verdict: Verdict, replica?: string): void {
           // A younger one may stand in its place.
           if (entries.get(key) === entry) entries.delete(key);
-          resolve({ ...verdict, replica, turns: createGate(TURNS) });
+          // A dead table of the Map may keep the entry, and through this its client (see Queue).
+          entry.unawaited = undefined;
+          let gate: Gate | undefined;
+          resolve({ ...verdict, replica, turns: () => (gate ??= createGate(TURNS)) });
         },
       };
     },
@@ -111,16 +115,18 @@ export type OrderedFill = ReturnType<ReturnType<typeof createFillOrder>['enter']
  */
 export function createFillOrder() {
   /** `began`: of the engine request. */
-  type Fill = { latest?: { answer: StoredAnswer; began: number; sequence: number } };
-  const underWay = new Map<string, Set<Fill>>();
+  type Fill = { latest?: { answer: StoredAnswer; began: number; sequence: number } | undefined };
+  const underWay = new Map<string, Fill[]>();
   let entered = 0;
 
   return {
     enter(key: string) {
       const sequence = (entered += 1);
       const own: Fill = {};
-      const all = underWay.get(key) ?? new Set();
-      underWay.set(key, all.add(own));
+      const others = underWay.get(key);
+      others?.push(own);
+      const all = others ?? [own];
+      if (others === undefined) underWay.set(key, all);
       return {
         /** Its answer is whole and may be kept. `began` by the monotonic clock (ms). */
         landed(answer: StoredAnswer, began: number): void {
@@ -133,8 +139,10 @@ export function createFillOrder() {
         /** The answer asked for last of those that landed meanwhile; others were kept elsewhere. */
         latest: () => own.latest?.answer,
         end(): void {
-          all.delete(own);
-          if (all.size === 0) underWay.delete(key);
+          own.latest = undefined;
+          const at = all.indexOf(own);
+          if (at >= 0) all.splice(at, 1);
+          if (all.length === 0) underWay.delete(key);
         },
       };
     },

@@ -5,7 +5,7 @@ export type Gate = ReturnType<typeof createGate>;
 /** Lets a bounded number in at one time; the others wait in the order they came. */
 export function createGate(places: number) {
   let inside = 0;
-  const queue = new Set<Waiting>();
+  const queue: Queue<Waiting> = [];
 
   /** @returns gives the place back; calling it twice does no harm */
   function entered(): () => void {
@@ -36,17 +36,22 @@ export function createGate(places: number) {
       await waitIn(queue, {}, signal);
       return entered();
     },
-    usage: () => ({ inside, waiting: queue.size }),
+    usage: () => ({ inside, waiting: queue.length }),
   };
 }
 
 export interface Waiting {
   readonly enter: () => void;
 }
+/**
+ * Not a Set, whose table is made anew with every few that come and go: what V8 has moved to its old memory of these tables keeps
+ * all later ones, and what has waited in them, until the next full collection.
+ */
+export type Queue<T extends Waiting> = T[];
 
 /** Waits in a queue until it is let in. @returns rejects when the signal aborts, or when it is too `late` */
 export function waitIn<T extends object>(
-  queue: Set<T & Waiting>,
+  queue: Queue<T & Waiting>,
   given: T,
   signal: AbortSignal,
   late?: { readonly after: number; readonly error: () => Error; readonly gaveUp: () => void },
@@ -62,11 +67,12 @@ export function waitIn<T extends object>(
   function leave(settle: () => void): void {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
-    queue.delete(waiting);
+    const at = queue.indexOf(waiting);
+    if (at >= 0) queue.splice(at, 1);
     settle();
   }
   signal.addEventListener('abort', onAbort, { once: true });
-  queue.add(waiting);
+  queue.push(waiting);
   return promise;
 }
 
@@ -86,7 +92,7 @@ type Held = Record<'small' | 'large', number>;
 interface User extends Held {
   requests: number;
   /** In their order; what they have already, and the room that they want. */
-  readonly queue: Set<Waiting & { readonly own: Held; readonly bytes: number }>;
+  readonly queue: Queue<Waiting & { readonly own: Held; readonly bytes: number }>;
 }
 
 export type Share = ReturnType<BodyAccount['open']>;
@@ -116,7 +122,7 @@ export function createBodyAccount(
   /** All but the part for small requests. */
   const total = () => requests.large + ofOthers();
   const fitsUser = (user: User, more: number) => user.large + more <= part(1 - OF_SMALL) * OF_ONE;
-  const waiting = () => [...users.values()].reduce((sum, { queue }) => sum + queue.size, 0);
+  const waiting = () => [...users.values()].reduce((sum, { queue }) => sum + queue.length, 0);
 
   function take(own: Held, user: User, where: keyof Held, more: number): void {
     for (const held of [own, user, requests]) held[where] += more;
@@ -156,12 +162,12 @@ export function createBodyAccount(
   function refuseCrowd({ queue: own }: User): void {
     const { queue } = limits();
     if (waiting() >= queue) throw overloaded('Too many requests wait for memory; try again.');
-    if (own.size < queue - Math.floor(queue * (1 - OF_ONE))) return;
+    if (own.length < queue - Math.floor(queue * (1 - OF_ONE))) return;
     throw overloaded('Too many of your requests wait for memory; try again.');
   }
 
   function request(name: string, announced = 0) {
-    const user = users.get(name) ?? { requests: 0, small: 0, large: 0, queue: new Set() };
+    const user = users.get(name) ?? { requests: 0, small: 0, large: 0, queue: [] };
     users.set(name, user);
     user.requests += 1;
     const own: Held = { small: 0, large: 0 };
@@ -190,7 +196,7 @@ export function createBodyAccount(
         if (signal.aborted) return Promise.reject(signal.reason as Error);
         const isSmall = Math.max(announced, own.small + own.large + more) <= SMALL;
         const fitsSmall = isSmall && hasSmallRoom(user, more);
-        const isNext = user.queue.size === 0 || beyond?.own === own;
+        const isNext = user.queue.length === 0 || beyond?.own === own;
         if (!fitsSmall && !(isNext && isLetIn(own, user, more))) return wait(more, signal);
         take(own, user, fitsSmall ? 'small' : 'large', more);
         return undefined;
@@ -207,7 +213,7 @@ export function createBodyAccount(
       isInTheWay(): boolean {
         if (beyond?.own === own) return waiting() > 0;
         return [...users.values()].some((other) => {
-          const next = other.queue.values().find((one) => one.own !== own);
+          const next = other.queue.find((one) => one.own !== own);
           // Where another user has no part left, what this one gives back is of no use.
           return next !== undefined && (other === user || fitsUser(other, next.bytes));
         });

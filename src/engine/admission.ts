@@ -1,4 +1,4 @@
-import { type Waiting, waitIn } from '../common/body-account.ts';
+import { type Queue, type Waiting, waitIn } from '../common/body-account.ts';
 import { GatewayError } from '../common/errors.ts';
 
 export type Admission = ReturnType<typeof createAdmission>;
@@ -7,7 +7,9 @@ export type Admission = ReturnType<typeof createAdmission>;
 interface User {
   readonly name: string;
   atEngine: number;
-  readonly waiting: Set<Waiting>;
+  /** The turn of its last one. */
+  turn: number;
+  readonly waiting: Queue<Waiting>;
 }
 
 /**
@@ -27,25 +29,27 @@ const OF_OTHERS = 1 / 4;
 export function createAdmission(
   limits: Readonly<Record<'concurrency' | 'per_user' | 'queue', number>>,
 ) {
-  /** Those whose last turn is longest ago come first. */
   const users = new Map<string, User>();
+  let turns = 0;
+  const nextTurn = () => (turns += 1);
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
   const background = new Set<Overtake>();
-  const lowest = new Set<Waiting>();
+  const lowest: Queue<Waiting> = [];
   /** The background included. */
   let atEngine = 0;
   const mayEnter = (user: User) => user.atEngine < limits.per_user;
-  const waiting = () => users.values().reduce((sum, user) => sum + user.waiting.size, 0);
+  const waiting = () => users.values().reduce((sum, user) => sum + user.waiting.length, 0);
+  const newUser = (name: string): User => ({ name, atEngine: 0, turn: nextTurn(), waiting: [] });
 
   function forget(user: User): void {
     // Who gave up is told a moment later: another request of that name may be waiting by then.
     const isCurrent = users.get(user.name) === user;
-    if (isCurrent && user.atEngine === 0 && user.waiting.size === 0) users.delete(user.name);
+    if (isCurrent && user.atEngine === 0 && user.waiting.length === 0) users.delete(user.name);
   }
 
   function count(user: User): void {
-    users.delete(user.name);
     users.set(user.name, user);
+    user.turn = nextTurn();
     user.atEngine += 1;
     atEngine += 1;
   }
@@ -66,8 +70,8 @@ export function createAdmission(
   function letNextIn(): void {
     let next: User | undefined;
     for (const user of users.values()) {
-      const isReady = user.waiting.size > 0 && mayEnter(user);
-      if (isReady && user.atEngine < (next?.atEngine ?? Infinity)) next = user;
+      const isReady = user.waiting.length > 0 && mayEnter(user);
+      if (isReady && (next === undefined || isBefore(user, next))) next = user;
     }
     if (next !== undefined) {
       const [first] = next.waiting;
@@ -80,7 +84,7 @@ export function createAdmission(
   const isIdle = () => atEngine < limits.concurrency && waiting() === 0;
   /** They look again by themselves, a moment later: a user may come first. */
   function wakeLowest(): void {
-    if (isIdle()) for (const one of lowest) one.enter();
+    if (isIdle()) for (const one of lowest.splice(0)) one.enter();
   }
 
   /** Whether a place is free now that was one of the background. */
@@ -96,7 +100,7 @@ export function createAdmission(
 
   /** What ends the stay at the engine; undefined where there is no place now. */
   function enter(name: string): (() => void) | undefined {
-    const user: User = users.get(name) ?? { name, atEngine: 0, waiting: new Set() };
+    const user = users.get(name) ?? newUser(name);
     if (!mayEnter(user)) return undefined;
     if (atEngine >= limits.concurrency && !overtake()) return undefined;
     count(user);
@@ -113,9 +117,9 @@ export function createAdmission(
       signal.throwIfAborted();
       const entered = enter(name);
       if (entered !== undefined) return entered;
-      const user: User = users.get(name) ?? { name, atEngine: 0, waiting: new Set() };
+      const user = users.get(name) ?? newUser(name);
       if (waiting() >= limits.queue) throw overloaded('Too many requests');
-      if (user.waiting.size >= mostOfOne) throw overloaded('Too many of your requests');
+      if (user.waiting.length >= mostOfOne) throw overloaded('Too many of your requests');
       users.set(name, user);
       while (overtake());
       await waitIn(user.waiting, {}, signal).catch((reason: unknown) => {
@@ -151,6 +155,10 @@ export function createAdmission(
     usage: () => ({ atEngine, waiting: waiting() }),
   };
 }
+
+/** Whose turn it is rather: who has fewer at the engine, or as many and had the last turn longer ago. */
+const isBefore = (one: User, other: User): boolean =>
+  (one.atEngine - other.atEngine || one.turn - other.turn) < 0;
 
 function overloaded(what: string): GatewayError {
   const message = `${what} wait for the engine; try again.`;

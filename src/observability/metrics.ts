@@ -453,12 +453,13 @@ const UNUSED = 3_600_000;
  * @returns the label of a project as a request names it; '' for none
  */
 function createProjectLabels(names: Names, clock: Now, counters: readonly Counter<'project'>[]) {
-  /** Of names that the configuration does not hold: the least recently used one first. */
-  const labels = new Map<Scope, { readonly label: string; readonly used: number }>();
+  /** Of names that the configuration does not hold. */
+  const labels = new Map<Scope, { readonly label: string; used: number }>();
 
   function makeRoom(now: number): boolean {
     if (labels.size < MAX_LABELS) return true;
-    const [oldest] = labels;
+    let [oldest] = labels;
+    for (const one of labels) if (oldest && one[1].used < oldest[1].used) oldest = one;
     if (oldest === undefined || now - oldest[1].used < UNUSED) return false;
     labels.delete(oldest[0]);
     for (const counter of counters) void drop(counter, oldest[1].label);
@@ -472,11 +473,13 @@ function createProjectLabels(names: Names, clock: Now, counters: readonly Counte
     const scope = projectScope(project);
     const now = clock.now();
     const known = labels.get(scope);
-    if (known === undefined && (name === undefined || !makeRoom(now))) return 'other';
-    const label = known?.label ?? name?.spelling ?? 'other';
-    labels.delete(scope);
-    labels.set(scope, { label, used: now });
-    return label;
+    if (known !== undefined) {
+      known.used = now;
+      return known.label;
+    }
+    if (name === undefined || !makeRoom(now)) return 'other';
+    labels.set(scope, { label: name.spelling, used: now });
+    return name.spelling;
   };
 }
 

@@ -79,8 +79,14 @@ export function createStatistics(parts: {
 
   function makeRoom(): void {
     if (digests.size < MAX_DIGESTS) return;
-    const rows = Array.from(digests.values(), (row) => ({ row, worth: worthOf(row) }));
-    for (const { row } of rows.sort((a, b) => b.worth - a.worth).slice(-GO_AT_ONCE)) {
+    const rows = [...digests.values()];
+    const worths = Float64Array.from(rows, worthOf);
+    const least = worths.toSorted()[GO_AT_ONCE - 1] ?? 0;
+    let left = GO_AT_ONCE - worths.filter((worth) => worth < least).length;
+    for (let at = rows.length - 1; at >= 0; at -= 1) {
+      const [row, worth] = [rows[at], worths[at] ?? 0];
+      if (row === undefined || worth > least || (worth === least && left === 0)) continue;
+      if (worth === least) left -= 1;
       addSums(others, row);
       digests.delete(row.digest);
     }
@@ -88,7 +94,7 @@ export function createStatistics(parts: {
 
   function newRow(event: Answered, since: number): DigestFigures {
     makeRoom();
-    const row = { ...NO_FIGURES, ...namesOf(event), users: [], since };
+    const row = { ...NO_FIGURES, ...namesOf(event), users: [own(event.principal)], since };
     digests.set(row.digest, row);
     return row;
   }

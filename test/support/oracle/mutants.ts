@@ -103,10 +103,10 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     replacements: [
       {
         file: 'cache/key.ts',
-        find: "  return hash('sha512-256', `${epochs.keySecret}\\0[${encoded}]`, 'base64url');",
+        find: "  return hash('sha512-256', `${epochs.keySecret}\\0${encoded}`, 'base64url');",
         put: `  const digest = (text: string) => hash('sha512-256', epochs.keySecret + text, 'base64url');
   const key = digest(encoded);
-  (globalThis.bareKeys ??= new Map()).set(key, digest(JSON.stringify(texts.slice(0, -1))));
+  (globalThis.bareKeys ??= new Map()).set(key, digest(JSON.stringify([parts.asked.hash, ...others.slice(0, -1)])));
   return key;`,
       },
       {
