@@ -509,28 +509,30 @@ export class TagReader {
    * by namespace (section 6.3).
    */
   #bind(depth: number): void {
-    let prefixes = 0;
     for (let at = 0; at < this.#count; at += 1) {
       const attribute = this.#attributes[at] as Attribute;
       if (attribute.name.declares) this.#declare(attribute, depth);
-      else if (attribute.name.hasPrefix) prefixes += 1;
     }
     if (this.#bound.length > MAX_DECLARATIONS) {
       throw unread(`more than ${MAX_DECLARATIONS} declarations of namespaces in scope`);
     }
-    if (prefixes === 0) return;
-    const prefixed = this.#listed().filter(({ name }) => name.hasPrefix && !name.declares);
-    for (const attribute of prefixed) {
-      const { local, prefix } = attribute.name;
+    let prefixed = 0;
+    for (let at = 0; at < this.#count; at += 1) {
+      const attribute = this.#attributes[at] as Attribute;
+      const { declares, hasPrefix, local, prefix } = attribute.name;
+      if (declares || !hasPrefix) continue;
+      prefixed += 1;
       if (prefix.uri === undefined) throw malformed(`an unbound prefix of ${local}`);
       // Readers differ in what they ask of the values of others, such as xml:id.
       if (prefix.uri === XML_NAMESPACE && !PLAIN_XML.test(`${local}=${this.#valueOf(attribute)}`)) {
         throw unread(`an attribute xml:${local}`);
       }
     }
-    if (prefixed.length < 2) return;
-    const different = new Set(prefixed.map(({ name }) => `${name.local} ${name.prefix.uri}`));
-    if (different.size < prefixed.length) throw malformed('two attributes of one name');
+    if (prefixed < 2) return;
+    const names = this.#listed().map(({ name }) => name);
+    const others = names.filter(({ hasPrefix, declares }) => hasPrefix && !declares);
+    const different = new Set(others.map(({ local, prefix }) => `${local} ${prefix.uri}`));
+    if (different.size < prefixed) throw malformed('two attributes of one name');
   }
 
   #declare(attribute: Attribute, depth: number): void {
