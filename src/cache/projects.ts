@@ -83,6 +83,7 @@ const HOUR = 3_600_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 /** Beside the texts (bytes, rounded up). */
 const ENTRY_OVERHEAD = 300;
+const NOTHING_NEW = { added: new Set<Scope>(), charged: undefined };
 /**
  * Names of projects and catalogs, one for a scope: each takes memory, known to the engine or not.
  * So they count for the user who named them first, and drive out no other user's.
@@ -102,15 +103,17 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
     (user) => 2 * user.length + ENTRY_OVERHEAD,
   );
 
+  const isNew = (scope: Scope) => !configured.has(scope) && !named.get(scope);
+
   /** The new ones of the names, and the charge for them; undefined when that is too much. */
   function charge(user: string, names: readonly string[]) {
-    const scopes = [...new Set(names.map(projectScope))];
-    const added = scopes.filter((scope) => !configured.has(scope) && !named.get(scope));
+    const added = new Set(names.map(projectScope).filter(isNew));
+    if (added.size === 0) return NOTHING_NEW;
     const now = clock.now();
     const last = charges.get(user);
     const before = last !== undefined && now - last.since < HOUR ? last : { since: now, count: 0 };
-    const count = before.count + added.length;
-    return added.length > 0 && count > limit ? undefined : { added, charged: { ...before, count } };
+    const count = before.count + added.size;
+    return count > limit ? undefined : { added, charged: { ...before, count } };
   }
 
   return {
@@ -126,7 +129,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
     admit(user: string, names: readonly string[]): boolean {
       const next = charge(user, names);
       if (next === undefined) return false;
-      if (next.added.length > 0) charges.set(user, user, next.charged);
+      if (next.charged) charges.set(user, user, next.charged);
       for (const scope of next.added) named.set(scope, user, { user, spelling: undefined });
       return true;
     },

@@ -125,7 +125,9 @@ export function createBodyAccount(
   const waiting = () => [...users.values()].reduce((sum, { queue }) => sum + queue.length, 0);
 
   function take(own: Held, user: User, where: keyof Held, more: number): void {
-    for (const held of [own, user, requests]) held[where] += more;
+    own[where] += more;
+    user[where] += more;
+    requests[where] += more;
   }
 
   const hasSmallRoom = (user: User, more: number) =>

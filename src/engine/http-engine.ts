@@ -122,7 +122,8 @@ export function createHttpEngine(options: {
     client?.engineStep('asked');
     const authorization = loginFor(addressee.authorization);
     const headers: Record<string, string> = {};
-    for (const [name, value] of Object.entries(asked)) {
+    for (const name in asked) {
+      const value = asked[name as keyof QueryHeaders];
       if (value !== undefined) headers[name] = value;
     }
     headers['accept-encoding'] = 'identity';

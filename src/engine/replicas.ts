@@ -125,10 +125,11 @@ export function createReplicas(
       signal: AbortSignal,
       attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
     ): Promise<T> {
-      const only = all.filter(({ url }) => url === name);
+      const only = name === undefined ? [] : all.filter(({ url }) => url === name);
       const ordered = only.length > 0 ? only : inOrder(requests++);
-      for (const [index, replica] of ordered.entries()) {
-        const isLast = index === ordered.length - 1;
+      let left = ordered.length;
+      for (const replica of ordered) {
+        const isLast = (left -= 1) === 0;
         try {
           return await attempt(replica, isLast ? undefined : CONNECT_LIMIT);
         } catch (error) {

@@ -64,7 +64,7 @@ export async function judge(
   }
   const isAdmitted = names.admit(principal.name, read.projects);
   const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
-  const asked = { ...read, unkept, bypass: read.bypass ?? unkept };
+  const asked = unkept === read.unkept ? read : { ...read, unkept, bypass: read.bypass ?? unkept };
   const judged = await judgeSession(asked, destination, principal.name, purges, sessions.find);
   return { asked, purges, judged };
 }
@@ -143,6 +143,7 @@ export async function enterSession(
     );
   }
   const { before, names, known } = step;
+  if (before === 'nothing') return step;
   const [name] = names === 'all' ? [] : names;
   const { catalog } = catalogOf(asked);
   let isDone = true;

@@ -26,8 +26,9 @@ const NEVER_FORWARDED = words(`
   x-transport-caps-negotiation-flags
   expect content-length content-encoding host authorization
 `);
+const NOT_FORWARDED = HOP_BY_HOP.union(NEVER_FORWARDED);
 /** Of the upstream's own connection or login. */
-const NEVER_ANSWERED = words('set-cookie');
+const NOT_ANSWERED = HOP_BY_HOP.union(words('set-cookie'));
 /** Query parameters that name a login to some servers; a client could smuggle another identity in them. */
 const IDENTITY_PARAMETERS = words('username password userid');
 /** One name (lower case) for all that a server could take for the same, such as a CGI-like one. */
@@ -43,8 +44,7 @@ function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
   const kept: Record<string, string | string[]> = {};
   for (const name in headers) {
     const value = headers[name];
-    const read = nameAsRead(name);
-    if (value === undefined || HOP_BY_HOP.has(read) || left.has(read)) continue;
+    if (value === undefined || left.has(nameAsRead(name))) continue;
     if (!listed.includes(name)) kept[name] = value;
   }
   return kept;
@@ -61,7 +61,7 @@ export function requestHeaders(
   length: number | undefined,
   only?: ReadonlySet<string>,
 ): IncomingHttpHeaders {
-  const crossing: IncomingHttpHeaders = without(headers, NEVER_FORWARDED);
+  const crossing: IncomingHttpHeaders = without(headers, NOT_FORWARDED);
   for (const name in crossing) if (only?.has(name) === false) delete crossing[name];
   if (authorization !== undefined) crossing.authorization = authorization;
   if (length !== undefined) crossing['content-length'] = String(length);
@@ -70,7 +70,7 @@ export function requestHeaders(
 
 /** What of the upstream's headers goes to the client that asked. */
 export const answerHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
-  without(headers, NEVER_ANSWERED);
+  without(headers, NOT_ANSWERED);
 /** The name of a parameter (`name=value`, exactly as it was sent), decoded. */
 export const parameterName = (parameter: string) =>
   [...new URLSearchParams(parameter).keys()][0] ?? '';
@@ -122,7 +122,8 @@ export function answerHead(
   const { statusCode: status = 0, statusMessage = '', headers } = answer;
   if (status < 200) throw new Error(`the upstream answered with the status ${status}`);
   validateHeaderValue('reason phrase', statusMessage);
-  for (const [name, value] of Object.entries(headers)) {
+  for (const name in headers) {
+    const value = headers[name];
     if (typeof value === 'string') validateHeaderValue(name, value);
     else for (const one of value ?? []) validateHeaderValue(name, one);
   }
