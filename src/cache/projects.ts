@@ -28,7 +28,9 @@ export function purgedScopes(stale: Stale): readonly Scope[] {
 export function entryScopes(projects: readonly string[], spans: boolean): readonly Scope[] {
   const scopes = new Set<Scope>(['everything', ...projects.map(projectScope)]);
   if (spans || projects.length === 0) scopes.add('unassigned');
-  return [...scopes].sort();
+  const all = [...scopes];
+  // `everything` comes first in any case.
+  return all.length <= 2 ? all : all.sort();
 }
 
 /** Users who share by roles are fewer than everyone. */

@@ -54,7 +54,8 @@ export function findEncoding(bytes: Buffer, ended: boolean, contentType: string 
   if (UTF_32.test(start)) return 'unknown';
   const unmarked = start[1] === '\0' ? 'utf-16le' : start[0] === '\0' ? 'utf-16be' : 'utf-8';
   const [mark, units] = MARKS.find(([one]) => start.startsWith(one)) ?? ['', unmarked];
-  const declaration = readDeclaration(bytes.subarray(mark.length), units, ended);
+  const unmarkedBytes = mark === '' ? bytes : bytes.subarray(mark.length);
+  const declaration = readDeclaration(unmarkedBytes, units, ended);
   if (declaration === 'more' || declaration === 'unknown') return declaration;
   const labels: (TextEncoding | 'utf-16' | undefined)[] = [];
   for (const name of [charsetOf(contentType), declaration?.encoding]) {

@@ -348,7 +348,7 @@ export interface XmlElement {
   readonly local: string;
   /** Without namespace declarations. */
   readonly attributes: readonly TagAttribute[];
-  readonly children: XmlElement[];
+  readonly children: readonly XmlElement[];
   /** All text and CDATA directly in this element, joined; line ends as XML 1.0 §2.11 says; not trimmed. */
   text: string;
   hasCData: boolean;
@@ -356,6 +356,8 @@ export interface XmlElement {
   /** The namespace to which the prefix in `xsi:type` is bound; undefined without prefix or `xsi:type`. */
   readonly typeNamespace: string | undefined;
 }
+
+const NO_CHILDREN: XmlElement[] = [];
 
 /**
  * Reads a whole document strictly. Never throws.
@@ -365,8 +367,10 @@ export interface XmlElement {
  *   the log: `refused` is a document type declaration, or nesting over MAX_DEPTH
  */
 export function readTree(utf8: Buffer, readers?: TagReaders) {
+  /** An element while it is read. */
+  type Open = XmlElement & { children: XmlElement[] };
   let root: XmlElement | undefined;
-  const open: XmlElement[] = [];
+  const open: Open[] = [];
   let nodes = 0;
   let oddity: string | undefined;
 
@@ -380,17 +384,20 @@ export function readTree(utf8: Buffer, readers?: TagReaders) {
       const attributes = tag.attributes();
       const type = attributes.find(({ uri, local }) => uri === XSI && local === 'type');
       const prefix = type && /^([^:]+):/.exec(type.value)?.[1];
-      const element: XmlElement = {
+      const element: Open = {
         uri: tag.uri,
         local: tag.local,
         attributes,
-        children: [],
+        children: NO_CHILDREN,
         text: '',
         hasCData: false,
         selfClosing: tag.empty,
         typeNamespace: prefix === undefined ? undefined : tag.namespaceOf(prefix),
       };
-      open.at(-1)?.children.push(element);
+      const parent = open.at(-1);
+      // An empty array would take room for seventeen with its first.
+      if (parent?.children === NO_CHILDREN) parent.children = [element];
+      else parent?.children.push(element);
       root ??= element;
       open.push(element);
     },
