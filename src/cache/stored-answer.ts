@@ -266,40 +266,60 @@ function compressAsItComes(progressed: () => void) {
   const stream = createGzip({ level: LEVEL_OF_LONG, chunkSize: CHUNK });
   const over = finished(stream);
   over.catch(() => {});
-  const made: Buffer[] = [];
+  let made: Buffer[] = [];
   let madeBytes = 0;
+  /** What the compressor is still to be given: the very bytes that came. */
   let waiting: Buffer[] = [];
   let waitingBytes = 0;
+  /** The copy that it is given; one at a time. */
+  let givenBytes = 0;
+  let isEnding = false;
   let length = 0;
   let done = START;
   stream.on('data', (bytes: Buffer) => {
     made.push(bytes);
     madeBytes += bytes.length;
   });
+
   function give(): void {
-    const together = Buffer.concat(waiting);
-    waiting = [];
-    waitingBytes = 0;
-    stream.write(together, () => {
-      done += together.length;
+    if (givenBytes > 0 || (!isEnding && waitingBytes < TOGETHER)) return;
+    if (waitingBytes === 0) return void stream.end();
+    const pieces: Buffer[] = [];
+    while (waiting.length > 0 && givenBytes < TOGETHER) {
+      const piece = waiting.shift() as Buffer;
+      givenBytes += piece.length;
+      pieces.push(piece);
+    }
+    waitingBytes -= givenBytes;
+    stream.write(Buffer.concat(pieces), (error) => {
+      if (error) return;
+      done += givenBytes;
+      givenBytes = 0;
       progressed();
+      give();
     });
   }
+
   return {
     write(piece: Buffer): void {
       length += piece.length;
       waitingBytes += piece.length;
       waiting.push(piece);
-      if (waitingBytes >= TOGETHER) give();
+      give();
     },
-    usage: () => ({ done, made: START + madeBytes }),
+    usage: () => ({ done, made: START + givenBytes + madeBytes }),
     async end() {
-      if (waitingBytes > 0) give();
-      stream.end();
+      isEnding = true;
+      give();
       await over;
       return { ...partsOf(made, madeBytes), length };
     },
-    stop: () => void stream.destroy(),
+    stop(): void {
+      waiting = [];
+      waitingBytes = 0;
+      made = [];
+      stream.destroy();
+    },
   };
 }
 

@@ -157,6 +157,8 @@ const PLAIN_NAMESPACE =
 const PLAIN_XML = /^(?:lang=[^]*|space=(?:default|preserve))$/;
 /** Longer ones are of no engine and no client. */
 const LONGEST_NAMESPACE = 256;
+/** Hardly any is longer, and what a reader remembers of each is bounded by it. */
+const USUAL_NAMESPACE = 64;
 
 /** Bytes of a tag or a processing instruction. Larger ones would have to be held, and no engine or client sends any. */
 export const LARGEST_TAG = 64 * 1024;
@@ -220,8 +222,6 @@ interface Attribute {
   to: number;
   escaped: boolean;
 }
-/** Of a reader that is kept. */
-const MOST_KEPT_ATTRIBUTES = 64;
 const NO_ATTRIBUTES: readonly TagAttribute[] = [];
 
 const VALUE_STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
@@ -280,7 +280,6 @@ export class TagReader {
   finish(): boolean {
     this.#bytes = NO_BYTES;
     this.#count = 0;
-    this.#attributes.length = Math.min(this.#attributes.length, MOST_KEPT_ATTRIBUTES);
     this.close(0);
     return this.#names.size <= MOST_KEPT && this.#nameBytes <= MOST_KEPT_BYTES;
   }
@@ -543,6 +542,7 @@ export class TagReader {
     this.#bound.push({ prefix, depth, before: prefix.uri });
     prefix.uri = uri;
   }
+
   /** The namespace that it declares for a prefix. */
   #declaredBy(attribute: Attribute, prefix: string): string {
     const { name, from, to } = attribute;
@@ -557,8 +557,8 @@ export class TagReader {
     if (uri.length > LONGEST_NAMESPACE || !PLAIN_NAMESPACE.test(uri)) {
       throw unread('an unusual namespace name');
     }
-    // One that was spelt otherwise is not known again.
-    name.declared = { spelt: markOf(uri), uri };
+    // A value that was written with references is read anew each time.
+    if (uri.length <= USUAL_NAMESPACE) name.declared = { spelt: markOf(uri), uri };
     return uri;
   }
 }

@@ -55,6 +55,23 @@ describe('what no user waits for', () => {
     expect([...states(made), admission.usage()]).toEqual(['inside', { atEngine: 1, waiting: 0 }]);
   });
 
+  test('gets all places that are free when no user waits any more', async () => {
+    const admission = createAdmission({ ...LIMITS, concurrency: 3, per_user: 1 });
+    await admission.admit('a', never);
+    const giveUp = new AbortController();
+    const second = admission.admit('a', giveUp.signal);
+    const made = await visits(admission, 2);
+    expect(states(made)).toEqual(['waiting', 'waiting']);
+    giveUp.abort(new Error('given up'));
+    await expect(second).rejects.toThrow('given up');
+    await quiet();
+    expect([...states(made), admission.usage()]).toEqual([
+      'inside',
+      'inside',
+      { atEngine: 3, waiting: 0 },
+    ]);
+  });
+
   test('gives its place up in the turn in which a user comes, and leaves once', async () => {
     const admission = createAdmission(LIMITS);
     const made = await visits(admission, 3);

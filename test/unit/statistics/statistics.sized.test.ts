@@ -124,6 +124,24 @@ describe('the figures of a digest', () => {
   });
 });
 
+test('where a digest needs room, those go that are worth least, of equals the newest', () => {
+  const { on, figures } = create();
+  const COSTS = [10_000, 1, 100, 10_000, 100];
+  const ranked = Array.from({ length: MAX_DIGESTS }, (_, i) => ({
+    digest: `d ${i}`,
+    cost: COSTS[i % COSTS.length] ?? 0,
+  }));
+  for (const { digest, cost } of ranked) on(asked(cost, { digest }));
+  on(asked(1, { digest: 'new' }));
+  const middle = ranked.filter(({ cost }) => cost === 100);
+  const gone = new Set([
+    ...ranked.filter(({ cost }) => cost === 1),
+    ...middle.slice(-(MAX_DIGESTS / 4 - MAX_DIGESTS / 5)),
+  ]);
+  const left = ranked.filter((one) => !gone.has(one)).map(({ digest }) => digest);
+  expect(figures().digests.map(({ digest }) => digest)).toEqual([...left, 'new']);
+});
+
 describe('of many requests for 50,000 digests (Zipf 1.0)', () => {
   const REQUESTS = sizes.countedRequests;
   const DIGESTS = 50_000;

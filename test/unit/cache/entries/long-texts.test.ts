@@ -120,6 +120,20 @@ describe('a long text', () => {
     kept.stop();
   });
 
+  test('goes to the compressor in few parts, of which one at a time is copied', async () => {
+    const MEBIBYTE = 1024 * 1024;
+    let parts = 0;
+    const copied: number[] = [];
+    const kept = keepText(() => (parts += 1));
+    for (let i = 0; i < 128; i += 1) {
+      kept.write(Buffer.alloc(START, randomBytes(START)));
+      copied.push(kept.usage().made);
+    }
+    await kept.end(undefined);
+    expect(parts).toBeLessThanOrEqual((128 * START) / (MEBIBYTE / 2));
+    expect(Math.max(...copied)).toBeLessThan(MEBIBYTE);
+  });
+
   test('that is given up in the middle is no failure, and cannot be had', async () => {
     const kept = keepText(() => {});
     kept.write(Buffer.alloc(2 * LONG, '<Cell/>'));

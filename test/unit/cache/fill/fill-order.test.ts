@@ -37,6 +37,15 @@ describe('the fills of one key', () => {
     expect([elsewhere.latest(), after.latest()]).toEqual([undefined, undefined]);
   });
 
+  test('are forgotten when they end', () => {
+    const order = createFillOrder();
+    const [ended, other] = [order.enter('key'), order.enter('key')];
+    ended.landed(storedAnswer(), 5);
+    ended.end();
+    other.landed(storedAnswer(), 6);
+    expect(ended.latest()).toBeUndefined();
+  });
+
   test('show each the last of those that landed beside it, in any order of events', () => {
     const step = fc.record({
       what: fc.constantFrom('enter', 'landed', 'end'),

@@ -272,6 +272,13 @@ describe('the key of an entry', () => {
     expect(otherwise('1')).not.toBe(otherwise('2'));
   });
 
+  test('holds all of the hash of what is asked, not only what is told of it', () => {
+    const parts = nested(flatParts());
+    const { digest } = parts.asked;
+    const other = { ...parts, asked: { ...parts.asked, hash: digest.padEnd(43, '-') } };
+    expect(keys.queryKey(other, EPOCHS)).not.toBe(keys.queryKey(parts, EPOCHS));
+  });
+
   test('is 43 characters of base64url, which say nothing of what was asked', () => {
     expect(queryKey(flatParts(), EPOCHS)).toMatch(/^[\w-]{43}$/u);
   });

@@ -62,6 +62,13 @@ describe('the digests of the parts of a key', () => {
     expect(queryDigestOf('')).toBe('');
   });
 
+  test('name a query by what they named it before: operators note it', () => {
+    expect([flatParts(), execute].map(queryDigest)).toEqual([
+      'PIlwCYJPZQELPZ--yHbVQx',
+      'f9N3xDa4kTsaxGPGOkxY3q',
+    ]);
+  });
+
   test('are as short whatever was asked, and are one byte for each character', () => {
     fc.assert(
       fc.property(fc.string({ unit: codePoint }), (identity) => {
