@@ -115,8 +115,16 @@ const NO_LOGIN = '\0';
  */
 const newMinute = (at: number) => ({
   at,
-  answers: new Map() as Table<string>,
-  /** Of durations, and of what else happened. */
+  /** By the word of the outcome. */
+  answers: {
+    hit: new Map() as Table<string>,
+    miss: new Map() as Table<string>,
+    bypass: new Map() as Table<string>,
+    gateway: new Map() as Table<string>,
+  },
+  /** By the bucket of their duration. */
+  durations: { hit: new Uint32Array(BUCKETS), miss: new Uint32Array(BUCKETS) },
+  /** Of what else happened. */
   table: new Map() as Table,
 });
 
@@ -133,13 +141,21 @@ export function createHour(
   /** How the project of a name is told; '' for none. */
   const labelOf = (name: string) => (name === '' ? '' : (names.find(name)?.spelling ?? OTHERS));
 
-  function rowsOfMinute({ at, answers, table }: ReturnType<typeof newMinute>): HourReport {
+  function rowsOfMinute(minute: ReturnType<typeof newMinute>): HourReport {
+    const { at, answers, durations, table } = minute;
     const rows = rowsIn(table);
-    for (const { kind: reason, name, ...sums } of rowsIn(answers)) {
-      const add = (kind: Kind, as: string) => rows.push({ ...sums, kind, name: as });
-      add('minute', String(at));
-      add('reason', reason);
-      if (name !== NO_LOGIN) add('project', labelOf(name));
+    for (const [outcome, ofOutcome] of Object.entries(answers)) {
+      for (const { kind: reason, name, ...sums } of rowsIn(ofOutcome)) {
+        const add = (kind: Kind, as: string) => rows.push({ ...sums, kind, name: as });
+        add('minute', String(at));
+        add('reason', `${outcome} ${reason}`);
+        if (name !== NO_LOGIN) add('project', labelOf(name));
+      }
+    }
+    for (const kind of ['hit', 'miss'] as const) {
+      for (const [bucket, asks] of durations[kind].entries()) {
+        if (asks > 0) rows.push({ ...NO_ROW, kind, name: String(bucket), last: at, asks });
+      }
     }
     return rows;
   }
@@ -165,10 +181,11 @@ export function createHour(
     // Without a login a request may name anything.
     const name = event.principal === '' ? NO_LOGIN : event.project || (event.catalogs[0] ?? '');
     const { kind, detail = '' } = event.outcome;
-    const row = rowOf(minuteOf(at).answers, `${kind} ${detail}`, name);
+    const { answers, durations } = minuteOf(at);
+    const row = rowOf(answers[kind], detail, name);
     row.last = at;
     addAnswer(row, event);
-    if (kind === 'hit' || kind === 'miss') note(at, String(bucketOf(event.milliseconds)), kind);
+    if (kind === 'hit' || kind === 'miss') durations[kind][bucketOf(event.milliseconds)]! += 1;
   }
 
   return {

@@ -80,11 +80,14 @@ export function createStatistics(parts: {
   function makeRoom(): void {
     if (digests.size < MAX_DIGESTS) return;
     const rows = [...digests.values()];
-    const worths = Float64Array.from(rows, worthOf);
-    const least = worths.toSorted()[GO_AT_ONCE - 1] ?? 0;
-    let left = GO_AT_ONCE - worths.filter((worth) => worth < least).length;
+    const worths = new Float64Array(rows.map(worthOf));
+    const sorted = worths.toSorted();
+    const least = sorted[GO_AT_ONCE - 1] ?? 0;
+    /** Of those that are worth that, so many go. */
+    let left = GO_AT_ONCE - sorted.indexOf(least);
     for (let at = rows.length - 1; at >= 0; at -= 1) {
-      const [row, worth] = [rows[at], worths[at] ?? 0];
+      const row = rows[at];
+      const worth = worths[at] ?? 0;
       if (row === undefined || worth > least || (worth === least && left === 0)) continue;
       if (worth === least) left -= 1;
       addSums(others, row);
