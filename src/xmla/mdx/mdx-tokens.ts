@@ -39,27 +39,29 @@ const KINDS = new Uint8Array(0x1_0000).fill(MDX.word);
 const IN_PLAIN_WORD = new Uint8Array(0x1_0000);
 for (let code = 0; code < 0x80; code += 1) {
   const character = String.fromCharCode(code);
-  KINDS[code] = kindOf(character);
+  KINDS[code] = kindByFirst(character);
   IN_PLAIN_WORD[code] = /[A-Za-z0-9_]/.test(character) ? 1 : 0;
 }
 
-/** Where the tokens are collected while their number is not known: an array that grows is copied many times. */
-const COLLECTED: number[] = [];
+/** Where the tokens are collected while their number is not known: arrays that grow are copied many times. */
+const COLLECTED = { packed: [] as number[], ends: [] as number[] };
 
 /** The end of what does not end. */
 const NEVER = -1;
 
-/** A token is one number: its kind, and above these bits where it stands in the text (UTF-16 units). Its end is found again. */
+/** A token is one number: its kind, and above these bits where it begins in the text (UTF-16 units). */
 const KIND_BITS = 8;
 const KIND_MASK = 0xff;
 
 /**
  * Splits MDX text into tokens, by the lexical rules that Mondrian and SSAS document, in linear time. Never throws.
  * @param text of up to 16 Mi UTF-16 units
- * @returns `comments`: their texts, with what opens and closes them
+ * @returns `packed`: see {@link kindOf}; `ends`: of each token in the text; `comments`: their texts, with what opens and closes
+ *   them
  */
 export function mdxTokens(text: string) {
   const { length } = text;
+  const { packed, ends } = COLLECTED;
   const comments: string[] = [];
   let count = 0;
   let position = 0;
@@ -83,11 +85,12 @@ export function mdxTokens(text: string) {
       kind = MDX.unterminated;
       end = length;
     }
-    COLLECTED[count] = (position << KIND_BITS) | kind;
+    packed[count] = (position << KIND_BITS) | kind;
+    ends[count] = end;
     count += 1;
     position = end;
   }
-  return { text, packed: COLLECTED.slice(0, count), comments };
+  return { text, packed: packed.slice(0, count), ends: ends.slice(0, count), comments };
 }
 
 /** Where the token of a kind ends that begins there; the place itself where none does, NEVER for one without an end. */
@@ -118,19 +121,19 @@ function endOf(text: string, position: number, kind: number): number {
   }
 }
 
-/** See {@link MDX}; undefined beyond either end of the text. */
+/** See {@link MDX}. */
+export const kindOf = (packed: number): number => packed & KIND_MASK;
+
+/** The same of a token by its number; undefined beyond either end of the text. */
 export function kindAt({ packed }: MdxTokens, index: number): number | undefined {
-  return index >= 0 && index < packed.length ? (packed[index] ?? 0) & KIND_MASK : undefined;
+  const token = packed[index];
+  return token === undefined ? undefined : token & KIND_MASK;
 }
 
 /** Empty beyond either end of the text. */
-export function textAt(tokens: MdxTokens, index: number): string {
-  const kind = kindAt(tokens, index);
-  if (kind === undefined) return '';
-  const { text, packed } = tokens;
-  const start = (packed[index] ?? 0) >>> KIND_BITS;
-  if (kind === MDX.unterminated) return text.slice(start);
-  return text.slice(start, Math.max(start + 1, endOf(text, start, kind)));
+export function textAt({ text, packed, ends }: MdxTokens, index: number): string {
+  const token = packed[index];
+  return token === undefined ? '' : text.slice(token >>> KIND_BITS, ends[index]);
 }
 
 /** The text inside a quoted token, with doubled quotes made single. */
@@ -139,7 +142,7 @@ export function unquoted(quoted: string): string {
   return quoted.slice(1, -1).replaceAll(quote + quote, quote);
 }
 
-function kindOf(first: string): number {
+function kindByFirst(first: string): number {
   if (first === '[') return MDX.bracketed;
   if (first === "'") return MDX.singleQuoted;
   if (first === '"') return MDX.doubleQuoted;

@@ -1,7 +1,7 @@
 import { isAscii } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { byWords, foldName } from '../names.ts';
-import { kindAt, MDX, type MdxTokens, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
+import { kindAt, kindOf, MDX, type MdxTokens, mdxTokens, textAt, unquoted } from './mdx-tokens.ts';
 
 type Fact = keyof typeof REASONS;
 /** What keeps an answer out of the cache, in the order in which it counts: of several facts the first is the reason. */
@@ -80,14 +80,18 @@ function readFacts(tokens: MdxTokens, facts: Set<Fact>, depth: number): void {
   }
   const hasLineEnd = isStatement && text.includes('\n');
   const hasDollar = text.includes('$');
+  let before: number | undefined;
+  let kind: number | undefined;
   for (let at = 0; at < packed.length; at += 1) {
-    switch (kindAt(tokens, at)) {
+    before = kind;
+    kind = kindOf(packed[at] as number);
+    switch (kind) {
       case MDX.word:
-        searchName(tokens, at, facts);
+        searchName(tokens, at, before, facts);
         break;
       case MDX.bracketed:
         // A name in brackets is one of a function only where it is called.
-        if (hasDollar || isCalledAt(tokens, at)) searchName(tokens, at, facts);
+        if (hasDollar || isCalledAt(tokens, at)) searchName(tokens, at, before, facts);
         if (hasLineEnd && textAt(tokens, at).includes('\n')) facts.add('unclear');
         break;
       case MDX.singleQuoted:
@@ -138,12 +142,19 @@ export const isNested = (comment: string) => comment.startsWith('/*') && comment
 
 const isCalledAt = (tokens: MdxTokens, at: number) => kindAt(tokens, at + 1) === MDX.opening;
 
-/** What the name says that stands there as a word or in brackets. */
-function searchName(tokens: MdxTokens, at: number, facts: Set<Fact>): void {
-  const isWord = kindAt(tokens, at) === MDX.word;
-  const isCalled = isCalledAt(tokens, at);
-  const before = kindAt(tokens, at - 1);
+/**
+ * What the name says that stands there as a word or in brackets.
+ * @param before the kind of the token before
+ */
+function searchName(
+  tokens: MdxTokens,
+  at: number,
+  before: number | undefined,
+  facts: Set<Fact>,
+): void {
   const text = textAt(tokens, at);
+  const isWord = !text.startsWith('[');
+  const isCalled = isCalledAt(tokens, at);
   if (!isWord && /^\[\s*\$system/.test(foldName(text))) facts.add('systemRowset');
   for (const name of readings(isWord ? text : text.slice(1, -1).replaceAll(']]', ']').trim())) {
     if (before === MDX.dollar && name.startsWith('system')) facts.add('systemRowset');

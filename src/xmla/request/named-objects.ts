@@ -1,6 +1,14 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { kindAt, MDX, type MdxTokens, mdxTokens, textAt, unquoted } from '../mdx/mdx-tokens.ts';
+import {
+  kindAt,
+  kindOf,
+  MDX,
+  type MdxTokens,
+  mdxTokens,
+  textAt,
+  unquoted,
+} from '../mdx/mdx-tokens.ts';
 import { MAX_NESTING, MAX_STATEMENT } from '../mdx/statement-policy.ts';
 import { byWords, foldName, isFoldedTo } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
@@ -152,7 +160,7 @@ function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number)
   // Inside of a string it cannot be told whether it is one.
   if (depth < MAX_NESTING && comments.some(mentionsFrom)) found.certain = false;
   for (let index = 0; index < packed.length; index += 1) {
-    switch (kindAt(tokens, index)) {
+    switch (kindOf(packed[index] as number)) {
       case MDX.unterminated:
         found.certain = false;
         break;
