@@ -142,6 +142,8 @@ export function connectRedis(
     const client = new Cluster(nodes, {
       redisOptions: { ...common(name), commandTimeout: deadline },
       enableOfflineQueue: false,
+      // It would ask a random node, which may be connecting still, and ioredis then leaves all nodes without a word.
+      enableReadyCheck: false,
       // Names are resolved where the connection is made, so that certificates can be held against them.
       dnsLookup: (address, callback) => callback(null, address),
       clusterRetryStrategy: retryDelay,

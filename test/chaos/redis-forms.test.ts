@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { connectRedis } from '../../src/redis/redis-connections.ts';
 import { house, until } from '../integration/cache/redis-house.ts';
 import { opened, refused, serves, STEADY, STEADY_CLUSTER } from '../integration/redis/serving.ts';
 import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
@@ -57,6 +58,23 @@ describe('a Redis cluster', () => {
       mode: 'cluster',
       tls: { ca: authority.pem, ...identity(client) },
     });
+  });
+
+  test('is not left without a word while it is connected to, known by one address', async () => {
+    const { urls } = await opened(startRedisCluster(STEADY_CLUSTER));
+    for (let i = 0; i < 4; i++) {
+      const told: unknown[] = [];
+      const connections = connectRedis({ url: urls.slice(0, 1), mode: 'cluster' }, (error) =>
+        told.push(error),
+      );
+      let left = 0;
+      for (const name of ['reader', 'writer', 'epochs'] as const) {
+        connections[name].on('reconnecting', () => (left += 1));
+      }
+      await until(connections.ready, Boolean);
+      await connections.close();
+      expect(left).toBeLessThanOrEqual(told.length);
+    }
   });
 
   test('hears messages that are published through any node', async () => {
