@@ -33,10 +33,12 @@ export function tellSessions(
 
 /** Names every session, save in UTF-16, where every sign of a tag has a zero beside it. */
 const NAME = Buffer.from('Session');
+const NOTHING = Buffer.alloc(0);
+
 /** Finds the session in the SOAP header. Reads as XML only what holds the element's name. */
 export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
   let watch: WatchedAnswer | undefined;
-  let passed: Buffer = Buffer.alloc(0);
+  let passed: Buffer = NOTHING;
   let isNameless = false;
   const done = () => isNameless || watch?.headerRead === true;
 

@@ -115,12 +115,13 @@ export function createMemoryTier(options: {
 
   function countUse(text: AnswerText, holders: number, kept: number): void {
     const body = Buffer.isBuffer(text) ? text : text.tail;
-    const use = uses.get(body) ?? { holders: 0, entries: 0 };
+    const known = uses.get(body);
+    const use = known ?? { holders: 0, entries: 0 };
     const wasSent = use.holders > 0 && use.entries === 0;
     use.holders += holders;
     use.entries += kept;
     if (use.holders === 0 && use.entries === 0) uses.delete(body);
-    else uses.set(body, use);
+    else if (known === undefined) uses.set(body, use);
     const isSent = use.holders > 0 && use.entries === 0;
     if (isSent !== wasSent) account.countSending(wasSent ? -body.length : body.length);
   }

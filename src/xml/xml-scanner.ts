@@ -279,9 +279,18 @@ export class XmlScanner {
     if (this.#heldSize === 0) return this.#look(chunk);
     this.#heldSize += chunk.length;
     const mayEnd = this.#looks < MOST_LOOKS && chunk.includes(GREATER);
-    if (isLast || mayEnd || this.#heldSize >= 2 * this.#lookedAt) {
-      this.#look(Buffer.concat([...this.#held, chunk]));
-    } else this.#held.push(Buffer.from(chunk));
+    if (isLast || mayEnd || this.#heldSize >= 2 * this.#lookedAt) this.#join(chunk);
+    else this.#held.push(Buffer.from(chunk));
+  }
+
+  /** Reads what was held and the chunk, of which mostly no more is copied than what ends the tag. */
+  #join(chunk: Buffer): void {
+    const found = chunk.indexOf(GREATER);
+    const end = found < 0 ? chunk.length : found + 1;
+    this.#look(Buffer.concat([...this.#held, chunk.subarray(0, end)]));
+    if (end === chunk.length) return;
+    const rest = chunk.subarray(end);
+    this.#look(this.#heldSize === 0 ? rest : Buffer.concat([...this.#held, rest]));
   }
 
   /** Gives the reader back, once. */
