@@ -11,7 +11,7 @@ import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
-import { type Places, placesIn, wishesOf, type Wishes } from './client.ts';
+import { placeOf, type Places, placesIn, wishesOf, type Wishes } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
@@ -413,11 +413,14 @@ function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown
   return { ...asked, request: { ...request, properties } };
 }
 
-/** Heads that are remembered, and of one connection. */
+/** Heads that are remembered. */
 const MAX_HEADS = 10_000;
-const MAX_OF_CONNECTION = 4;
-/** Longer heads (characters) are not kept with their connection, of which there may be thousands. */
-const MAX_KEPT = 4_096;
+/** What is kept of them with a connection, of which there may be thousands (bytes): behind a proxy it has many users. */
+const MAX_OF_CONNECTION = 32 * 1024;
+/** Longer ones are not kept there (bytes). */
+const MAX_KEPT = MAX_OF_CONNECTION / 4;
+/** What a text takes beside its characters (bytes, rounded up). */
+const TEXT_OVERHEAD = 24;
 
 /**
  * Headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the body is, which
@@ -429,6 +432,10 @@ const WITHOUT_EFFECT =
 /** A head as it came. It holds credentials, and is dropped with its connection. */
 interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'rawHeaders'> {
   readonly value: T;
+  /** Where among its headers the credentials stand: by these most heads of one connection differ. */
+  readonly login: number;
+  /** Bytes. */
+  readonly size: number;
 }
 
 /**
@@ -450,10 +457,15 @@ export function createKnownHeads<T extends object>(secret: string) {
 
   function see(request: IncomingMessage, value: T): void {
     const { url = '', httpVersion, rawHeaders, socket } = request;
-    if (rawHeaders.reduce((sum, text) => sum + text.length, url.length) > MAX_KEPT) return;
-    const others = connections.get(socket)?.filter((one) => !isSameHead(one, request)) ?? [];
-    const seen = { url, httpVersion, rawHeaders, value };
-    connections.set(socket, [seen, ...others.slice(0, MAX_OF_CONNECTION - 1)]);
+    const size = rawHeaders.reduce((sum, text) => sum + text.length + TEXT_OVERHEAD, url.length);
+    if (size > MAX_KEPT) return;
+    let room = MAX_OF_CONNECTION - size;
+    const others = (connections.get(socket) ?? []).filter((one) => {
+      room -= one.size;
+      return room >= 0 && !isSameHead(one, request);
+    });
+    const login = placeOf('authorization', rawHeaders);
+    connections.set(socket, [{ url, httpVersion, rawHeaders, value, login, size }, ...others]);
   }
 
   return {
@@ -474,12 +486,11 @@ export function createKnownHeads<T extends object>(secret: string) {
   };
 }
 
-function isSameHead<T>(
-  { url, httpVersion, rawHeaders: headers }: SeenHead<T>,
-  { url: other, httpVersion: version, rawHeaders }: IncomingMessage,
-): boolean {
-  if (url !== other || version !== httpVersion || headers.length !== rawHeaders.length)
-    return false;
+function isSameHead<T>(one: SeenHead<T>, request: IncomingMessage): boolean {
+  const { rawHeaders: headers, login } = one;
+  const { rawHeaders } = request;
+  if (headers[login] !== rawHeaders[login] || headers.length !== rawHeaders.length) return false;
+  if (one.url !== request.url || one.httpVersion !== request.httpVersion) return false;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? '';
     if (name !== rawHeaders[i]) return false;

@@ -130,7 +130,7 @@ test('each head is known for what was noted under it last', () => {
 });
 
 describe('what a connection keeps by itself', () => {
-  const LONG = { rawHeaders: raw({ 'x-anything': 'a'.repeat(5_000) }) };
+  const LONG = { rawHeaders: raw({ 'x-anything': 'a'.repeat(8_000) }) };
 
   /** After so many others nothing is found by its digest that was noted before. */
   function crowdOut(heads: ReturnType<typeof knownHeads>): void {
@@ -140,14 +140,28 @@ describe('what a connection keeps by itself', () => {
     }
   }
 
-  test('are its last four heads', () => {
+  test('are its last heads, of which all together are no longer than 32 KiB', () => {
     const heads = knownHeads();
     const socket = new Socket();
-    const urls = ['/1', '/2', '/3', '/4', '/5'];
+    const urls = Array.from({ length: 100 }, (_, at) => `/${100 + at}`);
     for (const url of urls) heads.note(request(socket, { url }), { name: url });
     crowdOut(heads);
     const kept = urls.filter((url) => heads.of(request(socket, { url })) !== undefined);
-    expect(kept).toEqual(['/2', '/3', '/4', '/5']);
+    const size = raw({}).reduce((sum, text) => sum + text.length + 24, '/100'.length);
+    expect(kept).toEqual(urls.slice(-Math.floor((32 * 1024) / size)));
+  });
+
+  test('is one for each of its users', () => {
+    const heads = knownHeads();
+    const socket = new Socket();
+    const users = Array.from({ length: 8 }, (_, at) => ({
+      rawHeaders: raw({ authorization: `Basic ${at}` }),
+    }));
+    for (const user of users) heads.note(request(socket, user), { name: String(user.rawHeaders) });
+    crowdOut(heads);
+    for (const user of users) {
+      expect(heads.of(request(socket, user))?.name).toBe(String(user.rawHeaders));
+    }
   });
 
   test('is no long head, which is found by its digest alone', () => {
