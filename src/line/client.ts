@@ -79,7 +79,7 @@ export const placesIn = (rawHeaders: readonly string[]) => ({
 });
 
 /** The index of the value of a header (lower case) of which there is one; -1 for none, or several. */
-export function placeOf(name: string, rawHeaders: readonly string[]): number {
+function placeOf(name: string, rawHeaders: readonly string[]): number {
   const places = rawHeaders.flatMap((one, at) =>
     at % 2 === 0 && one.toLowerCase() === name ? [at + 1] : [],
   );

@@ -11,7 +11,7 @@ import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
-import { placeOf, type Places, placesIn, wishesOf, type Wishes } from './client.ts';
+import { type Places, placesIn, wishesOf, type Wishes } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
@@ -415,12 +415,12 @@ function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown
 
 /** Heads that are remembered. */
 const MAX_HEADS = 10_000;
-/** What is kept of them with a connection, of which there may be thousands (bytes): behind a proxy it has many users. */
-const MAX_OF_CONNECTION = 32 * 1024;
-/** Longer ones are not kept there (bytes). */
-const MAX_KEPT = MAX_OF_CONNECTION / 4;
-/** What a text takes beside its characters (bytes, rounded up). */
-const TEXT_OVERHEAD = 24;
+/** What is kept of them with a connection, to be compared, and what of one head (bytes); there may be thousands of connections. */
+const MAX_OF_CONNECTION = 16 * 1024;
+const MAX_KEPT = 8 * 1024;
+/** What a text takes beside its characters, and a head beside its texts (bytes, rounded up). */
+const TEXT_OVERHEAD = 32;
+const HEAD_OVERHEAD = 160;
 
 /**
  * Headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the body is, which
@@ -429,9 +429,14 @@ const TEXT_OVERHEAD = 24;
 const WITHOUT_EFFECT =
   /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
 
+/** What was noted under a head; undefined once it is forgotten. */
+interface Noted<T> {
+  value: T | undefined;
+}
+
 /** A head as it came. It holds credentials, and is dropped with its connection. */
 interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'rawHeaders'> {
-  readonly value: T;
+  readonly noted: Noted<T>;
   /** Where among its headers the credentials stand: by these most heads of one connection differ. */
   readonly login: number;
   /** Bytes. */
@@ -443,8 +448,12 @@ interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'raw
  * digest; on another one it is found by a digest under the secret, so that no credentials outlive their connection here.
  */
 export function createKnownHeads<T extends object>(secret: string) {
-  const connections = new WeakMap<Socket, SeenHead<T>[]>();
-  const heads = new LRUCache<string, T>({ max: MAX_HEADS });
+  /** The last one first. Behind a proxy they are of many users. */
+  const connections = new WeakMap<Socket, readonly SeenHead<T>[]>();
+  const heads = new LRUCache<string, Noted<T>>({
+    max: MAX_HEADS,
+    dispose: (noted) => (noted.value = undefined),
+  });
 
   function digestOf({ method, url, httpVersion, rawHeaders }: IncomingMessage): string {
     const parts = [secret, method, url, httpVersion];
@@ -455,36 +464,49 @@ export function createKnownHeads<T extends object>(secret: string) {
     return hash('sha256', JSON.stringify(parts), 'base64url');
   }
 
-  function see(request: IncomingMessage, value: T): void {
+  function see(request: IncomingMessage, noted: Noted<T>): void {
     const { url = '', httpVersion, rawHeaders, socket } = request;
-    const size = rawHeaders.reduce((sum, text) => sum + text.length + TEXT_OVERHEAD, url.length);
+    const size = url.length + sizeOf(rawHeaders);
     if (size > MAX_KEPT) return;
     let room = MAX_OF_CONNECTION - size;
     const others = (connections.get(socket) ?? []).filter((one) => {
+      if (isSameHead(one, request)) return false;
       room -= one.size;
-      return room >= 0 && !isSameHead(one, request);
+      return room >= 0;
     });
-    const login = placeOf('authorization', rawHeaders);
-    connections.set(socket, [{ url, httpVersion, rawHeaders, value, login, size }, ...others]);
+    const login = loginIn(rawHeaders);
+    connections.set(socket, [{ url, httpVersion, rawHeaders, noted, login, size }, ...others]);
   }
 
   return {
     /** What was noted under this head: same method, target, version and headers in the same order. */
     of(request: IncomingMessage): T | undefined {
       if (request.method !== 'POST') return undefined;
-      const seen = connections.get(request.socket);
-      for (const one of seen ?? []) if (isSameHead(one, request)) return one.value;
+      for (const one of connections.get(request.socket) ?? NO_HEADS) {
+        if (one.noted.value !== undefined && isSameHead(one, request)) return one.noted.value;
+      }
       if (heads.size === 0) return undefined;
-      const value = heads.get(digestOf(request));
-      if (value !== undefined) see(request, value);
-      return value;
+      const noted = heads.get(digestOf(request));
+      if (noted !== undefined) see(request, noted);
+      return noted?.value;
     },
     note(request: IncomingMessage, value: T): void {
-      heads.set(digestOf(request), value);
-      see(request, value);
+      if (request.method !== 'POST') return;
+      const noted = { value };
+      heads.set(digestOf(request), noted);
+      see(request, noted);
     },
   };
 }
+
+const NO_HEADS: readonly never[] = [];
+
+const sizeOf = (rawHeaders: readonly string[]) =>
+  rawHeaders.reduce((sum, text) => sum + text.length + TEXT_OVERHEAD, HEAD_OVERHEAD);
+
+/** The index of the value of the header Authorization; 0 without one. */
+const loginIn = (rawHeaders: readonly string[]) =>
+  1 + rawHeaders.findIndex((text, at) => at % 2 === 0 && /^authorization$/i.test(text));
 
 function isSameHead<T>(one: SeenHead<T>, request: IncomingMessage): boolean {
   const { rawHeaders: headers, login } = one;

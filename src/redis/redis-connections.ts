@@ -43,6 +43,7 @@ const DISCOVERY_DEADLINE = 1_000;
 const POLL = 5;
 /** Servers that want TLS, or a certificate, say nothing else. */
 const ENDED = 'the connection was ended before it was ready';
+const NO_SLOTS = 'the node knows of no slots; is it of a cluster that is made?';
 const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
 const retryDelay = (times: number) => Math.min(times * 100, MAX_RECONNECT_DELAY);
 export type RedisConnections = ReturnType<typeof connectRedis>;
@@ -138,6 +139,8 @@ export function connectRedis(
   }
 
   function cluster(name: string, deadline: number): Cluster {
+    /** Since it was there last. */
+    let tries = 0;
     const nodes = addresses.map(({ host, port }) => ({ host, port }));
     const client = new Cluster(nodes, {
       redisOptions: { ...common(name), commandTimeout: deadline },
@@ -146,7 +149,7 @@ export function connectRedis(
       enableReadyCheck: false,
       // Names are resolved where the connection is made, so that certificates can be held against them.
       dnsLookup: (address, callback) => callback(null, address),
-      clusterRetryStrategy: retryDelay,
+      clusterRetryStrategy: () => retryDelay((tries += 1)),
       slotsRefreshTimeout: DISCOVERY_DEADLINE,
       maxRedirections: 4,
       // Waiting for a node that is away is in vain: the caller has a way past Redis.
@@ -157,6 +160,11 @@ export function connectRedis(
     // Before the first command: its time is too short to connect, too.
     client.on('+node', (node: Redis) => {
       if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
+    });
+    // A node that is of no cluster, or knows no other node any more, is left at once.
+    client.on('ready', () => {
+      if (nodesOf(client).length > 0) tries = 0;
+      else onError(new ConnectionProblem(NO_SLOTS), false);
     });
     client.on('error', (error) => onError(error, false));
     // Until the client is ready it goes on to the next node; later this one may serve some of the keys alone.
@@ -216,8 +224,9 @@ export const nodesOf = (client: RedisClient, role: 'master' | 'all' = 'master'):
 /** Whether commands can be sent now, to whatever server they may go. */
 function isReady(client: RedisClient): boolean {
   if (client.status !== 'ready') return false;
+  const nodes = nodesOf(client);
   // A node that waits connects for the first command, which waits as well.
-  return nodesOf(client).every(({ status }) => status === 'ready' || status === 'wait');
+  return nodes.length > 0 && nodes.every(({ status }) => status === 'ready' || status === 'wait');
 }
 
 /** Whether a command failed because nothing came back in its time. ioredis has neither a class nor a code for it. */

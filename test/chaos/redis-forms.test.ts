@@ -5,9 +5,11 @@ import { connectRedis } from '../../src/redis/redis-connections.ts';
 import { house, until } from '../integration/cache/redis-house.ts';
 import { opened, refused, serves, STEADY, STEADY_CLUSTER } from '../integration/redis/serving.ts';
 import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
+import { freePort } from '../support/free-port.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels } from '../support/redis-sentinels.ts';
-import type { RedisTls } from '../support/redis-server.ts';
+import { startRedis, type RedisTls } from '../support/redis-server.ts';
+import { onAnyPort } from '../support/taken-port.ts';
 
 jest.setTimeout(120_000);
 
@@ -63,19 +65,40 @@ describe('a Redis cluster', () => {
   test('is not left without a word while it is connected to, known by one address', async () => {
     const { urls } = await opened(startRedisCluster(STEADY_CLUSTER));
     for (let i = 0; i < 4; i++) {
-      const told: unknown[] = [];
-      const connections = connectRedis({ url: urls.slice(0, 1), mode: 'cluster' }, (error) =>
-        told.push(error),
-      );
+      const { connections, told } = await watched(urls.slice(0, 1));
       let left = 0;
       for (const name of ['reader', 'writer', 'epochs'] as const) {
         connections[name].on('reconnecting', () => (left += 1));
       }
       await until(connections.ready, Boolean);
-      await connections.close();
       expect(left).toBeLessThanOrEqual(told.length);
     }
   });
+
+  test('is told of where a node knows of no slots, and is asked ever less often', async () => {
+    const args = ['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'];
+    const { running } = await onAnyPort(freePort, (port) =>
+      startRedis({ args: [...args, '--cluster-port', String(port)] }),
+    );
+    const { url } = await opened(Promise.resolve(running));
+    const timers = jest.spyOn(globalThis, 'setTimeout');
+    const { connections, told } = await watched([url]);
+    // Before the eighth try of one of them.
+    await until(
+      () => timers.mock.calls.map(([, delay]) => delay),
+      (delays) => delays.includes(700),
+    );
+    timers.mockRestore();
+    expect(told.join()).toContain('knows of no slots');
+    expect(connections.ready()).toBe(false);
+  });
+
+  /** Connects, and notes what is told. */
+  async function watched(url: readonly string[]) {
+    const told: unknown[] = [];
+    const connections = connectRedis({ url, mode: 'cluster' }, (error) => told.push(error));
+    return { connections: await opened(Promise.resolve(connections)), told };
+  }
 
   test('hears messages that are published through any node', async () => {
     const { urls } = await opened(startRedisCluster(STEADY_CLUSTER));

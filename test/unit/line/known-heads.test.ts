@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { createKnownHeads } from '../../../src/line/memo.ts';
@@ -83,6 +83,7 @@ describe.each(['its connection', 'another connection'])('a head is known on %s',
   test('not by another method, also when one was noted', () => {
     expect(known({ method: 'PUT' })).toBe(false);
     expect(known({ method: 'PUT' }, { method: 'PUT' })).toBe(false);
+    expect(known({}, { method: 'PUT' })).toBe(false);
   });
 
   test.each<[string, Head]>([
@@ -131,37 +132,56 @@ test('each head is known for what was noted under it last', () => {
 
 describe('what a connection keeps by itself', () => {
   const LONG = { rawHeaders: raw({ 'x-anything': 'a'.repeat(8_000) }) };
+  const size = (head: Head) =>
+    (head.rawHeaders ?? raw({})).reduce((sum, text) => sum + text.length + 32, 160) +
+    (head.url ?? '/mdx/xmla/a').length;
 
-  /** After so many others nothing is found by its digest that was noted before. */
-  function crowdOut(heads: ReturnType<typeof knownHeads>): void {
-    const socket = new Socket();
-    for (let other = 0; other < 10_000; other += 1) {
-      heads.note(request(socket, { url: `/other/${other}` }), { name: 'other' });
-    }
+  /** Only for a digest is a head spelt as JSON. */
+  let digests: jest.Spied<typeof JSON.stringify>;
+  beforeEach(() => {
+    digests = jest.spyOn(JSON, 'stringify');
+  });
+  afterEach(() => digests.mockRestore());
+
+  /** Whether the head is found without its digest. */
+  function isKept(heads: ReturnType<typeof knownHeads>, on: Socket, head: Head): boolean {
+    digests.mockClear();
+    expect(heads.of(request(on, head))).toBeDefined();
+    return digests.mock.calls.length === 0;
   }
 
-  test('are its last heads, of which all together are no longer than 32 KiB', () => {
+  test('are its last heads, of which all together take no more than 16 KiB', () => {
     const heads = knownHeads();
     const socket = new Socket();
-    const urls = Array.from({ length: 100 }, (_, at) => `/${100 + at}`);
+    const urls = Array.from({ length: 20 }, (_, at) => `/${100 + at}`);
     for (const url of urls) heads.note(request(socket, { url }), { name: url });
-    crowdOut(heads);
-    const kept = urls.filter((url) => heads.of(request(socket, { url })) !== undefined);
-    const size = raw({}).reduce((sum, text) => sum + text.length + 24, '/100'.length);
-    expect(kept).toEqual(urls.slice(-Math.floor((32 * 1024) / size)));
+    const most = Math.floor((16 * 1024) / size({ url: '/100' }));
+    const kept = urls.toReversed().findIndex((url) => !isKept(heads, socket, { url }));
+    expect(kept).toBe(most);
   });
 
   test('is one for each of its users', () => {
     const heads = knownHeads();
     const socket = new Socket();
-    const users = Array.from({ length: 8 }, (_, at) => ({
-      rawHeaders: raw({ authorization: `Basic ${at}` }),
+    const users = ['a', 'b', 'c', 'd'].map((name) => ({
+      rawHeaders: raw({ authorization: `Basic ${name}` }),
     }));
     for (const user of users) heads.note(request(socket, user), { name: String(user.rawHeaders) });
-    crowdOut(heads);
     for (const user of users) {
+      expect(isKept(heads, socket, user)).toBe(true);
       expect(heads.of(request(socket, user))?.name).toBe(String(user.rawHeaders));
     }
+  });
+
+  test('is a head once, however often it is noted, also where it takes half of the room', () => {
+    const heads = knownHeads();
+    const socket = new Socket();
+    const half = { url: `/${'a'.repeat(8 * 1024 - size({ url: '/' }))}` };
+    const other = { url: half.url.replace('a', 'b') };
+    heads.note(request(socket, other), { name: 'other' });
+    for (let time = 0; time < 3; time += 1) heads.note(request(socket, half), { name: 'half' });
+    expect(isKept(heads, socket, half)).toBe(true);
+    expect(isKept(heads, socket, other)).toBe(true);
   });
 
   test('is no long head, which is found by its digest alone', () => {
@@ -169,16 +189,26 @@ describe('what a connection keeps by itself', () => {
     const [socket, other] = [new Socket(), new Socket()];
     heads.note(request(socket, LONG), { name: 'long' });
     heads.note(request(socket), { name: 'short' });
-    for (const on of [socket, other]) expect(heads.of(request(on, LONG))?.name).toBe('long');
-    crowdOut(heads);
-    for (const on of [socket, other]) expect(heads.of(request(on, LONG))).toBeUndefined();
-    expect(heads.of(request(socket))?.name).toBe('short');
+    for (const on of [socket, other]) expect(isKept(heads, on, LONG)).toBe(false);
+    expect(isKept(heads, socket, {})).toBe(true);
   });
 
-  test('goes with it', () => {
+  test('goes with it, and is found by its digest on another', () => {
     const heads = knownHeads();
     heads.note(request(new Socket()), { name: 'of another' });
-    crowdOut(heads);
-    expect(heads.of(request(new Socket()))).toBeUndefined();
+    expect(isKept(heads, new Socket(), {})).toBe(false);
+  });
+
+  test('is forgotten when ten thousand others were noted', () => {
+    const heads = knownHeads();
+    const [socket, others] = [new Socket(), new Socket()];
+    heads.note(request(socket), { name: 'forgotten' });
+    for (let other = 0; other < 10_000; other += 1) {
+      heads.note(request(others, { url: `/other/${other}` }), { name: 'other' });
+    }
+    expect(heads.of(request(socket))).toBeUndefined();
+    heads.note(request(others), { name: 'anew' });
+    expect(heads.of(request(socket))?.name).toBe('anew');
+    expect(isKept(heads, socket, {})).toBe(true);
   });
 });
