@@ -1,5 +1,6 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 
@@ -44,6 +45,7 @@ const POLL = 5;
 /** Servers that want TLS, or a certificate, say nothing else. */
 const ENDED = 'the connection was ended before it was ready';
 const NO_SLOTS = 'the node knows of no slots; is it of a cluster that is made?';
+const CLUSTER_DOWN = 'the cluster says that it is down (cluster_state:fail)';
 const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
 const retryDelay = (times: number) => Math.min(times * 100, MAX_RECONNECT_DELAY);
 export type RedisConnections = ReturnType<typeof connectRedis>;
@@ -64,6 +66,8 @@ export function connectRedis(
   const { host, port, secure } = first;
   const own = target.mode === 'sentinel' || target.password !== undefined;
   const { username, password } = own ? target : first;
+  /** Clusters that have said so since they were connected to. */
+  const working = new WeakSet<RedisClient>();
   let closed = false;
 
   const common = (name: string) => ({
@@ -145,7 +149,7 @@ export function connectRedis(
     const client = new Cluster(nodes, {
       redisOptions: { ...common(name), commandTimeout: deadline },
       enableOfflineQueue: false,
-      // It would ask a random node, which may be connecting still, and ioredis then leaves all nodes without a word.
+      // That of ioredis asks a random node, which may be connecting still, and then leaves all nodes without a word.
       enableReadyCheck: false,
       // Names are resolved where the connection is made, so that certificates can be held against them.
       dnsLookup: (address, callback) => callback(null, address),
@@ -161,14 +165,30 @@ export function connectRedis(
     client.on('+node', (node: Redis) => {
       if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
     });
-    // A node that is of no cluster, or knows no other node any more, is left at once.
-    client.on('ready', () => {
-      if (nodesOf(client).length > 0) tries = 0;
-      else onError(new ConnectionProblem(NO_SLOTS), false);
-    });
+    client.on('ready', () => void check());
+    client.on('close', () => working.delete(client));
     client.on('error', (error) => onError(error, false));
     // Until the client is ready it goes on to the next node; later this one may serve some of the keys alone.
     client.on('node error', (error) => onError(error, client.status !== 'ready'));
+
+    /** Leaves a cluster that says of itself that it does not work, or of which nothing is left: a node that knows of no slots. */
+    async function check(): Promise<void> {
+      try {
+        const masters = nodesOf(client);
+        if (masters.length === 0) throw new ConnectionProblem(NO_SLOTS);
+        // Behind the connection: its own time is too short for both.
+        const node = await Promise.any(masters.map(connected));
+        const told = String(await node.cluster('INFO'));
+        if (!told.includes('cluster_state:ok')) throw new ConnectionProblem(CLUSTER_DOWN);
+        tries = 0;
+        working.add(client);
+      } catch (error) {
+        if (closed) return;
+        // Of connections that failed all is told.
+        if (!(error instanceof AggregateError)) onError(error, false);
+        client.disconnect(true);
+      }
+    }
     return client;
   }
 
@@ -199,7 +219,8 @@ export function connectRedis(
   });
 
   const all: readonly RedisClient[] = [...Object.values(clients), subscriber];
-  const ready = () => all.every(isReady);
+  const ready = () =>
+    all.every((one) => isReady(one) && (one instanceof Redis || working.has(one)));
   return {
     ...clients,
     subscriber,
@@ -217,6 +238,12 @@ export function connectRedis(
   };
 }
 
+/** Rejects when it cannot be connected to. */
+async function connected(node: Redis): Promise<Redis> {
+  if (node.status !== 'ready') await once(node, 'ready');
+  return node;
+}
+
 /** The servers behind a client. */
 export const nodesOf = (client: RedisClient, role: 'master' | 'all' = 'master'): readonly Redis[] =>
   'nodes' in client ? client.nodes(role) : [client];
@@ -224,9 +251,8 @@ export const nodesOf = (client: RedisClient, role: 'master' | 'all' = 'master'):
 /** Whether commands can be sent now, to whatever server they may go. */
 function isReady(client: RedisClient): boolean {
   if (client.status !== 'ready') return false;
-  const nodes = nodesOf(client);
   // A node that waits connects for the first command, which waits as well.
-  return nodes.length > 0 && nodes.every(({ status }) => status === 'ready' || status === 'wait');
+  return nodesOf(client).every(({ status }) => status === 'ready' || status === 'wait');
 }
 
 /** Whether a command failed because nothing came back in its time. ioredis has neither a class nor a code for it. */

@@ -6,6 +6,7 @@ import { house, until } from '../integration/cache/redis-house.ts';
 import { opened, refused, serves, STEADY, STEADY_CLUSTER } from '../integration/redis/serving.ts';
 import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
 import { freePort } from '../support/free-port.ts';
+import { onConnection } from '../support/redis-client.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels } from '../support/redis-sentinels.ts';
 import { startRedis, type RedisTls } from '../support/redis-server.ts';
@@ -62,36 +63,49 @@ describe('a Redis cluster', () => {
     });
   });
 
-  test('is not left without a word while it is connected to, known by one address', async () => {
+  test('is not left while it is connected to, known by one address', async () => {
     const { urls } = await opened(startRedisCluster(STEADY_CLUSTER));
     for (let i = 0; i < 4; i++) {
-      const { connections, told } = await watched(urls.slice(0, 1));
+      const { connections } = await watched(urls.slice(0, 1));
       let left = 0;
       for (const name of ['reader', 'writer', 'epochs'] as const) {
         connections[name].on('reconnecting', () => (left += 1));
       }
       await until(connections.ready, Boolean);
-      expect(left).toBeLessThanOrEqual(told.length);
+      expect(left).toBe(0);
     }
   });
 
-  test('is told of where a node knows of no slots, and is asked ever less often', async () => {
+  test('is told of where a node knows of no slots', async () => {
     const args = ['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'];
     const { running } = await onAnyPort(freePort, (port) =>
       startRedis({ args: [...args, '--cluster-port', String(port)] }),
     );
     const { url } = await opened(Promise.resolve(running));
+    await isLeft([url], 'knows of no slots');
+  });
+
+  test('is told of where it is down', async () => {
+    const { nodes, urls } = await opened(startRedisCluster(STEADY_CLUSTER));
+    for (const { port } of nodes) {
+      await onConnection(port, {}, (redis) => redis.call('CLUSTER', 'DELSLOTSRANGE', '0', '99'));
+    }
+    await isLeft(urls, 'it is down (cluster_state:fail)');
+  });
+
+  /** That the problem is told, and that Redis is asked ever less often meanwhile. */
+  async function isLeft(url: readonly string[], problem: string): Promise<void> {
     const timers = jest.spyOn(globalThis, 'setTimeout');
-    const { connections, told } = await watched([url]);
+    const { connections, told } = await watched(url);
     // Before the eighth try of one of them.
     await until(
       () => timers.mock.calls.map(([, delay]) => delay),
       (delays) => delays.includes(700),
     );
     timers.mockRestore();
-    expect(told.join()).toContain('knows of no slots');
+    expect(told.join()).toContain(problem);
     expect(connections.ready()).toBe(false);
-  });
+  }
 
   /** Connects, and notes what is told. */
   async function watched(url: readonly string[]) {
