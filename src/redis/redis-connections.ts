@@ -1,6 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 
@@ -145,6 +144,7 @@ export function connectRedis(
   function cluster(name: string, deadline: number): Cluster {
     /** Since it was there last. */
     let tries = 0;
+    let connection = 0;
     const nodes = addresses.map(({ host, port }) => ({ host, port }));
     const client = new Cluster(nodes, {
       redisOptions: { ...common(name), commandTimeout: deadline },
@@ -166,13 +166,17 @@ export function connectRedis(
       if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
     });
     client.on('ready', () => void check());
-    client.on('close', () => working.delete(client));
+    client.on('close', () => {
+      connection += 1;
+      working.delete(client);
+    });
     client.on('error', (error) => onError(error, false));
     // Until the client is ready it goes on to the next node; later this one may serve some of the keys alone.
     client.on('node error', (error) => onError(error, client.status !== 'ready'));
 
     /** Leaves a cluster that says of itself that it does not work, or of which nothing is left: a node that knows of no slots. */
     async function check(): Promise<void> {
+      const mine = connection;
       try {
         const masters = nodesOf(client);
         if (masters.length === 0) throw new ConnectionProblem(NO_SLOTS);
@@ -180,10 +184,11 @@ export function connectRedis(
         const node = await Promise.any(masters.map(connected));
         const told = String(await node.cluster('INFO'));
         if (!told.includes('cluster_state:ok')) throw new ConnectionProblem(CLUSTER_DOWN);
+        if (mine !== connection) return;
         tries = 0;
         working.add(client);
       } catch (error) {
-        if (closed) return;
+        if (closed || mine !== connection) return;
         // Of connections that failed all is told.
         if (!(error instanceof AggregateError)) onError(error, false);
         client.disconnect(true);
@@ -238,10 +243,13 @@ export function connectRedis(
   };
 }
 
-/** Rejects when it cannot be connected to. */
-async function connected(node: Redis): Promise<Redis> {
-  if (node.status !== 'ready') await once(node, 'ready');
-  return node;
+/** Rejects when it cannot be connected to. It is a node of a cluster, which is tried once. */
+function connected(node: Redis): Promise<Redis> {
+  if (node.status === 'ready') return Promise.resolve(node);
+  return new Promise((resolve, reject) => {
+    node.once('ready', () => resolve(node));
+    node.once('end', () => reject(new Error(ENDED)));
+  });
 }
 
 /** The servers behind a client. */
