@@ -70,7 +70,7 @@ export function wishesOf(headers: IncomingHttpHeaders, cors: LineOptions['cors']
   } as const;
 }
 
-/** Where among the raw headers of a head the id of the request and its traceparent stand; -1 without one. */
+/** Where among the raw headers of a head the id of the request and its traceparent stand. */
 export type Places = ReturnType<typeof placesIn>;
 
 export const placesIn = (rawHeaders: readonly string[]) => ({
@@ -78,12 +78,20 @@ export const placesIn = (rawHeaders: readonly string[]) => ({
   trace: placeOf('traceparent', rawHeaders),
 });
 
-/** The index of the value of a header (lower case) of which there is one; -1 for none, or several. */
-function placeOf(name: string, rawHeaders: readonly string[]): number {
-  const places = rawHeaders.flatMap((one, at) =>
-    at % 2 === 0 && one.toLowerCase() === name ? [at + 1] : [],
-  );
-  return places.length === 1 ? (places[0] ?? -1) : -1;
+/**
+ * The index of the value of a header (lower case) of which there is one. For none, or several, that behind the last header:
+ * with -1 the look-up would take V8 some 20 times as long.
+ */
+export function placeOf(name: string, rawHeaders: readonly string[]): number {
+  const none = rawHeaders.length;
+  let place = none;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const one = rawHeaders[at] ?? '';
+    if (one.length !== name.length || one.toLowerCase() !== name) continue;
+    if (place !== none) return none;
+    place = at + 1;
+  }
+  return place;
 }
 
 type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;

@@ -11,7 +11,7 @@ import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
-import { type Places, placesIn, wishesOf, type Wishes } from './client.ts';
+import { placeOf, type Places, placesIn, wishesOf, type Wishes } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
@@ -437,8 +437,6 @@ interface Noted<T> {
 /** A head as it came. It holds credentials, and is dropped with its connection. */
 interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'rawHeaders'> {
   readonly noted: Noted<T>;
-  /** Where among its headers the credentials stand: by these most heads of one connection differ. */
-  readonly login: number;
   /** Bytes. */
   readonly size: number;
 }
@@ -448,8 +446,8 @@ interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'raw
  * digest; on another one it is found by a digest under the secret, so that no credentials outlive their connection here.
  */
 export function createKnownHeads<T extends object>(secret: string) {
-  /** The last one first. Behind a proxy they are of many users. */
-  const connections = new WeakMap<Socket, readonly SeenHead<T>[]>();
+  /** By their credentials: behind a proxy those of a connection are of many users. The user who was seen last comes last. */
+  const connections = new WeakMap<Socket, Map<string, readonly SeenHead<T>[]>>();
   const heads = new LRUCache<string, Noted<T>>({
     max: MAX_HEADS,
     dispose: (noted) => (noted.value = undefined),
@@ -468,21 +466,26 @@ export function createKnownHeads<T extends object>(secret: string) {
     const { url = '', httpVersion, rawHeaders, socket } = request;
     const size = url.length + sizeOf(rawHeaders);
     if (size > MAX_KEPT) return;
-    let room = MAX_OF_CONNECTION - size;
-    const others = (connections.get(socket) ?? []).filter((one) => {
-      if (isSameHead(one, request)) return false;
-      room -= one.size;
-      return room >= 0;
-    });
-    const login = loginIn(rawHeaders);
-    connections.set(socket, [{ url, httpVersion, rawHeaders, noted, login, size }, ...others]);
+    const seen = connections.get(socket) ?? new Map<string, readonly SeenHead<T>[]>();
+    connections.set(socket, seen);
+    const login = credentialsIn(rawHeaders);
+    const others = (seen.get(login) ?? []).filter((one) => !isSameHead(one, request));
+    seen.delete(login);
+    seen.set(login, [{ url, httpVersion, rawHeaders, noted, size }, ...others]);
+    let room = MAX_OF_CONNECTION;
+    for (const [of, heads] of [...seen].reverse()) {
+      const kept = heads.filter((one) => (room -= one.size) >= 0);
+      if (kept.length > 0) seen.set(of, kept);
+      else seen.delete(of);
+    }
   }
 
   return {
     /** What was noted under this head: same method, target, version and headers in the same order. */
     of(request: IncomingMessage): T | undefined {
       if (request.method !== 'POST') return undefined;
-      for (const one of connections.get(request.socket) ?? NO_HEADS) {
+      const seen = connections.get(request.socket)?.get(credentialsIn(request.rawHeaders));
+      for (const one of seen ?? NO_HEADS) {
         if (one.noted.value !== undefined && isSameHead(one, request)) return one.noted.value;
       }
       if (heads.size === 0) return undefined;
@@ -504,14 +507,13 @@ const NO_HEADS: readonly never[] = [];
 const sizeOf = (rawHeaders: readonly string[]) =>
   rawHeaders.reduce((sum, text) => sum + text.length + TEXT_OVERHEAD, HEAD_OVERHEAD);
 
-/** The index of the value of the header Authorization; 0 without one. */
-const loginIn = (rawHeaders: readonly string[]) =>
-  1 + rawHeaders.findIndex((text, at) => at % 2 === 0 && /^authorization$/i.test(text));
+const credentialsIn = (rawHeaders: readonly string[]) =>
+  rawHeaders[placeOf('authorization', rawHeaders)] ?? '';
 
 function isSameHead<T>(one: SeenHead<T>, request: IncomingMessage): boolean {
-  const { rawHeaders: headers, login } = one;
+  const { rawHeaders: headers } = one;
   const { rawHeaders } = request;
-  if (headers[login] !== rawHeaders[login] || headers.length !== rawHeaders.length) return false;
+  if (headers.length !== rawHeaders.length) return false;
   if (one.url !== request.url || one.httpVersion !== request.httpVersion) return false;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? '';
