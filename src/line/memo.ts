@@ -420,7 +420,7 @@ const MAX_OF_CONNECTION = 16 * 1024;
 const MAX_KEPT = 8 * 1024;
 /** What a text takes beside its characters, and a head beside its texts (bytes, rounded up). */
 const TEXT_OVERHEAD = 32;
-const HEAD_OVERHEAD = 160;
+const HEAD_OVERHEAD = 256;
 
 /**
  * Headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the body is, which
@@ -473,7 +473,7 @@ export function createKnownHeads<T extends object>(secret: string) {
     seen.delete(login);
     seen.set(login, [{ url, httpVersion, rawHeaders, noted, size }, ...others]);
     let room = MAX_OF_CONNECTION;
-    for (const [of, heads] of [...seen].reverse()) {
+    for (const [of, heads] of [...seen].toReversed()) {
       const kept = heads.filter((one) => (room -= one.size) >= 0);
       if (kept.length > 0) seen.set(of, kept);
       else seen.delete(of);

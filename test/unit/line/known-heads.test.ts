@@ -86,6 +86,15 @@ describe.each(['its connection', 'another connection'])('a head is known on %s',
     expect(known({}, { method: 'PUT' })).toBe(false);
   });
 
+  test('with two credentials, and not with others in the place of either', () => {
+    const twice = (one: string, other: string) => ({
+      rawHeaders: raw({ authorization: one }).concat('Authorization', other),
+    });
+    expect(known(twice('Basic a', 'Basic b'), twice('Basic a', 'Basic b'))).toBe(true);
+    expect(known(twice('Basic a', 'Basic c'), twice('Basic a', 'Basic b'))).toBe(false);
+    expect(known(twice('Basic c', 'Basic b'), twice('Basic a', 'Basic b'))).toBe(false);
+  });
+
   test.each<[string, Head]>([
     ['to another project', { url: '/mdx/xmla/b' }],
     ['of another version', { httpVersion: '1.0' }],
@@ -133,7 +142,7 @@ test('each head is known for what was noted under it last', () => {
 describe('what a connection keeps by itself', () => {
   const LONG = { rawHeaders: raw({ 'x-anything': 'a'.repeat(8_000) }) };
   const size = (head: Head) =>
-    (head.rawHeaders ?? raw({})).reduce((sum, text) => sum + text.length + 32, 160) +
+    (head.rawHeaders ?? raw({})).reduce((sum, text) => sum + text.length + 32, 256) +
     (head.url ?? '/mdx/xmla/a').length;
 
   /** Only for a digest is a head spelt as JSON. */
