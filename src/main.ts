@@ -27,8 +27,9 @@ import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 // V8 would make objects of a kind that survived for a while old from the start, and an old one keeps all of its request in
 // memory until the next full collection (docs/BENCHMARKS.md).
 setFlagsFromString('--no-allocation-site-pretenuring');
-// V8 would let the heap grow by a tenth or to four times its size, as it happens, before it looks at all of it again: in a bad
-// stretch every 100 ms, which took up to a sixth of all time. Now it is three times (docs/BENCHMARKS.md).
+// V8 would let the heap grow by a tenth or several times, as its estimates happen to be, before it looks at all of it again: in a
+// bad stretch every 100 ms, which took up to a sixth of all time. Now it is to three times what was in use, and near its limit
+// half of the way to that (docs/BENCHMARKS.md).
 setFlagsFromString('--heap-growing-percent=200');
 
 /** What is under way at SIGTERM has this long (ms). */

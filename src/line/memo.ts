@@ -446,7 +446,7 @@ interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'raw
  * digest; on another one it is found by a digest under the secret, so that no credentials outlive their connection here.
  */
 export function createKnownHeads<T extends object>(secret: string) {
-  /** By their credentials: behind a proxy those of a connection are of many users. The user who was seen last comes last. */
+  /** By their credentials: behind a proxy those of a connection are of many users. Last is that whose head was kept last. */
   const connections = new WeakMap<Socket, Map<string, readonly SeenHead<T>[]>>();
   const heads = new LRUCache<string, Noted<T>>({
     max: MAX_HEADS,
@@ -475,8 +475,9 @@ export function createKnownHeads<T extends object>(secret: string) {
     let room = MAX_OF_CONNECTION;
     for (const [of, heads] of [...seen].toReversed()) {
       const kept = heads.filter((one) => (room -= one.size) >= 0);
-      if (kept.length > 0) seen.set(of, kept);
-      else seen.delete(of);
+      if (kept.length === 0) seen.delete(of);
+      // What `filter` makes has room for more.
+      else if (kept.length < heads.length) seen.set(of, kept.slice());
     }
   }
 
