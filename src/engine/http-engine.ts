@@ -8,6 +8,7 @@ import type { EngineConfig } from '../config/config.ts';
 import {
   answerHead,
   decodedAnswer,
+  plainAnswer,
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
@@ -281,10 +282,8 @@ async function relay(
   watch: ReturnType<typeof guardWatch> | undefined,
 ): Promise<void> {
   const { response, signal } = client;
-  const { head, body } =
-    watch === undefined
-      ? { head: accepted, body: answer as AsyncIterable<Buffer> }
-      : decodedAnswer(answer, accepted, () => {});
+  const { head, body, length } =
+    watch === undefined ? plainAnswer(answer, accepted) : decodedAnswer(answer, accepted, () => {});
   const least = watch?.holdsLast === true ? HELD : 0;
   const held: Buffer[] = [];
   let size = 0;
@@ -309,28 +308,17 @@ async function relay(
     }
   }
 
-  async function take(piece: Buffer): Promise<void> {
+  await watch?.head(head);
+  for await (const piece of body) {
     if (watch !== undefined) await watch.write(piece);
     held.push(piece);
     size += piece.length;
-  }
-
-  await watch?.head(head);
-  if (body === answer && answer.complete) {
-    // Most answers are there as a whole: a loop over their pieces takes a twentieth more of the CPU time.
-    const whole = answer.read() as Buffer | null;
-    if (whole !== null) await take(whole);
-    answer.resume();
-  } else {
-    for await (const piece of body) {
-      await take(piece);
-      await releaseTo(least);
-    }
+    await releaseTo(least);
   }
   await watch?.end();
   const last = size <= SHORT ? held.pop() : undefined;
   await releaseTo(0);
   if (isGone()) return;
   client.open(head, outcome, undefined);
-  client.end(last);
+  client.end(length(), last);
 }

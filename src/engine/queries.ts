@@ -249,7 +249,8 @@ export function createConnections(upstream: Upstream) {
             part();
             connection.read = socket?.bytesRead ?? 0;
             // Answered before all of it was sent: the engine may take the rest for another request.
-            if ((socket?.writableLength ?? 0) > 0) discard(connection);
+            const isUnsent = (socket?.writableLength ?? 0) > 0;
+            if (isUnsent || closesBehind(answer, socket)) discard(connection);
             else if (all.has(connection)) idle.push(connection);
             answer?.end();
           },
@@ -271,6 +272,12 @@ export function createConnections(upstream: Upstream) {
   };
 }
 
+/** Whether the engine ends the connection with its answer (RFC 9112 §9.3): the next query would meet the end. */
+function closesBehind(answer: UpstreamAnswer | undefined, socket: Socket | undefined): boolean {
+  const said = answer?.headers.connection ?? '';
+  return /(?:^|,)\s*close\s*(?:,|$)/i.test(said) || socket?.readableEnded !== false;
+}
+
 /** More bytes than this are not read ahead of the reader. */
 const READ_AHEAD = 64 * 1024;
 
@@ -281,6 +288,8 @@ class QueryAnswer extends EventEmitter implements UpstreamAnswer {
   readonly headers: IncomingHttpHeaders;
   errored: Error | null = null;
   readableLength = 0;
+  #received = 0;
+  readonly received = () => this.#received;
   readonly #reader: { readonly more: () => void; readonly left: () => void };
   readonly #pieces: Buffer[] = [];
   #ended = false;
@@ -301,6 +310,7 @@ class QueryAnswer extends EventEmitter implements UpstreamAnswer {
   /** False: no more until the reader asks for it. */
   push(piece: Buffer): boolean {
     this.#pieces.push(piece);
+    this.#received += piece.length;
     this.readableLength += piece.length;
     this.#wake();
     return this.readableLength < READ_AHEAD;

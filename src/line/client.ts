@@ -5,8 +5,6 @@ import type {
   OutgoingHttpHeaders,
   ServerResponse,
 } from 'node:http';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import {
   type AnswerText,
   GZIP_FROM,
@@ -232,12 +230,11 @@ export class XmlaClient implements Client, PassThroughClient {
     if (this.isGone) return;
     const { response, facts } = this;
     const text = reply.text?.(this.wishes.takesGzip) ?? answer.body;
-    const sent = sendStored(response, answer, reply, text, this);
-    facts.bytes = sent.bytes;
+    const { bytes, rest, length } = sendStored(response, answer, reply, text, this);
+    facts.bytes = bytes;
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
-    sent.rest?.catch((error: unknown) => this.fail(error));
-    const isStreamed = sent.rest !== undefined;
+    const isStreamed = rest !== undefined;
     if (this.#gone === undefined && !isStreamed && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
       return this.#tell(true);
@@ -246,6 +243,20 @@ export class XmlaClient implements Client, PassThroughClient {
     const beside = isStreamed ? INFLATING : 0;
     response.once('close', this.#services.holdBody(text, beside));
     this.#watchStall(isStreamed);
+    if (isStreamed) void this.#stream(rest, length);
+  }
+
+  /** Sends what is left of a body as fast as it is taken. */
+  async #stream(rest: Rest, length: number): Promise<void> {
+    try {
+      for await (const piece of rest) {
+        if (this.isGone) return;
+        if (!this.write(piece)) await this.drained();
+      }
+      this.end(length);
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void {
@@ -278,10 +289,13 @@ export class XmlaClient implements Client, PassThroughClient {
     await once(this.response, 'drain', { signal: this.signal }).catch(() => {});
   }
 
-  end(last?: Buffer): void {
+  end(length: number, last?: Buffer): void {
     this.engineStep('ended');
     if (this.isGone) return;
-    this.facts.bytes += last?.length ?? 0;
+    const bytes = this.facts.bytes + (last?.length ?? 0);
+    // A clean end would say that this is all of it.
+    if (bytes !== length) return this.fail(new Error(`${bytes} of ${length} bytes were to go out`));
+    this.facts.bytes = bytes;
     if (last === undefined) this.response.end();
     else endWith(this.response, last);
     this.#watchStall();
@@ -304,7 +318,7 @@ export class XmlaClient implements Client, PassThroughClient {
     }
     this.facts.outcome = { kind: 'gateway', detail: 'preflight' };
     this.response.writeHead(204, { ...this.#gatewayHeaders(), ...preflight });
-    this.end();
+    this.end(0);
   }
 
   /** @param shape how the error is told */
@@ -387,7 +401,7 @@ const PLAIN_ID = /^[\w-]+$/;
  * not copied. One that lies compressed goes to a client that does not take that as fast as it reads, and so does a long one
  * over TLS.
  * @param text compressed or not
- * @returns the bytes of the body; `rest` resolves when all that is still to be sent was handed over
+ * @returns `length` and `bytes`: of the whole body, and those that were sent; `rest`: what is still to be sent
  * @throws as `withSession` does: then nothing was sent
  */
 function sendStored(
@@ -396,7 +410,7 @@ function sendStored(
   reply: Replay,
   text: AnswerText,
   of: Pick<XmlaClient, 'wishes' | 'facts'>,
-): { bytes: number; rest?: Promise<void> } {
+): { length: number; bytes: number; rest?: Rest } {
   const { sessionId } = reply;
   const { session } = answer;
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
@@ -407,14 +421,14 @@ function sendStored(
     if (short !== undefined) {
       response.writeHead(200, storedHead(answer, short.length, reply, coding, of));
       response.end(short, 'latin1');
-      return { bytes: short.length };
+      return { length: short.length, bytes: short.length };
     }
     pieces = withSession({ body: text, session }, sessionId);
     const bytes = sum(pieces);
     if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
       response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
       // What is written at once is encrypted at once, into memory that nothing counts.
-      return { bytes, rest: pipeline(Readable.from(inSlices(pieces)), response) };
+      return { length: bytes, bytes: 0, rest: inSlices(pieces) };
     }
   } else if (of.wishes.takesGzip) {
     coding = 'gzip';
@@ -423,15 +437,17 @@ function sendStored(
     const { start, length, rest } = inflatedWithSession({ body: text, session }, sessionId);
     response.writeHead(200, storedHead(answer, length, reply, coding, of));
     response.write(start);
-    return { bytes: length, rest: pipeline(rest, response) };
+    return { length, bytes: start.length, rest };
   }
   const bytes = sum(pieces);
   response.cork();
   response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
-  return { bytes };
+  return { length: bytes, bytes };
 }
+
+type Rest = AsyncIterable<Buffer> | Iterable<Buffer>;
 
 const sum = (pieces: readonly Buffer[]) => pieces.reduce((all, { length }) => all + length, 0);
 

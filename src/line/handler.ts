@@ -160,7 +160,7 @@ export function createXmlaHandler(options: LineOptions) {
     if (gone !== undefined) {
       const outcome = { kind: 'bypass', detail: 'unknown-session' } as const;
       client.open(gone.head, outcome, gone.body.length);
-      return client.end(gone.body);
+      return client.end(gone.body.length, gone.body);
     }
     noteWay(options, handled, principal.name, query, session);
     const told: Query = {

@@ -111,6 +111,8 @@ export interface UpstreamAnswer
   readonly continued?: boolean;
   /** Names in lower case, bytes as ISO-8859-1, fields of one name put together as node does. */
   readonly headers: IncomingHttpHeaders;
+  /** Bytes of the body that have come, counted where they arrive: a reader that loses some must not count by itself. */
+  readonly received: () => number;
 }
 
 export type UpstreamHead = Readonly<ReturnType<typeof answerHead>>;
@@ -136,6 +138,31 @@ function decoderOf(coding: string, first: Buffer): Transform {
   return ((first[0] ?? 0) & 0x0f) === 8 ? createInflate() : createInflateRaw();
 }
 
+/** An answer as it is read. `length`: bytes of the whole body, behind its end. */
+export interface ReadAnswer {
+  readonly head: UpstreamHead;
+  readonly body: AsyncIterable<Buffer>;
+  readonly length: () => number;
+}
+
+/** Counts the bytes that a stream has to hand on, where they come to it and not where they are read. */
+export function bytesPushed(stream: Readable): () => number {
+  let bytes = 0;
+  const push = stream.push.bind(stream);
+  stream.push = (piece: Buffer | null) => {
+    bytes += piece?.length ?? 0;
+    return push(piece);
+  };
+  return () => bytes;
+}
+
+/** As it came, its content coding included. */
+export const plainAnswer = (answer: UpstreamAnswer, head: UpstreamHead): ReadAnswer => ({
+  head,
+  body: answer,
+  length: answer.received,
+});
+
 /**
  * Takes gzip or deflate off (RFC 9110 §8.4.1), and out of the head; not another coding, or several.
  * The body throws when it breaks off or is corrupt. Leaving its loop early ends the request.
@@ -145,16 +172,22 @@ export function decodedAnswer(
   answer: UpstreamAnswer,
   head: UpstreamHead,
   onCorrupt: (error: unknown) => void,
-): { readonly head: UpstreamHead; readonly body: AsyncIterable<Buffer> } {
+): ReadAnswer {
   const coding = head.headers['content-encoding']?.trim().toLowerCase() ?? '';
-  if (!['gzip', 'x-gzip', 'deflate'].includes(coding)) return { head, body: answer };
+  if (!['gzip', 'x-gzip', 'deflate'].includes(coding)) return plainAnswer(answer, head);
   const { 'content-encoding': _coding, 'content-length': _length, ...headers } = head.headers;
-  return { head: { ...head, headers }, body: decode(answer, coding, onCorrupt) };
+  let made = NOTHING_PUSHED;
+  const body = decode(answer, coding, (decoder) => (made = bytesPushed(decoder)), onCorrupt);
+  return { head: { ...head, headers }, body, length: () => made() };
 }
 
+const NOTHING_PUSHED = () => 0;
+
+/** @param begins told of the decoder once there is one */
 async function* decode(
   answer: UpstreamAnswer,
   coding: string,
+  begins: (decoder: Transform) => void,
   onCorrupt: (error: unknown) => void,
 ): AsyncGenerator<Buffer, void, undefined> {
   const pieces = answer[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
@@ -168,7 +201,9 @@ async function* decode(
     taken = true;
   }
   try {
-    const decoded = pipeline(all(first.value), decoderOf(coding, first.value), () => {});
+    const decoder = decoderOf(coding, first.value);
+    begins(decoder);
+    const decoded = pipeline(all(first.value), decoder, () => {});
     for await (const piece of decoded) yield piece as Buffer;
     if (!taken) throw new Error('the coded answer goes on after its end');
   } catch (error) {

@@ -14,7 +14,7 @@ import { performance } from 'node:perf_hooks';
 import { connect as connectTls } from 'node:tls';
 import { connectionTrouble, GatewayError } from '../common/errors.ts';
 import { type PemFiles, readPemFiles } from '../common/pem-files.ts';
-import { endWith, type UpstreamAnswer } from './forwarded.ts';
+import { bytesPushed, endWith, type UpstreamAnswer } from './forwarded.ts';
 
 /** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
 export const IDLE = 4_000;
@@ -284,6 +284,7 @@ export function answerTo(
     request.once('continue', () => (continued = true));
     request.once('response', (incoming: IncomingMessage) => {
       const { socket } = incoming;
+      const received = bytesPushed(incoming);
       answer = incoming;
       const use = uses.get(socket);
       if (use !== undefined) use.answer = incoming;
@@ -293,7 +294,7 @@ export function answerTo(
         // Answered before all of it was sent: the upstream may take the rest for another request.
         if (!request.writableFinished) socket.destroy();
       });
-      resolve(Object.assign(incoming, { continued }));
+      resolve(Object.assign(incoming, { continued, received }));
     });
     request.on('error', (error) => {
       answer?.destroy(error);

@@ -1,4 +1,6 @@
 interface Sizes {
+  /** Answers that are held against what the engine sent. */
+  readonly wholeAnswers: number;
   /** Mutated envelopes that are read both by the gateway and by libxml2. */
   readonly fuzzedEnvelopes: number;
   /** Mutated bodies of which those that are recognised are held against the full reading. */
@@ -143,6 +145,7 @@ interface OracleGoals {
 }
 
 const SMALL: Sizes = {
+  wholeAnswers: 400,
   pairStride: 4,
   hostileStride: 9,
   fuzzedEnvelopes: 300,
@@ -222,6 +225,7 @@ const SMALL: Sizes = {
 };
 
 const CHAOS: Sizes = {
+  wholeAnswers: 3_000,
   pairStride: 1,
   hostileStride: 1,
   fuzzedEnvelopes: 3_000,
@@ -301,6 +305,7 @@ const CHAOS: Sizes = {
 };
 
 const FULL: Sizes = {
+  wholeAnswers: 20_000,
   pairStride: 1,
   hostileStride: 1,
   fuzzedEnvelopes: 10_000,

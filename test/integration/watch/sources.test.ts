@@ -159,10 +159,9 @@ describe('an engine', () => {
     const away = `http://127.0.0.1:${port}/xmla`;
     const ask = sourceOf({ kind: 'xmla' }, { url: [server.url, away] });
     const one = await ask();
-    const other = await startStubEngine(
-      sendXml(response('Discover', 'rowset', cubes()[0] ?? '')),
+    const other = await startStubEngine(sendXml(response('Discover', 'rowset', cubes()[0] ?? '')), {
       port,
-    );
+    });
     const both = await ask();
     expect(both).not.toBe(one);
     await other.close();

@@ -170,6 +170,7 @@ export function engineAnswer(
       headers: { 'content-type': 'text/xml', ...options.headers },
     },
     body: chunks(),
+    length: () => body.length,
     began: options.began ?? { now: clock.now(), wall: clock.wall() },
     replica: 'http://engine',
   };
