@@ -104,8 +104,7 @@ export function framedResponse(choice: FramingChoice): typeof ServerResponse<Inc
     }
 
     #sendHead(): void {
-      if (this.#head === undefined) return;
-      super.writeHead(...this.#head);
+      if (!this.headersSent) super.writeHead(...(this.#head ?? [this.statusCode]));
       this.#head = undefined;
     }
 
