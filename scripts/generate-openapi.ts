@@ -156,12 +156,13 @@ function failureAnswers(
     schema: {
       $ref: '#/components/schemas/Failure',
       type: 'object',
-      properties: { errorMesg: { type: 'string', pattern: `^\\[(?:${group.join('|')})\\] ` } },
+      properties: { code: { enum: group } },
     },
     examples: examples(group, (word) => ({
       status: 1,
       data: 'failure',
-      errorMesg: `[${word}] ${textOf(word)}`,
+      errorMesg: `[${word.toUpperCase()}] ${textOf(word)}`,
+      code: word,
     })),
   });
   const contentOf: Readonly<Record<Shape, (group: readonly Reason[]) => Json>> = {

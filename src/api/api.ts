@@ -3,6 +3,7 @@ import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
+import { parameterName } from '../proxy/forwarded.ts';
 import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
 import { forgery, nameRequest, refuseDelegation, unclearHead } from '../http/request-head.ts';
 
@@ -24,7 +25,17 @@ export const API_OPERATIONS = [
   { name: 'listDatasets', method: 'GET', path: '/datasets/MDX/:project', changes: undefined },
 ] as const;
 
+const PATHS = [...new Set(API_OPERATIONS.map(({ path }) => path))];
+const inWords = (path: string) => `/api${path.replace(/:(\w+)/, '{$1}')}`;
+
 export type ApiOperation = (typeof API_OPERATIONS)[number];
+/** As the interface document names them; other operations have none. */
+export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> =
+  {
+    listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
+    exportDataset: ['project', 'datasetType', 'datasetName'],
+    importDataset: ['createType'],
+  };
 
 /** One request of an operation that its sender may do; the id ties it to the log. */
 export interface ApiExchange {
@@ -136,6 +147,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
       const work = async (call: Call) => {
         if (operation !== undefined) {
           if (operation.changes !== undefined) refuseChange(call, permissions);
+          refuseMisspelt(request.originalUrl, QUERY_PARAMETERS[operation.name]);
           const parameters = request.params as Record<string, string>;
           const data = await handlers[operation.name]({ ...call, operation, parameters });
           // A success in the envelope of the interface document §2.2.
@@ -147,8 +159,11 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
       return during(answer(request, response, operation, work));
     });
   }
-  router.use(() => {
-    throw new GatewayError('not-found', 'No operation of the API has this path.');
+  router.use(({ path }) => {
+    throw new GatewayError(
+      'not-found',
+      `No operation of the API has this path: ${rightPath(path)}.`,
+    );
   });
   const refuse: express.ErrorRequestHandler = (error, request, response, _next) =>
     during(answer(request, response, undefined, () => refusePath(error)));
@@ -173,6 +188,40 @@ function refuseTarget({ originalUrl, headers }: Request): void {
   refuseDelegation(headers, begin < 0 ? '' : originalUrl.slice(begin + 1));
   if (!originalUrl.includes('#')) return;
   throw new GatewayError('bad-request', 'The request target must not hold a fragment (#…).');
+}
+
+/** Without its filter a list would be answered whole. @throws GatewayError `bad-request` */
+function refuseMisspelt(target: string, known: readonly string[] = []): void {
+  for (const piece of target.replace(/^[^?]*\??/, '').split('&')) {
+    const given = parameterName(piece);
+    const meant = known.includes(given) ? undefined : known.find((name) => isNearly(given, name));
+    if (meant === undefined) continue;
+    throw new GatewayError('bad-request', `${shown(given)}: this parameter is spelt ${meant}.`);
+  }
+}
+
+/** The same but for letter case, separators, and two letters beside each other. */
+function isNearly(given: string, name: string): boolean {
+  const [a = '', b = ''] = [given, name].map((text) =>
+    text.toLowerCase().replaceAll(/[^a-z]/g, ''),
+  );
+  let [begin, end] = [0, 0];
+  while (begin < a.length && a[begin] === b[begin]) begin += 1;
+  while (end < Math.min(a.length, b.length) - begin && a.at(-1 - end) === b.at(-1 - end)) end += 1;
+  return Math.max(a.length, b.length) - begin - end <= 2;
+}
+
+/** What must stand where one segment is wrong, or, where more are, all paths that there are. */
+function rightPath(given: string): string {
+  const segments = given.replace(/\/$/, '').split('/');
+  const isWrong = (one: string, at: number) => !one.startsWith(':') && one !== segments[at];
+  for (const path of PATHS) {
+    const own = path.split('/');
+    const at = own.findIndex(isWrong);
+    if (own.length !== segments.length || own.findLastIndex(isWrong) !== at || at === 1) continue;
+    return `where it has ${shown(segments[at] ?? '')} there must be ${own[at]} (${inWords(path)})`;
+  }
+  return `there are ${PATHS.map(inWords).join(', ')}`;
 }
 
 /** @throws GatewayError `forbidden` */

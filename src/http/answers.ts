@@ -79,7 +79,13 @@ const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
   ],
   // The envelope of the interface document §2.2, with the error text where its reference server puts it.
   'api-envelope': ({ reason }, message) =>
-    json({ status: 1, data: 'failure', errorMesg: `[${reason}] ${message}` }),
+    json({
+      status: 1,
+      data: 'failure',
+      // Clients of the reference server look for such a beginning.
+      errorMesg: `[${reason.toUpperCase()}] ${message}`,
+      code: reason,
+    }),
   json: ({ reason, details }, message) => json({ error: reason, message, ...details }),
   text: (_error, message) => [PLAIN_TEXT, `${message}\n`],
 };

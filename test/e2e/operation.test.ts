@@ -258,7 +258,8 @@ test('/api is answered in its envelope', async () => {
   expect(body).toEqual({
     status: 1,
     data: 'failure',
-    errorMesg: expect.stringMatching(/^\[not-found\] /),
+    errorMesg: expect.stringMatching(/^\[NOT-FOUND\] /),
+    code: 'not-found',
   });
 });
 

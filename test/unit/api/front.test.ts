@@ -220,9 +220,30 @@ describe('paths and methods', () => {
     ...['/datasets/MDX/p/q', '/dataset/1', '//role/1', '/role//1', '/role/1//', '/role/1;x=1/y'],
   ])('nothing is under %j', async (path) => {
     const { ask } = createTestApi();
-    const answer = await ask('GET', path);
-    expect(failureOf(answer)).toBe('404 [not-found] No operation of the API has this path.');
+    const failure = failureOf(await ask('GET', path));
+    expect(failure).toMatch(/^404 \[not-found\] No operation of the API has this path: [^:]*\.$/);
   });
+
+  test.each([
+    ['/datasets/CUBE/Big', 'CUBE', 'MDX', '/api/datasets/MDX/{project}'],
+    ['/datasets/mdx/Big/', 'mdx', 'MDX', '/api/datasets/MDX/{project}'],
+    ['/role/User/visibility/2', 'User', 'user', '/api/role/user/visibility/{roleId}'],
+    ['/role/user/members/2', 'members', 'visibility', '/api/role/user/visibility/{roleId}'],
+  ])('of %s is told which segment is wrong, and what it must be', async (path, is, must, right) => {
+    const { ask } = createTestApi();
+    const told = `where it has ${is} there must be ${must} (${right}).`;
+    expect(failureOf(await ask('GET', path))).toMatch(new RegExp(`: ${RegExp.escape(told)}$`));
+  });
+
+  test.each(['/Roles', '/datasets/MDX', '/users/1', '/'])(
+    'of %j all paths are told',
+    async (path) => {
+      const { ask } = createTestApi();
+      expect(failureOf(await ask('GET', path))).toMatch(
+        / \/api\/role, .*\/api\/roles, \/api\/dataset, \/api\/datasets\/MDX\/\{project\}\.$/,
+      );
+    },
+  );
 
   test('a slash at the end does not count', async () => {
     const { ask } = createTestApi();
