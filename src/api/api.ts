@@ -5,7 +5,7 @@ import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { parameterName } from '../proxy/forwarded.ts';
 import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
-import { forgery, nameRequest, refuseDelegation, unclearHead } from '../http/request-head.ts';
+import { forgedAct, nameRequest, refuseDelegation, unclearHead } from '../http/request-head.ts';
 
 /**
  * The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. `changes`:
@@ -226,7 +226,7 @@ function rightPath(given: string): string {
 
 /** @throws GatewayError `forbidden` */
 function refuseChange({ request, principal }: Call, permissions: Permissions): void {
-  const forged = forgery(request.headers);
+  const forged = forgedAct(request.headers);
   if (forged !== undefined) throw new GatewayError('forbidden', `Nothing was done: ${forged}.`);
   if (permissions.mayAdminister(principal)) return;
   throw new GatewayError('forbidden', `Nothing was done: ${principal.name} is not in auth.admins.`);

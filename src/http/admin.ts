@@ -14,7 +14,7 @@ import type { WarmUp } from '../cache/warm/warm.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import {
-  forgery,
+  forgedAct,
   isXmlaHeader,
   queryParameters,
   refuseDelegation,
@@ -88,7 +88,7 @@ async function administratorOf(
   const principal = await login(request);
   refuseDelegation(request.headers, '');
   const why = permissions.mayAdminister(principal)
-    ? forgery(request.headers)
+    ? forgedAct(request.headers)
     : `${principal.name} is not in auth.admins`;
   if (why !== undefined) throw new GatewayError('forbidden', `${outcome}: ${why}.`);
   return principal;
@@ -237,7 +237,7 @@ export const createAdminHandler =
   async (request, response) => {
     const principal = await login(request);
     refuseDelegation(request.headers, '');
-    const forged = path === DIAGNOSIS && forgery(request.headers);
+    const forged = path === DIAGNOSIS && forgedAct(request.headers);
     if (forged) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
     // However the path is spelt in the request.
     const told = await admin.tell(path + request.url.replace(/^[^?]*/, ''), principal);
