@@ -26,7 +26,6 @@ export const API_OPERATIONS = [
 ] as const;
 
 const PATHS = [...new Set(API_OPERATIONS.map(({ path }) => path))];
-const inWords = (path: string) => `/api${path.replace(/:(\w+)/, '{$1}')}`;
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
 /** As the interface document names them; other operations have none. */
@@ -160,10 +159,8 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
     });
   }
   router.use(({ path }) => {
-    throw new GatewayError(
-      'not-found',
-      `No operation of the API has this path: ${rightPath(path)}.`,
-    );
+    const text = `No operation of the API has this path; it must be ${pathsLike(path)}.`;
+    throw new GatewayError('not-found', text);
   });
   const refuse: express.ErrorRequestHandler = (error, request, response, _next) =>
     during(answer(request, response, undefined, () => refusePath(error)));
@@ -211,17 +208,11 @@ function isNearly(given: string, name: string): boolean {
   return Math.max(a.length, b.length) - begin - end <= 2;
 }
 
-/** What must stand where one segment is wrong, or, where more are, all paths that there are. */
-function rightPath(given: string): string {
-  const segments = given.replace(/\/$/, '').split('/');
-  const isWrong = (one: string, at: number) => !one.startsWith(':') && one !== segments[at];
-  for (const path of PATHS) {
-    const own = path.split('/');
-    const at = own.findIndex(isWrong);
-    if (own.length !== segments.length || own.findLastIndex(isWrong) !== at || at === 1) continue;
-    return `where it has ${shown(segments[at] ?? '')} there must be ${own[at]} (${inWords(path)})`;
-  }
-  return `there are ${PATHS.map(inWords).join(', ')}`;
+/** The paths that begin as this one does, or all. */
+function pathsLike(given: string): string {
+  const begins = (path: string) => path.split('/')[1] === given.split('/')[1];
+  const like = PATHS.some(begins) ? PATHS.filter(begins) : PATHS;
+  return like.map((path) => `/api${path.replace(/:(\w+)/, '{$1}')}`).join(', ');
 }
 
 /** @throws GatewayError `forbidden` */

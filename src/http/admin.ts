@@ -254,7 +254,7 @@ function toldError(error: unknown): object {
 }
 
 /**
- * `POST /admin/warm`: begins a run of the warm-up with the login of an administrator.
+ * `POST /admin/warm`: begins a run of the warm-up with the login of an administrator, for what that user asked or names.
  * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `not-warmed`
  */
 export const createWarmHandler =
@@ -263,9 +263,26 @@ export const createWarmHandler =
     const principal = await administratorOf(request, parts, 'Nothing was done');
     const { project } = readQuery(request, { project: ofPath.optional() });
     const { authorization } = request.headers;
-    const id = await parts.warmUp.begin({ principal, authorization }, project);
-    sendPretty(response, { id }, 202);
+    const queries = namedQueries(await readBody(request, LONGEST_LIST));
+    const begun = await parts.warmUp.begin({ principal, authorization }, { project, queries });
+    sendPretty(response, begun, 202);
   };
+
+/** Of digests (bytes). */
+const LONGEST_LIST = 64 * 1024;
+const DIGEST = /^[\w-]{22}$/;
+const NAMED = z.strictObject({ queries: z.array(z.string().regex(DIGEST)).min(1) });
+
+/** @returns undefined for no body */
+function namedQueries(body: Buffer): ReadonlySet<string> | undefined {
+  if (body.length === 0) return undefined;
+  try {
+    return new Set(NAMED.parse(JSON.parse(body.toString())).queries);
+  } catch {
+    const rule = '{"queries":["…"]}, with one or more digests of GET /admin/statistics';
+    throw new GatewayError('bad-request', `The body is refused: it may be missing, or ${rule}.`);
+  }
+}
 
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>

@@ -61,11 +61,10 @@ export function forgery(headers: IncomingHttpHeaders, isListed = false): string 
 export function forgedAct(headers: IncomingHttpHeaders): string | undefined {
   const { 'sec-fetch-site': site, origin, referer } = headers;
   const isUnnamed = !(site || origin || referer) && headers['upgrade-insecure-requests'];
-  return forgery(headers) ?? (isUnnamed ? UNNAMED_PAGE : undefined);
+  const remedy = 'use the console, a program such as curl, or HTTPS';
+  const unnamed = `a browser does not say over plain HTTP which page led it here; ${remedy}`;
+  return forgery(headers) ?? (isUnnamed ? unnamed : undefined);
 }
-
-const UNNAMED_PAGE =
-  'a browser does not say over plain HTTP which page led it here; use the console, a program such as curl, or HTTPS';
 
 /** Schemes may differ, since a proxy may end TLS; so the port that the page's scheme implies may be named in the Host. */
 function isOwnOrigin(page: string, host: string | undefined): boolean {

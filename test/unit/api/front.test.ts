@@ -221,29 +221,23 @@ describe('paths and methods', () => {
   ])('nothing is under %j', async (path) => {
     const { ask } = createTestApi();
     const failure = failureOf(await ask('GET', path));
-    expect(failure).toMatch(/^404 \[not-found\] No operation of the API has this path: [^:]*\.$/);
+    expect(failure).toMatch(
+      /^404 \[not-found\] No operation of the API has this path; it must be /,
+    );
   });
 
+  const OF_ROLES = '/api/role, /api/role/{roleId}, /api/role/user/visibility/{roleId}';
+  const OF_DATASETS = '/api/datasets/MDX/{project}';
   test.each([
-    ['/datasets/CUBE/Big', 'CUBE', 'MDX', '/api/datasets/MDX/{project}'],
-    ['/datasets/mdx/Big/', 'mdx', 'MDX', '/api/datasets/MDX/{project}'],
-    ['/role/User/visibility/2', 'User', 'user', '/api/role/user/visibility/{roleId}'],
-    ['/role/user/members/2', 'members', 'visibility', '/api/role/user/visibility/{roleId}'],
-  ])('of %s is told which segment is wrong, and what it must be', async (path, is, must, right) => {
+    ['/datasets/CUBE/Big', OF_DATASETS],
+    ['/datasets/mdx/Big/', OF_DATASETS],
+    ['/datasets/MDX', OF_DATASETS],
+    ['/role/User/visibility/2', OF_ROLES],
+    ['/Roles', `${OF_ROLES}, /api/roles, /api/dataset, ${OF_DATASETS}`],
+  ])('of %s is told what it must be', async (path, right) => {
     const { ask } = createTestApi();
-    const told = `where it has ${is} there must be ${must} (${right}).`;
-    expect(failureOf(await ask('GET', path))).toMatch(new RegExp(`: ${RegExp.escape(told)}$`));
+    expect(failureOf(await ask('GET', path))).toContain(`it must be ${right}.`);
   });
-
-  test.each(['/Roles', '/datasets/MDX', '/users/1', '/'])(
-    'of %j all paths are told',
-    async (path) => {
-      const { ask } = createTestApi();
-      expect(failureOf(await ask('GET', path))).toMatch(
-        / \/api\/role, .*\/api\/roles, \/api\/dataset, \/api\/datasets\/MDX\/\{project\}\.$/,
-      );
-    },
-  );
 
   test('a slash at the end does not count', async () => {
     const { ask } = createTestApi();
