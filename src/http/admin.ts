@@ -270,8 +270,7 @@ export const createWarmHandler =
 
 /** Of digests (bytes). */
 const LONGEST_LIST = 64 * 1024;
-const DIGEST = /^[\w-]{22}$/;
-const NAMED = z.strictObject({ queries: z.array(z.string().regex(DIGEST)).min(1) });
+const NAMED = z.strictObject({ queries: z.array(z.string().regex(/^[\w-]{22}$/)).min(1) });
 
 /** @returns undefined for no body */
 function namedQueries(body: Buffer): ReadonlySet<string> | undefined {

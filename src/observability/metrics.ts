@@ -137,9 +137,8 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
   // Gauges that are named like counters. Those beside them tell the same by type.
-  for (const what of ['handles', 'requests', 'resources']) {
+  for (const what of ['handles', 'requests', 'resources'])
     registry.removeSingleMetric(`mdx_gateway_nodejs_active_${what}_total`);
-  }
 
   const about = aboutIn(registry);
   const counter = <L extends string>(name: Name, ...labelNames: L[]) =>
