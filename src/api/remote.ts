@@ -23,18 +23,12 @@ import {
   API_OPERATIONS,
   type ApiExchange,
   type ApiHandlers,
-  type ApiOperation,
+  QUERY_PARAMETERS,
   roleSubject,
 } from './api.ts';
 import { type DatasetParts, datasetSubject, invalidating, type Made } from './datasets.ts';
 import { receiveDataset, receiveJson } from './json.ts';
 
-/** As the interface document names them; other operations have none. */
-const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> = {
-  listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
-  exportDataset: ['project', 'datasetType', 'datasetName'],
-  importDataset: ['createType'],
-};
 /** All that crosses, beside what is made anew: no list of headers that tell servers who asks for what is complete. */
 const SENT = words('content-type accept accept-language accept-encoding user-agent');
 /** Bytes of the answer to a change: an id, or an error page. */

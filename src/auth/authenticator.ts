@@ -148,7 +148,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
 /** One text for every reason, so that no client learns which user names exist. */
 export function unauthenticated(): GatewayError {
-  const text = 'A valid user name and password are needed (HTTP Basic authentication).';
+  const text =
+    'A valid user name and password are needed, in the header Authorization (HTTP Basic authentication).';
   return new GatewayError('unauthenticated', text, {
     // RFC 9110 §11.6.1; the parameter charset: RFC 7617 §2.1.
     headers: { 'www-authenticate': 'Basic realm="mdx-gateway", charset="UTF-8"' },

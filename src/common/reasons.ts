@@ -96,7 +96,7 @@ export const API_REASONS = {
   'media-type': [415, 'The Content-Type of the request is not application/json in UTF-8.'],
   'no-such-role': [404, 'There is no role with this id.'],
   'not-a-member': [404, 'The user is not in the role.'],
-  'no-such-dataset': [404, 'The project has no dataset with this name (for an export: and type).'],
+  'no-such-dataset': [404, 'The project has no dataset with this name.'],
   'name-taken': [409, 'Another role has this name; letter case does not count.'],
   'already-member': [409, 'The user is in the role already; letter case does not count.'],
   'dataset-exists': [409, 'The project has a dataset with this name already.'],

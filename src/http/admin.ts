@@ -14,7 +14,7 @@ import type { WarmUp } from '../cache/warm/warm.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import {
-  forgery,
+  forgedAct,
   isXmlaHeader,
   queryParameters,
   refuseDelegation,
@@ -88,7 +88,7 @@ async function administratorOf(
   const principal = await login(request);
   refuseDelegation(request.headers, '');
   const why = permissions.mayAdminister(principal)
-    ? forgery(request.headers)
+    ? forgedAct(request.headers)
     : `${principal.name} is not in auth.admins`;
   if (why !== undefined) throw new GatewayError('forbidden', `${outcome}: ${why}.`);
   return principal;
@@ -237,7 +237,7 @@ export const createAdminHandler =
   async (request, response) => {
     const principal = await login(request);
     refuseDelegation(request.headers, '');
-    const forged = path === DIAGNOSIS && forgery(request.headers);
+    const forged = path === DIAGNOSIS && forgedAct(request.headers);
     if (forged) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
     // However the path is spelt in the request.
     const told = await admin.tell(path + request.url.replace(/^[^?]*/, ''), principal);
@@ -254,7 +254,7 @@ function toldError(error: unknown): object {
 }
 
 /**
- * `POST /admin/warm`: begins a run of the warm-up with the login of an administrator.
+ * `POST /admin/warm`: begins a run of the warm-up with the login of an administrator, for what that user asked or names.
  * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `not-warmed`
  */
 export const createWarmHandler =
@@ -263,9 +263,25 @@ export const createWarmHandler =
     const principal = await administratorOf(request, parts, 'Nothing was done');
     const { project } = readQuery(request, { project: ofPath.optional() });
     const { authorization } = request.headers;
-    const id = await parts.warmUp.begin({ principal, authorization }, project);
-    sendPretty(response, { id }, 202);
+    const queries = namedQueries(await readBody(request, LONGEST_LIST));
+    const begun = await parts.warmUp.begin({ principal, authorization }, { project, queries });
+    sendPretty(response, begun, 202);
   };
+
+/** Of digests (bytes). */
+const LONGEST_LIST = 64 * 1024;
+const NAMED = z.strictObject({ queries: z.array(z.string().regex(/^[\w-]{22}$/)).min(1) });
+
+/** @returns undefined for no body */
+function namedQueries(body: Buffer): ReadonlySet<string> | undefined {
+  if (body.length === 0) return undefined;
+  try {
+    return new Set(NAMED.parse(JSON.parse(body.toString())).queries);
+  } catch {
+    const rule = '{"queries":["…"]}, with one or more digests of GET /admin/statistics';
+    throw new GatewayError('bad-request', `The body is refused: it may be missing, or ${rule}.`);
+  }
+}
 
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>

@@ -77,9 +77,9 @@ const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
     SOAP_FAULT_CONTENT_TYPE,
     soapFault({ side: status < 500 ? 'Client' : 'Server', message, code }),
   ],
-  // The envelope of the interface document §2.2, with the error text where its reference server puts it.
-  'api-envelope': ({ reason }, message) =>
-    json({ status: 1, data: 'failure', errorMesg: `[${reason}] ${message}` }),
+  // The envelope of the interface document §2.2, with the text where its reference server puts it and its clients look.
+  'api-envelope': ({ reason: code }, message) =>
+    json({ status: 1, data: 'failure', errorMesg: `[${code.toUpperCase()}] ${message}`, code }),
   json: ({ reason, details }, message) => json({ error: reason, message, ...details }),
   text: (_error, message) => [PLAIN_TEXT, `${message}\n`],
 };

@@ -4,7 +4,7 @@ import type { EngineClear, Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Stale } from '../common/events.ts';
 import { asGatewayError, PLAIN_TEXT, sendError, sendJson, sendWhole } from './answers.ts';
-import { forgery, nameRequest, queryParameters, unclearHead } from './request-head.ts';
+import { forgedAct, nameRequest, queryParameters, unclearHead } from './request-head.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
 export type ClearCacheHandler = ReturnType<typeof createClearCacheHandler>;
@@ -31,7 +31,7 @@ export function createClearCacheHandler(options: {
     const mayNot = permissions.mayPurge(principal)
       ? undefined
       : `${principal.name} is neither in auth.admins nor in auth.purgers`;
-    const forbidden = forgery(request.headers) ?? mayNot;
+    const forbidden = forgedAct(request.headers) ?? mayNot;
     const why = forbidden ?? mistakenQuery(request);
     if (why !== undefined) {
       emit({ type: 'purge-refused', principal: principal.name, why });

@@ -12,7 +12,7 @@ import type { HookConfig } from '../config/config.ts';
 import { sendJson } from './answers.ts';
 import { purgeFailure } from './clear-cache.ts';
 import { readBody } from './read-body.ts';
-import { forgery, nameRequest } from './request-head.ts';
+import { forgedAct, nameRequest } from './request-head.ts';
 
 /** Kylin gives up a call after 3 s, dbt after 10 s: so long after its head it is answered at the latest (ms). */
 const ANSWERED_WITHIN = 2_500;
@@ -124,7 +124,7 @@ export function createHooks(options: HookOptions): RequestHandler {
 
   /** @returns the body of a message that the hook may believe */
   async function receive(name: string, hook: HookConfig, request: IncomingMessage) {
-    const forged = forgery(request.headers);
+    const forged = forgedAct(request.headers);
     if (forged !== undefined) throw refused(forged);
     const { proof } = FORMATS[hook.format];
     if (proof === 'login') {

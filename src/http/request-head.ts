@@ -53,6 +53,19 @@ export function forgery(headers: IncomingHttpHeaders, isListed = false): string 
   return isOwn ? undefined : 'the request comes from another origin';
 }
 
+/**
+ * The same for what a GET may do: a browser sends it with the credentials that it remembers wherever a link leads, and over
+ * plain HTTP says nothing of a page that asks it to keep quiet (Referrer Policy). By Upgrade-Insecure-Requests it says
+ * that it goes to a page.
+ */
+export function forgedAct(headers: IncomingHttpHeaders): string | undefined {
+  const { 'sec-fetch-site': site, origin, referer } = headers;
+  const isUnnamed = !(site || origin || referer) && headers['upgrade-insecure-requests'];
+  const remedy = 'use the console, a program such as curl, or HTTPS';
+  const unnamed = `a browser does not say over plain HTTP which page led it here; ${remedy}`;
+  return forgery(headers) ?? (isUnnamed ? unnamed : undefined);
+}
+
 /** Schemes may differ, since a proxy may end TLS; so the port that the page's scheme implies may be named in the Host. */
 function isOwnOrigin(page: string, host: string | undefined): boolean {
   const own = URL.parse(page);

@@ -41,7 +41,7 @@ class Place {
 export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine {
   const { sessions, cache, clock, work } = options;
 
-  return ({ as, cut, beginnings, since, onDemand }) => {
+  const open: WarmLine['open'] = ({ as, cut, beginnings, since, onDemand }) => {
     const { principal, authorization, isUser } = as;
     /** Sessions of this lane, by where they live and what they were begun with. */
     const begun = new Map<string, Promise<string | undefined>>();
@@ -263,6 +263,10 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       },
     };
   };
+
+  const forwards = (project: string) =>
+    options.engineOf(project === '' ? undefined : project).settings.login === 'forward';
+  return { open, forwards };
 }
 
 type Headers = Readonly<Record<string, string>>;

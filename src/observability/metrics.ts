@@ -136,6 +136,9 @@ const nothingAtEngine = () => ({ milliseconds: 0, stored: 0, storedBytes: 0 });
 export function createMetrics(names: Names, gauges: Gauges, clock: Now = performance) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
+  // Gauges that are named like counters. Those beside them tell the same by type.
+  for (const what of ['handles', 'requests', 'resources'])
+    registry.removeSingleMetric(`mdx_gateway_nodejs_active_${what}_total`);
 
   const about = aboutIn(registry);
   const counter = <L extends string>(name: Name, ...labelNames: L[]) =>

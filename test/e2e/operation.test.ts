@@ -252,13 +252,27 @@ test('every path that is none is answered in JSON by 404', async () => {
   );
 });
 
+test('on /metrics the name of every counter ends in _total, and of nothing else', async () => {
+  await start();
+  const headers = { authorization: basic('bob') };
+  const { text } = await send(gateway.url, { path: '/metrics', headers });
+  const types = [...text.matchAll(/^# TYPE (\S+) (\w+)$/gm)];
+  expect(types.length).toBeGreaterThan(60);
+  const wrong = types.filter(
+    ([, name = '', type]) => name.endsWith('_total') !== (type === 'counter'),
+  );
+  expect(wrong.map(([line]) => line)).toEqual([]);
+  expect(text).toMatch(/^mdx_gateway_nodejs_active_handles\{type="\w+"\} [1-9]/m);
+});
+
 test('/api is answered in its envelope', async () => {
   const ask = await start();
   const { body } = await ask.get('/api/unknown').auth('alice', 'alice').expect(404);
   expect(body).toEqual({
     status: 1,
     data: 'failure',
-    errorMesg: expect.stringMatching(/^\[not-found\] /),
+    errorMesg: expect.stringMatching(/^\[NOT-FOUND\] /),
+    code: 'not-found',
   });
 });
 

@@ -138,8 +138,8 @@ export function ask(
 
 /** `503 [storage-unavailable] …` */
 export function failureOf({ status, headers, text }: Answer): string {
-  const { errorMesg, ...rest } = JSON.parse(text) as { errorMesg: string };
+  const { errorMesg, code, ...rest } = JSON.parse(text) as Record<'errorMesg' | 'code', string>;
   if (JSON.stringify(rest) !== '{"status":1,"data":"failure"}')
     throw new Error(`no envelope: ${text}`);
-  return `${status} ${withoutRequestId(errorMesg, headers)}`;
+  return `${status} [${code}]${withoutRequestId(errorMesg.replace(/^\[[^\]]*\]/, ''), headers)}`;
 }
