@@ -7,6 +7,7 @@ import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import { oneAfterTheOther } from '../common/in-turn.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { Engine } from '../engine/http-engine.ts';
@@ -132,11 +133,12 @@ export type Destination = ReturnType<typeof destinationOf>;
 export function destinationOf(
   { engine, settings }: ChosenEngine,
   { project, search }: XmlaAddress,
-  user: string,
+  { name, forwardedAs, owner: user }: Principal,
   login?: string,
 ) {
   const query = search === '' ? [] : forwardedQuery(search);
-  const authorization = settings.login === 'forward' ? canonicalAuthorization(login) : undefined;
+  const isForwarded = settings.login === 'forward';
+  const authorization = isForwarded ? canonicalAuthorization(login) : undefined;
   const addressee: EngineAddressee = { project, query, user, authorization, replica: undefined };
   // In the spelling in which purges name it: an engine may take two spellings for one project.
   const told = engine.tellsProject && project !== undefined ? projectScope(project) : null;
@@ -145,6 +147,8 @@ export function destinationOf(
     settings,
     traits: traitsOf(settings),
     addressee,
+    /** Whose answers and sessions these are. */
+    user: isForwarded ? forwardedAs : name,
     /** Where a session lives: one engine, and one project where the engine is told of it. */
     place: `${told ?? ''}${engine.id}`,
   };
