@@ -40,6 +40,7 @@ const asked = askedOf({
   userAgentClass: 'mdx-gateway',
   accept: null,
   contentType: 'text/xml',
+  soapAction: '"urn:schemas-microsoft-com:xml-analysis:Execute"',
   request,
 });
 const parts: KeyParts = { asked, identity: 'user:ANALYST', session: 'a profile' };

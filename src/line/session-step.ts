@@ -181,8 +181,8 @@ export async function noteBegun(
     readonly leftState: boolean;
   },
 ): Promise<string | undefined> {
-  const { properties, headers } = (traits.keepsProperties ? begun.request : undefined) ?? {};
-  const profile = properties && headers ? sessionProfile(properties, headers) : '';
+  const request = traits.keepsProperties ? begun.request : undefined;
+  const profile = request ? sessionProfile(request) : '';
   // Of two names of one session neither may stay clean when something is done under the other.
   const dirty = begun.leftState || before.length > 0;
   await sessions.begin(
@@ -190,7 +190,7 @@ export async function noteBegun(
     {
       principal: begun.principal,
       profile,
-      catalog: properties?.find(namesCatalog)?.value ?? null,
+      catalog: request?.properties.find(namesCatalog)?.value ?? null,
       replica: begun.replica ?? engine.replicaFor(id),
       dirty,
     },

@@ -28,7 +28,7 @@ import { forwardedQuery, nameAsRead, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import type { TextEncoding } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
-import { soapActionContradicts, soapActionOf } from '../xmla/names.ts';
+import { canonicalSoapAction } from '../xmla/names.ts';
 import {
   classify,
   leavesState,
@@ -281,6 +281,7 @@ function whatIsAsked(
       query: sortedQuery(addressee.query),
       userAgentClass: query?.['user-agent'] ?? null,
       accept: query?.accept ?? null,
+      soapAction: query?.soapaction ?? '',
       contentType: keyedContentType(query?.['content-type'] ?? '', spelt),
       request,
     }),
@@ -354,15 +355,16 @@ function queryHeaders(
   engine: EngineTraits,
   [sessionId]: readonly string[],
 ): QueryHeaders | BypassReason {
-  const action = headers.soapaction;
-  if (Array.isArray(action) || soapActionContradicts(action, method)) return 'soap-action';
+  const given = headers.soapaction;
+  const soapaction = Array.isArray(given) ? undefined : canonicalSoapAction(given, method);
+  if (soapaction === undefined) return 'soap-action';
   const contentType = canonicalContentType(headers['content-type']);
   if (contentType === undefined) return 'content-type';
   const accept = acceptedType(headers.accept);
   if (accept === 'not-xml') return 'accept';
   return {
     'content-type': contentType,
-    soapaction: soapActionOf(method),
+    soapaction,
     accept,
     // Where answers do not depend on it, all programs share them.
     'user-agent': engine.readsUserAgent ? userAgentClass(headers['user-agent']) : OWN_NAME,
