@@ -53,7 +53,7 @@ export interface LoginOptions {
   readonly askLeave?: AskLeave | undefined;
 }
 
-const RETRY_WHEN_LINE_IS_FULL = 1;
+const LINE_IS_FULL = { retryAfter: 1 };
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
@@ -99,30 +99,26 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     // They must work while others guess.
     const wasRight = verified.wasRight(digest);
     const leave = wasRight ? () => {} : await askLeave(principal.owner, address);
-    if (typeof leave === 'number') throw refusal(attempt, 'throttled', leave);
+    if (typeof leave === 'number') throw refusal(attempt, 'throttled', { retryAfter: leave });
     const outcome = await inTurn(() => verify(attempt), wasRight);
     if (outcome === 'right') {
       leave('succeeded');
       return principal;
     }
     if (outcome !== 'wrong') leave('abandoned');
-    if (outcome === undefined) throw refusal(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
+    if (outcome === undefined) throw refusal(attempt, 'throttled', LINE_IS_FULL);
     // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
   }
 
-  /**
-   * Tells a name only when there is such a user: another may be a password typed into the wrong field.
-   * @param more seconds to wait, or why it cannot be read
-   */
+  /** Tells a name only when there is such a user: another may be a password typed into the wrong field. */
   function refusal(
     { id, address, principal }: Caller & Partial<Pick<Attempt, 'principal'>>,
     reason: 'malformed' | 'rejected' | 'throttled',
-    more?: number | string,
+    { why, retryAfter }: { readonly why?: string; readonly retryAfter?: number } = {},
   ): GatewayError {
     const user = principal && users.accounts.has(principal.name) ? principal.name : undefined;
-    const [why, retryAfter] = typeof more === 'string' ? [more] : [undefined, more];
     emit({ type: 'login-refused', id, reason, why, user, address });
     return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
   }
@@ -136,7 +132,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const remembered = verified.find(digest);
       if (remembered !== undefined) return remembered.principal;
       const credentials = readBasicCredentials(authorization);
-      if (typeof credentials === 'string') throw refusal(caller, 'malformed', credentials);
+      if (typeof credentials === 'string') throw refusal(caller, 'malformed', { why: credentials });
       const principal = check.principalOf(credentials);
       const attempt: Attempt = { ...credentials, ...caller, principal, digest };
       if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed', UNCHECKABLE);
@@ -180,7 +176,7 @@ export type Credentials = Readonly<Record<'name' | 'password', string>>;
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
 const CONTROL = /\p{Cc}/u;
-const UNCHECKABLE = 'its password is one that cannot be checked';
+const UNCHECKABLE = { why: 'its password is one that cannot be checked' };
 
 /** Credentials as they were read, and what of their bytes the letters do not tell. */
 export interface ReadCredentials extends Credentials {

@@ -110,9 +110,9 @@ const ofPath = z.string().superRefine((project, { addIssue }) => {
   const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
   addIssue(`must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
 });
-/** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
+/** What the header Authorization can carry as a name (RFC 7617 §2), as the log tells it, at most as long as in a password file. */
 const userName = word('a user name: 1 to 255 characters, no colon, no control characters', (text) =>
-  /^[^:\p{Cc}]{1,255}$/u.test(text),
+  /^(?:iso-8859-1:)?[^:\p{Cc}]{1,255}$/u.test(text),
 );
 /** Browsers do not send the headers of another program: two words count in the place of theirs. */
 const QUESTION = { project: ofPath.optional(), user_agent: header, content_type: header };

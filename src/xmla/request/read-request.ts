@@ -197,12 +197,14 @@ const ENCODING_STYLE: Known = new Set([
 ]);
 /** ADOMD.NET writes `mustUnderstand` without a prefix, SOAP 1.1 §4.2.3 with one; toolkits say what an empty block is. */
 const BEGIN_ATTRIBUTES = new Set([
-  ...[`{${SOAP}}mustUnderstand`, 'mustUnderstand', `{${SOAP}}actor`],
-  ...[`{${XSI}}nil=true`, `{${XSI}}type=xsd:string`],
+  `{${SOAP}}mustUnderstand`,
+  'mustUnderstand',
+  `{${SOAP}}actor`,
+  `{${XSI}}nil=true`,
+  `{${XSI}}type=xsd:string`,
 ]);
 const SESSION_ATTRIBUTES = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
 const TYPE: Known = new Set([`{${XSI}}type`]);
-const TRUE = /^(?:true|1)$/;
 /** Of XML Schema, in which a text is what it says: not base64Binary or QName. */
 const SIMPLE_TYPE = /^[\w.-]+:(?:string|int|long|float|double|decimal|boolean)$/;
 
@@ -236,7 +238,7 @@ function valueOf(element: XmlElement, name: string): string {
 function isForm(element: XmlElement, { uri, local, value }: TagAttribute): boolean {
   const { children, text, hasCData, typeNamespace } = element;
   if (uri !== XSI || children.length > 0) return false;
-  if (local === 'nil') return TRUE.test(value) && text === '' && !hasCData;
+  if (local === 'nil') return /^(?:true|1)$/.test(value) && text === '' && !hasCData;
   return local === 'type' && typeNamespace === XSD && SIMPLE_TYPE.test(value);
 }
 
