@@ -76,17 +76,16 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   /** The proof may change meanwhile: what counts is the one that the user has at the end. */
   async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
     const { principal, digest } = attempt;
-    const { name } = principal;
     for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
       if (closed) break;
-      const proof = users.accounts.get(name);
+      const proof = users.accounts.get(principal.name);
       // An engine may look at its users as soon as it is asked; what it knew later is not proved.
       const at = clock.now();
       const outcome = await check.check(attempt).catch((error: unknown) => {
         emit({ type: 'warning', message: 'a login could not be checked', error });
         return 'failed' as const;
       });
-      if (closed || users.accounts.get(name) !== proof) continue;
+      if (closed || users.accounts.get(principal.name) !== proof) continue;
       if (outcome === 'right') verified.remember(digest, principal, proof, at);
       if (outcome === 'wrong') verified.forget(digest);
       return outcome;
