@@ -89,8 +89,8 @@ export function createApp(config: Config, given: PageParts) {
   /** Lets only known users through, unless the page is open. */
   const loginFor = (page: OpenPage): RequestHandler => {
     const open = config.listen.open.includes(page);
-    return async (request, _response, next) => {
-      if (!open) await login(request);
+    return async (request, response, next) => {
+      if (!open) await login(request, nameRequest(request, response, newId));
       next();
     };
   };

@@ -1,8 +1,9 @@
 import express, { type Request, type Response, type Router } from 'express';
-import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
+import type { Login, Permissions } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
+import type { Principal } from '../common/principal.ts';
 import { parameterName } from '../proxy/forwarded.ts';
 import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
 import { forgedAct, nameRequest, refuseDelegation, unclearHead } from '../http/request-head.ts';
@@ -110,7 +111,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
     try {
       const unclear = unclearHead(request);
       if (unclear !== undefined) throw unclear;
-      principal = await login(request);
+      principal = await login(request, id);
       refuseTarget(request);
       await work({ id, request, response, principal, facts });
     } catch (error) {

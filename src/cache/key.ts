@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
+import { soapActionOf } from '../xmla/names.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
 import type { KeyEpochs } from '../freshness/freshness.ts';
@@ -21,6 +22,8 @@ export interface AskedParts {
   /** The User-Agent that the engine is sent: the kind of client program, never the raw header. */
   readonly userAgentClass: string | null;
   readonly accept: string | null;
+  /** The header SOAPAction that is forwarded. */
+  readonly soapAction: string;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
   readonly request: XmlaRequest;
@@ -61,6 +64,12 @@ const ofExecute = (value: (request: ExecuteRequest) => unknown) =>
 const ofDiscover = (value: (request: DiscoverRequest) => unknown) =>
   ofAsked(({ request }) => (request.method === 'Discover' ? value(request) : undefined));
 
+/** How a SOAP toolkit writes it; undefined where it is written as all other clients do. */
+function formOf({ soapAction, request: { method, forms } }: AskedParts) {
+  const isUsual = forms.length === 0 && soapAction === soapActionOf(method);
+  return isUsual ? undefined : [soapAction, forms];
+}
+
 /** By the names under which they are explained. Those that are there tell Discover from Execute. */
 export const KEY_PARTS = [
   ['engine', ofAsked(({ engine }) => engine)],
@@ -83,6 +92,7 @@ export const KEY_PARTS = [
   ],
   ['parameters', ofExecute((r) => r.parameters.map((one) => [one.name, one.type, one.value]))],
   ['properties', ofAsked(({ request }) => keyedProperties(request.properties))],
+  ['form', ofAsked(formOf)],
   ['epochs', { by: (_parts, { scopes, tokens }) => [scopes, tokens] }],
 ] as const satisfies readonly Part[];
 
@@ -106,10 +116,12 @@ const QUERY_DIGEST = 22;
 export function askedOf(parts: AskedParts): Asked {
   const texts: (string | undefined)[] = [];
   const list: string[] = [];
-  for (const [, value] of KEY_PARTS) {
+  for (const [name, value] of KEY_PARTS) {
     const text = 'asked' in value ? asText(value.asked(parts)) : undefined;
     texts.push(text);
-    if ('asked' in value) list.push(text ?? 'null');
+    // It is the last one. Without it queries have the digests that they had before there was one.
+    const isLeftOut = name === 'form' && text === undefined;
+    if ('asked' in value && !isLeftOut) list.push(text ?? 'null');
   }
   const asked = hash('sha256', asList(list), 'base64url');
   const digest = asked.slice(0, QUERY_DIGEST);

@@ -306,7 +306,11 @@ export type GatewayEvent =
   | { readonly type: 'entry-rejected'; readonly why: EntryFlaw }
   | {
       readonly type: 'login-refused';
+      /** Of the request. */
+      readonly id: string;
       readonly reason: (typeof LOGIN_REFUSALS)[number];
+      /** Of one that cannot be read, in words that hold nothing of it. */
+      readonly why: string | undefined;
       /** Only the name of a known user: another may be a password typed into the wrong field. */
       readonly user: string | undefined;
       readonly address: string;

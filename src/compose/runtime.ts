@@ -52,8 +52,8 @@ export async function createRuntime(
   const states = atPrimary(parts.primary, 'states', () => engineStates.states());
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
-  const login: Login = (request) =>
-    authenticator.authenticate(request.headers.authorization, addressOf(request));
+  const login: Login = (request, id) =>
+    authenticator.authenticate(request.headers.authorization, { id, address: addressOf(request) });
   const common = { ...house, ...parts, login, permissions, askLeave, addressOf, newId };
   const { isLookAlike } = authenticator;
   const { lease } = config.cache;

@@ -20,7 +20,7 @@ export function createLook(options: LineOptions, queryOf: QueryOf) {
   async function look({ headers, body, project, principal, ...question }: AdminQuestion) {
     const address = { project, search: '' };
     const engine = options.engineOf(project);
-    const destination = destinationOf(engine, address, principal.name, question.authorization);
+    const destination = destinationOf(engine, address, principal, question.authorization);
     const read = await understand(headers, body, destination);
     const { asked, judged: step } = await judge(read, destination, principal, looking);
     if (step === 'refuse') return refused('unknown-session');

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Principal } from '../auth/authenticator.ts';
 import type { Query } from '../cache/query.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
+import type { Principal } from '../common/principal.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { isPreflight } from '../http/cors.ts';
 import { readBody } from '../http/read-body.ts';
@@ -74,13 +74,13 @@ export function createXmlaHandler(options: LineOptions) {
       if (cors !== undefined && isPreflight(request)) return client.allow(cors.preflight);
       // Credentials that were checked a moment ago are not checked again.
       const remembered = head?.login.counts() ? head.login.principal : undefined;
-      const principal = remembered ?? (await options.login(request));
+      const principal = remembered ?? (await options.login(request, facts.id));
       facts.principal = principal.name;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';
       const isListed = cors?.preflight !== undefined;
       const ofPage = checkRequest(request, address, facts, isListed);
-      const room = options.account.request(principal.name, announcedLength(request));
+      const room = options.account.request(principal.owner, announcedLength(request));
       try {
         const { signal } = client;
         const body = await readBody(request, options.config.limits.body, { room, signal, taken });
@@ -132,7 +132,7 @@ export function createXmlaHandler(options: LineOptions) {
   ): Promise<void> {
     const { headers, method } = client.request;
     const engine = options.engineOf(address.project);
-    const destination = destinationOf(engine, address, principal.name, headers.authorization);
+    const destination = destinationOf(engine, address, principal, headers.authorization);
     const toEngine = { client, principal, destination };
     // What another method carries is read all the same: some engine may take it for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');

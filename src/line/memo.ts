@@ -3,9 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
-import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
+import type { RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { Principal } from '../common/principal.ts';
 import type { CacheShare } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
@@ -23,7 +24,7 @@ import {
 } from './understand.ts';
 
 /** What was understood of requests that begin alike, and where their sessions live. */
-export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
+export interface KnownHead extends Pick<Destination, 'place' | 'settings' | 'user'> {
   readonly path: Extract<XmlaPath, { kind: 'xmla' }>;
   /** Of the credentials in the head; taken anew when they were checked again. */
   login: RememberedLogin;
@@ -61,7 +62,7 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: AskedOf & Pick<Destination, 'place'>;
+  readonly destination: AskedOf & Pick<Destination, 'place' | 'user'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }
@@ -102,6 +103,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       // Not all of it, which may hold credentials.
       place: destination.place,
       settings: destination.settings,
+      user: destination.user,
       wishes: wishesOf(headers, options.cors),
       places: placesIn(request.rawHeaders),
       layouts: [],
@@ -145,7 +147,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       const found = sessions.held({ place: head.place, id });
       if (found?.kind !== 'known') return undefined;
       const { principal, dirty, profile, catalog } = found.record;
-      if (principal !== name || dirty) return undefined;
+      if (principal !== head.user || dirty) return undefined;
       if (profile !== before.profile || catalog !== before.catalog) return undefined;
       return isTouchDue(found.record, head.settings.session_idle, clock.wall()) ? undefined : key;
     },

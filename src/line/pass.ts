@@ -1,8 +1,8 @@
-import type { Principal } from '../auth/authenticator.ts';
 import { tellSessions } from '../cache/answer-sessions.ts';
 import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Stale } from '../common/events.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { AnswerWatch } from '../engine/http-engine.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
@@ -45,8 +45,8 @@ export function createPass(options: LineOptions) {
   }
 
   return async function pass(passing: Passing, reason: BypassReason): Promise<void> {
-    const { asked, destination, principal, client, body, step, purges } = passing;
-    const { engine, addressee } = destination;
+    const { asked, destination, client, body, step, purges } = passing;
+    const { engine, addressee, user } = destination;
     const { known, begins = false } = step ?? {};
     const isKept = asked?.unkept === undefined;
     // A session stays with its replica, which must be known before it begins.
@@ -55,12 +55,12 @@ export function createPass(options: LineOptions) {
     const own = begins ? undefined : id;
     const replica = step?.replica ?? (isPlaced ? engine.replicaFor(own) : undefined);
     // What the engine refuses another user keeps no session alive.
-    if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
+    if (known?.record.principal === user) sessions.forwarded(known.name, known.record);
     const watch = watchFor({
       began: begins
         ? async (begun, before) => {
             const profile = await noteBegun(sessions, destination, begun, before, {
-              principal: principal.name,
+              principal: user,
               request: isKept ? asked?.request : undefined,
               replica,
               // What begins a session can change it as well.

@@ -1,6 +1,6 @@
-import type { Principal } from '../auth/authenticator.ts';
 import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare } from '../config/config.ts';
 import type { XmlaClient } from './client.ts';
@@ -43,7 +43,7 @@ export function createQueryOf(options: LineOptions) {
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
     const { asked, destination, principal, body, session, fresh, client } = source;
     const { request, parts, forwarded, named, projects: inRequest } = asked;
-    const { engine, traits, addressee, settings } = destination;
+    const { engine, traits, addressee, settings, user } = destination;
     if (!request || !parts || !forwarded || !named) {
       return 'unknown-shape';
     }
@@ -61,14 +61,13 @@ export function createQueryOf(options: LineOptions) {
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.
     const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
-    const { name } = principal;
-    const roles = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
+    const roles = share === 'roles' ? await options.roleSets.nameFor(principal.name) : undefined;
     let replica: string | undefined;
     return {
       parts: {
         asked: parts,
         // Whose answers it may be given.
-        identity: share === 'everyone' ? share : (roles ?? `${ofUser}:${name}`),
+        identity: share === 'everyone' ? share : (roles ?? `${ofUser}:${user}`),
         session: session === undefined ? null : sessionPart(asked, session),
       },
       scopes,
@@ -85,7 +84,7 @@ export function createQueryOf(options: LineOptions) {
       fresh,
       answered: () => names.answered(inRequest),
       async began(id, before) {
-        const facts = { principal: name, request, replica, leftState: false };
+        const facts = { principal: user, request, replica, leftState: false };
         noteBeginning(options, source, await noteBegun(sessions, destination, id, before, facts));
       },
       async ask(signal, unwanted) {

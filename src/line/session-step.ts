@@ -1,6 +1,6 @@
-import type { Principal } from '../auth/authenticator.ts';
 import type { Client } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { Engine } from '../engine/http-engine.ts';
 import type { Touch } from '../engine/own-questions.ts';
@@ -62,10 +62,10 @@ export async function judge(
       'Nothing was done: a page of another origin may ask, and may neither change anything for others nor clear the cache.',
     );
   }
-  const isAdmitted = names.admit(principal.name, read.projects);
+  const isAdmitted = names.admit(principal.owner, read.projects);
   const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
   const asked = unkept === read.unkept ? read : { ...read, unkept, bypass: read.bypass ?? unkept };
-  const judged = await judgeSession(asked, destination, principal.name, purges, sessions.find);
+  const judged = await judgeSession(asked, destination, purges, sessions.find);
   return { asked, purges, judged };
 }
 
@@ -74,8 +74,7 @@ const STRANGE = { known: undefined, begins: false, replica: undefined } as const
 
 async function judgeSession(
   asked: UnderstoodRequest,
-  { place, traits }: Destination,
-  principal: string,
+  { place, traits, user }: Destination,
   purges: boolean,
   find: Sessions['find'],
 ): Promise<SessionStep | 'refuse'> {
@@ -102,7 +101,7 @@ async function judgeSession(
     (asked.leavesState && !isOnlyPurged(asked, purges));
   const question = {
     kind: isOne && session.kind === 'end' ? 'end' : 'in',
-    principal,
+    principal: user,
     bypass: bypass ?? (sessionToken || !isOne ? 'session' : undefined),
     leavesState: isOne && leavesState,
     catalog: isOne ? catalog : undefined,
@@ -182,8 +181,8 @@ export async function noteBegun(
     readonly leftState: boolean;
   },
 ): Promise<string | undefined> {
-  const { properties, headers } = (traits.keepsProperties ? begun.request : undefined) ?? {};
-  const profile = properties && headers ? sessionProfile(properties, headers) : '';
+  const request = traits.keepsProperties ? begun.request : undefined;
+  const profile = request ? sessionProfile(request) : '';
   // Of two names of one session neither may stay clean when something is done under the other.
   const dirty = begun.leftState || before.length > 0;
   await sessions.begin(
@@ -191,7 +190,7 @@ export async function noteBegun(
     {
       principal: begun.principal,
       profile,
-      catalog: properties?.find(namesCatalog)?.value ?? null,
+      catalog: request?.properties.find(namesCatalog)?.value ?? null,
       replica: begun.replica ?? engine.replicaFor(id),
       dirty,
     },

@@ -7,6 +7,7 @@ import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import { oneAfterTheOther } from '../common/in-turn.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { Engine } from '../engine/http-engine.ts';
@@ -27,7 +28,7 @@ import { forwardedQuery, nameAsRead, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import type { TextEncoding } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
-import { soapActionContradicts, soapActionOf } from '../xmla/names.ts';
+import { canonicalSoapAction } from '../xmla/names.ts';
 import {
   classify,
   leavesState,
@@ -132,11 +133,12 @@ export type Destination = ReturnType<typeof destinationOf>;
 export function destinationOf(
   { engine, settings }: ChosenEngine,
   { project, search }: XmlaAddress,
-  user: string,
+  { name, forwardedAs, owner: user }: Principal,
   login?: string,
 ) {
   const query = search === '' ? [] : forwardedQuery(search);
-  const authorization = settings.login === 'forward' ? canonicalAuthorization(login) : undefined;
+  const isForwarded = settings.login === 'forward';
+  const authorization = isForwarded ? canonicalAuthorization(login) : undefined;
   const addressee: EngineAddressee = { project, query, user, authorization, replica: undefined };
   // In the spelling in which purges name it: an engine may take two spellings for one project.
   const told = engine.tellsProject && project !== undefined ? projectScope(project) : null;
@@ -145,6 +147,8 @@ export function destinationOf(
     settings,
     traits: traitsOf(settings),
     addressee,
+    /** Whose answers and sessions these are. */
+    user: isForwarded ? forwardedAs : name,
     /** Where a session lives: one engine, and one project where the engine is told of it. */
     place: `${told ?? ''}${engine.id}`,
   };
@@ -277,6 +281,7 @@ function whatIsAsked(
       query: sortedQuery(addressee.query),
       userAgentClass: query?.['user-agent'] ?? null,
       accept: query?.accept ?? null,
+      soapAction: query?.soapaction ?? '',
       contentType: keyedContentType(query?.['content-type'] ?? '', spelt),
       request,
     }),
@@ -350,15 +355,16 @@ function queryHeaders(
   engine: EngineTraits,
   [sessionId]: readonly string[],
 ): QueryHeaders | BypassReason {
-  const action = headers.soapaction;
-  if (Array.isArray(action) || soapActionContradicts(action, method)) return 'soap-action';
+  const given = headers.soapaction;
+  const soapaction = Array.isArray(given) ? undefined : canonicalSoapAction(given, method);
+  if (soapaction === undefined) return 'soap-action';
   const contentType = canonicalContentType(headers['content-type']);
   if (contentType === undefined) return 'content-type';
   const accept = acceptedType(headers.accept);
   if (accept === 'not-xml') return 'accept';
   return {
     'content-type': contentType,
-    soapaction: soapActionOf(method),
+    soapaction,
     accept,
     // Where answers do not depend on it, all programs share them.
     'user-agent': engine.readsUserAgent ? userAgentClass(headers['user-agent']) : OWN_NAME,

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { foldObjectName } from '../common/fold-case.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
-import type { HeaderBlock, Property } from '../xmla/request/read-request.ts';
+import type { XmlaRequest } from '../xmla/request/read-request.ts';
 
 export interface SessionName {
   /** The engine, and the project where its URL names one: elsewhere the id may stand for another session. */
@@ -47,11 +47,16 @@ const VERSION = 2;
 const LATER = '+';
 
 /** What a session was begun with and may count for its later requests: header blocks, and what is keyed of properties. */
-export function sessionProfile(properties: readonly Property[], headers: readonly HeaderBlock[]) {
+export function sessionProfile({
+  properties,
+  headers,
+  forms,
+}: Pick<XmlaRequest, 'properties' | 'headers' | 'forms'>) {
   return digestOf([
     VERSION,
     keyedProperties(properties),
     headers.map(({ uri, local, attributes, content }) => [uri, local, attributes, content]),
+    ...forms,
   ]);
 }
 

@@ -14,6 +14,7 @@ import { askXmla, send, shortStatus } from '../support/http-client.ts';
 import { fuzzSeed, randomFrom } from '../support/mutate.ts';
 import { sizes } from '../support/sizes.ts';
 import { beginSession } from '../support/stamped-client.ts';
+import { asToolkit, formsIn, type Toolkit } from '../support/toolkits.ts';
 import { startStubEngine, type SeenRequest, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -41,6 +42,12 @@ const VALUES = [
   ...['0f8fad5b-d9cb-469f-a165-70867728950e', '7c9e6679-7425-40de-944b-e07fc1f90ae7'],
   ...['10', '3600', '4711', '', 'a b'],
 ];
+const TOOLKITS: readonly Toolkit[] = [
+  { typed: ['RequestType', 'Statement', 'RestrictionList'], type: 'xsd:string', nil: false },
+  { typed: ['Timeout', 'CUBE_NAME', 'PropertyName'], type: 'xsd:string', nil: false },
+  { typed: ['Timeout', 'Catalog'], type: 'xsd:int', nil: true },
+  { typed: [], type: '', nil: true },
+];
 /** Requests between two changes of data. */
 const ROUND = 40;
 const CLIENTS = 8;
@@ -66,6 +73,7 @@ interface Question {
   /** The part of the path that names it; '' for none. */
   readonly project: string;
   readonly session: Begun | undefined;
+  readonly toolkit: Toolkit | undefined;
   readonly body: (common: Common) => Buffer;
 }
 
@@ -100,13 +108,15 @@ function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
       .sort()
       .join(),
   );
+  // Nil is another thing to it than empty, and a type another one than none.
+  const forms = formsIn(body);
   const valueOf = (name: string) => named.find(([one]) => isSame(one, name))?.[1] ?? 'default';
   if (requestType === 'DISCOVER_PROPERTIES') {
     // A restriction that it does not know does not count.
     const only = restrictions.filter(([name]) => name === 'PropertyName').map(([, one]) => one);
     const all = [...new Set([...named.map(([name]) => name), 'ProviderVersion'])].sort();
     const list = only.length === 0 ? all : only.map((one) => one.replaceAll(/[<>]/g, ''));
-    return [...names, ...list.map((name) => `${name}=${valueOf(name)}`)].join(' ');
+    return [...names, forms, ...list.map((name) => `${name}=${valueOf(name)}`)].join(' ');
   }
   const inPath = decodeURIComponent(url.split('/')[2] ?? '');
   const restricted = (name: string) => restrictions.find(([one]) => one === name)?.[1] ?? '';
@@ -123,7 +133,7 @@ function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
       : restricted('CUBE_NAME');
   const isLive = at === 0 && numberOf(cube, CUBES) === 0;
   const version = at < 0 ? data.join('+') : isLive ? `live ${live}` : data[at];
-  return [...names, statement, at, numberOf(cube, CUBES), version].join(' ');
+  return [...names, forms, statement, at, numberOf(cube, CUBES), version].join(' ');
 }
 
 function answer(seen: SeenRequest): string {
@@ -230,6 +240,7 @@ test('no answer differs from what the engine would say to the very request', asy
       catalog: below(6) === 0 ? undefined : catalog,
       project: below(6) === 0 ? `/${encodeURIComponent(spelling(pick(CATALOGS)))}` : '',
       session: below(4) === 0 ? pick(begun) : undefined,
+      toolkit: below(4) === 0 ? pick(TOOLKITS) : undefined,
       body: pick([...bodies, ...bodies.slice(0, 1)]),
     };
   }
@@ -242,6 +253,7 @@ test('no answer differs from what the engine would say to the very request', asy
       { own: values },
       { own: values },
       { own: ownProperties() },
+      { toolkit: pick([undefined, ...TOOLKITS]) },
       { session: before.session && pick(begun), own: values },
     ];
     return { ...before, ...pick(changes) };
@@ -254,10 +266,11 @@ test('no answer differs from what the engine would say to the very request', asy
     // A session lives in the project, and works in the catalog, in which it was begun.
     const path = session === undefined ? asked.project : '';
     const catalog = session === undefined ? asked.catalog : session.catalog;
-    const body = asked.body({
+    const plain = asked.body({
       properties: [...own, ...(catalog === undefined ? [] : [{ name: 'Catalog', value: catalog }])],
       ...(session && { session: { kind: 'in', id: session.id } }),
     });
+    const body = asked.toolkit === undefined ? plain : asToolkit(plain, asked.toolkit);
     const { user } = session ?? { user: pick(['alice', 'bob']) };
     const got = await askXmla(gateway.url, body, { user, path: `/mdx/xmla${path}`, agent });
     const expected = told({ url: `/xmla${path}`, body });

@@ -81,7 +81,7 @@ function picture(element: XmlElement): unknown {
     const told = valuesAskedFor(element);
     const pictures = children.map((one) =>
       IGNORED.includes(one.name) && told?.includes(one.name) === false
-        ? [one.namespaceUri, one.name]
+        ? [one.namespaceUri, one.name, one.attrs.map(({ name, value }) => [name, value])]
         : picture(one),
     );
     return [namespaceUri, name, attributes, sorted(pictures)];

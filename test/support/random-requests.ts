@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { discover, execute } from './envelopes.ts';
 import { IGNORED } from './forwarded.ts';
+import { asToolkit, toolkit } from './toolkits.ts';
 
 const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 const AS = 'http://schemas.microsoft.com/analysisservices';
@@ -26,7 +27,10 @@ const anyHeader = fc.record({
     ...['text/xml', 'text/xml; charset=utf-8', 'text/xml;charset="utf-8"', 'application/xml'],
     ...['TEXT/XML; Charset=UTF-8', 'text/xml; charset=utf8', 'text/xml; charset=utf-16'],
   ),
-  soapaction: fc.constantFrom('', `"${XMLA}:Execute"`, `${XMLA}:Execute`, `"${XMLA}:Discover"`),
+  soapaction: fc.constantFrom(
+    ...['', `"${XMLA}:Execute"`, `${XMLA}:Execute`, `"${XMLA}:Discover"`],
+    ...[`"${XMLA}#Execute"`, `${XMLA}#Execute`, `"${XMLA}#Discover"`],
+  ),
   cookie: fc.constantFrom('a=1', 'JSESSIONID=2', 'MDXAUTH=bob'),
   gatewayauth: fc.constantFrom('bob'),
   'x-forwarded-user': fc.constantFrom('bob'),
@@ -115,11 +119,16 @@ const discovery = fc.record({
   ),
 });
 
+const TYPED = { typed: ['Catalog'], type: 'xsd:string', nil: false };
+const NIL = { typed: [], type: '', nil: true };
 /** Several sessions of each user, so that equal ones meet. */
 export const SLOTS = [
   { user: 'alice', properties: {} },
   { user: 'alice', properties: { Catalog: '1' } },
   { user: 'alice', properties: { Timeout: '7', Catalog: '1' } },
+  { user: 'alice', properties: { Catalog: '1' }, toolkit: TYPED },
+  { user: 'bob', properties: { Catalog: '1', Format: '' }, toolkit: NIL },
+  { user: 'bob', properties: { Catalog: '1', Format: '' } },
   // SSAS keeps it for the whole session.
   { user: 'alice', properties: { DbpropMsmdSubqueries: '2', Catalog: '1' } },
   { user: 'bob', properties: { Timeout: '8', Catalog: '1' } },
@@ -140,6 +149,7 @@ const request = fc.record({
     { weight: 1, arbitrary: told },
   ),
   blocks: fc.subarray(BLOCKS, { maxLength: 2 }),
+  toolkit: fc.option(toolkit, { freq: 3 }),
   prefix: fc.constantFrom('SOAP-ENV', 's', ''),
   coding: fc.constantFrom('utf-8', 'utf-8', 'utf-8', 'plain utf-8', 'utf-8 with mark', 'utf-16'),
   session: fc.option(
@@ -160,7 +170,16 @@ export const requestPair = fc
     request,
     fc.constantFrom(
       ...(['user', 'project', 'search', 'headers', 'properties', 'question', 'blocks'] as const),
-      ...(['prefix', 'coding', 'session', 'session', 'values', 'values'] as const),
+      ...([
+        'toolkit',
+        'toolkit',
+        'prefix',
+        'coding',
+        'session',
+        'session',
+        'values',
+        'values',
+      ] as const),
     ),
     fc.nat(),
     otherValues,
@@ -226,7 +245,7 @@ export function bodyOf(asked: Asked, cube: number, id: string | undefined): Buff
       ? ''
       : `<Session xmlns="${XMLA}"${understand} SessionId="${id}"/>`;
   const inside = element + blocks.join('');
-  const text = plain
+  const text = (asked.toolkit === null ? plain : asToolkit(plain, asked.toolkit))
     .toString()
     .replace(`<${mark}Body>`, inside === '' ? '$&' : `<${mark}Header>${inside}</${mark}Header>$&`);
   if (asked.coding === 'utf-16') {

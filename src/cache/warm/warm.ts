@@ -4,6 +4,7 @@ import { GatewayError } from '../../common/errors.ts';
 import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../../common/events.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
+import { type Principal, principalOf } from '../../common/principal.ts';
 import type { WarmConfig } from '../../config/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 import {
@@ -18,7 +19,7 @@ import {
 
 /** In whose name a run asks. The login is kept by the run alone. */
 export interface WarmUser {
-  readonly principal: { readonly name: string };
+  readonly principal: Principal;
   readonly authorization: string | undefined;
   /** Whether it is a user, whose own entries may be filled. */
   readonly isUser: boolean;
@@ -95,7 +96,7 @@ const MAX_TRIES = 3;
 const SLOWER = 2;
 /** No user can have this name (RFC 7617 §2). */
 const BY_ITSELF: WarmUser = {
-  principal: { name: 'warm-up:' },
+  principal: principalOf('warm-up:'),
   authorization: undefined,
   isUser: false,
 };

@@ -51,6 +51,8 @@ interface XmlaRequestBase {
   readonly security: boolean;
   /** Names as spelt; a name may stand twice. */
   readonly properties: readonly Property[];
+  /** The places where SOAP toolkits wrote `xsi:nil` or a simple `xsi:type`, with what they wrote, sorted. */
+  readonly forms: readonly string[];
   /**
    * The first thing that the known shape does not name (an element, an attribute, a processing instruction, text where
    * none belongs, a second occurrence), in short words for the log, which may hold names that the client chose.
@@ -149,7 +151,8 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
   reader.blank(body);
   const read = reader.method(method);
   if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
-  const request: XmlaRequest = { ...read, ...header, sessionIds, unexpected: reader.oddity };
+  const forms = reader.forms.sort();
+  const request: XmlaRequest = { ...read, ...header, sessionIds, forms, unexpected: reader.oddity };
   return { kind: 'understood', request, root, encoding, declared } as const;
 }
 
@@ -192,10 +195,18 @@ const NO_ATTRIBUTES: Known = new Set();
 const ENCODING_STYLE: Known = new Set([
   `{${SOAP}}encodingStyle=http://schemas.xmlsoap.org/soap/encoding/`,
 ]);
-/** ADOMD.NET writes `mustUnderstand` without a prefix, SOAP 1.1 §4.2.3 with one. */
-const BEGIN_ATTRIBUTES = new Set([`{${SOAP}}mustUnderstand`, 'mustUnderstand', `{${SOAP}}actor`]);
+/** ADOMD.NET writes `mustUnderstand` without a prefix, SOAP 1.1 §4.2.3 with one; toolkits say what an empty block is. */
+const BEGIN_ATTRIBUTES = new Set([
+  `{${SOAP}}mustUnderstand`,
+  'mustUnderstand',
+  `{${SOAP}}actor`,
+  `{${XSI}}nil=true`,
+  `{${XSI}}type=xsd:string`,
+]);
 const SESSION_ATTRIBUTES = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
 const TYPE: Known = new Set([`{${XSI}}type`]);
+/** Of XML Schema, in which a text is what it says: not base64Binary or QName. */
+const SIMPLE_TYPE = /^[\w.-]+:(?:string|int|long|float|double|decimal|boolean)$/;
 
 /** Children of these names in this order, each once at most; those with `?` may be missing. */
 const orderOf = (names: string) =>
@@ -223,10 +234,20 @@ function valueOf(element: XmlElement, name: string): string {
   return element.attributes.find((attribute) => nameOf(attribute) === name)?.value ?? '';
 }
 
+/** Whether an attribute says that its element is nil, which it must be then, or of a simple type. */
+function isForm(element: XmlElement, { uri, local, value }: TagAttribute): boolean {
+  const { children, text, hasCData, typeNamespace } = element;
+  if (uri !== XSI || children.length > 0) return false;
+  if (local === 'nil') return /^(?:true|1)$/.test(value) && text === '' && !hasCData;
+  return local === 'type' && typeNamespace === XSD && SIMPLE_TYPE.test(value);
+}
+
 /** Reads the parts of an envelope, and notes what the known shape does not name. */
 class EnvelopeReader {
   /** See {@link XmlaRequestBase.unexpected}. */
   oddity: string | undefined;
+  /** See {@link XmlaRequestBase.forms}. */
+  readonly forms: string[] = [];
 
   constructor(oddity: string | undefined) {
     this.oddity = oddity?.slice(0, MAX_DETAIL);
@@ -237,11 +258,14 @@ class EnvelopeReader {
     return false;
   }
 
-  attributes(element: XmlElement, known: Known): void {
+  /** @param place a name of its own within the method, for an element that a toolkit may write in its form */
+  attributes(element: XmlElement, known: Known, place?: string): void {
     for (const attribute of element.attributes) {
       const name = nameOf(attribute);
       if (known.has(name) || known.has(`${name}=${attribute.value}`)) continue;
-      this.#note(`attribute ${attribute.local} of ${element.local}`);
+      if (place !== undefined && isForm(element, attribute)) {
+        this.forms.push(`${place} ${attribute.local}=${attribute.value}`);
+      } else this.#note(`attribute ${attribute.local} of ${element.local}`);
     }
   }
 
@@ -255,9 +279,9 @@ class EnvelopeReader {
     );
   }
 
-  #text(element: XmlElement | undefined, known = NO_ATTRIBUTES): string {
+  #text(element: XmlElement | undefined, known = NO_ATTRIBUTES, place?: string): string {
     if (element === undefined) return '';
-    this.attributes(element, known);
+    this.attributes(element, known, place);
     const [child] = element.children;
     if (child !== undefined) this.#note(`element ${child.local} in ${element.local}`);
     return element.text;
@@ -288,13 +312,13 @@ class EnvelopeReader {
 
   #list(around: XmlElement | undefined, order: Order): readonly XmlElement[] {
     if (around === undefined) return [];
-    this.attributes(around, NO_ATTRIBUTES);
+    this.attributes(around, NO_ATTRIBUTES, around.local);
     return this.#elements(this.sequence(around, order)[0]);
   }
 
   #elements(list: XmlElement | undefined): readonly XmlElement[] {
     if (list === undefined) return [];
-    this.attributes(list, NO_ATTRIBUTES);
+    this.attributes(list, NO_ATTRIBUTES, list.local);
     this.blank(list);
     return this.#children(list, ({ uri }) => uri === XMLA);
   }
@@ -354,12 +378,12 @@ class EnvelopeReader {
     this.attributes(method, ENCODING_STYLE);
     if (isElement(method, XMLA, 'Discover')) {
       const [type, restrictions, properties] = this.sequence(method, OF_DISCOVER);
-      const requestType = this.#text(type);
+      const requestType = this.#text(type, NO_ATTRIBUTES, 'RequestType');
       const list = this.#list(restrictions, RESTRICTION_LIST);
       return {
         method: 'Discover' as const,
         requestType,
-        restrictions: list.map((one) => this.#restriction(one)),
+        restrictions: list.map((one, at) => this.#restriction(one, `RestrictionList/${at}`)),
         properties: this.#properties(properties),
       };
     }
@@ -369,7 +393,9 @@ class EnvelopeReader {
       method: 'Execute' as const,
       ...this.#command(command),
       properties: this.#properties(properties),
-      parameters: this.#elements(others).flatMap((one) => this.#parameter(one)),
+      parameters: this.#elements(others).flatMap((one, at) =>
+        this.#parameter(one, `Parameters/${at}`),
+      ),
     };
   }
 
@@ -386,29 +412,33 @@ class EnvelopeReader {
       if (isScoped && local !== 'Statement') this.#note(`Scope of ${local}`);
     }
     const statements = children.filter(({ local }) => local === 'Statement');
-    const [statement = ''] = statements.map((one) => this.#text(one));
+    const [statement = ''] = statements.map((one) => this.#text(one, NO_ATTRIBUTES, 'Statement'));
     return { commands: children.map(({ local }) => local), statement };
   }
 
   #properties(properties: XmlElement | undefined): readonly Property[] {
     return this.#list(properties, PROPERTY_LIST).map((one) => ({
       name: one.local,
-      value: this.#text(one),
+      // Of several of one name the request passes.
+      value: this.#text(one, NO_ATTRIBUTES, `PropertyList/${one.local}`),
     }));
   }
 
   /** White space beside `Value` is odd: an engine that does not know this form reads the whole text. */
-  #restriction(element: XmlElement): Restriction {
+  #restriction(element: XmlElement, place: string): Restriction {
     const { local, children, text, hasCData } = element;
-    if (children.length === 0) return { name: local, form: 'plain', values: [this.#text(element)] };
+    if (children.length === 0) {
+      return { name: local, form: 'plain', values: [this.#text(element, NO_ATTRIBUTES, place)] };
+    }
     if (text !== '' || hasCData) this.#note(`text beside elements in ${local}`);
     this.attributes(element, NO_ATTRIBUTES);
     this.#children(element, (child) => isElement(child, XMLA, 'Value'));
-    return { name: local, form: 'value', values: children.map((child) => this.#text(child)) };
+    const values = children.map((child, at) => this.#text(child, NO_ATTRIBUTES, `${place}/${at}`));
+    return { name: local, form: 'value', values };
   }
 
   /** The text of `xsi:type` says one thing only while its prefix means XML Schema. */
-  #parameter(element: XmlElement): readonly Parameter[] {
+  #parameter(element: XmlElement, place: string): readonly Parameter[] {
     if (element.local !== 'Parameter') {
       this.#note(`element ${element.local} in Parameters`);
       return [];
@@ -419,6 +449,6 @@ class EnvelopeReader {
       this.#note('xsi:type of another namespace');
     }
     const type = value === undefined ? '' : valueOf(value, `{${XSI}}type`);
-    return [{ name: this.#text(name), type, value: this.#text(value, TYPE) }];
+    return [{ name: this.#text(name, NO_ATTRIBUTES, place), type, value: this.#text(value, TYPE) }];
   }
 }

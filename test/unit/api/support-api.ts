@@ -11,6 +11,7 @@ import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
 import { storageModel } from '../../contract/storage-model.ts';
 import { basic } from '../auth/support.ts';
 import { withoutRequestId } from '../../support/request-id.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -111,7 +112,7 @@ const loginByName: Login = async ({ headers: { authorization = '' } }) => {
   const [, encoded = ''] = authorization.split(' ');
   const [name = ''] = Buffer.from(encoded, 'base64').toString('utf8').split(':');
   if (name === '') throw unauthenticated();
-  return { name };
+  return principalOf(name);
 };
 
 /** Whatever the media type says: the bytes. */

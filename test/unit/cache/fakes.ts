@@ -13,6 +13,7 @@ import type { AnswerText, StoredAnswer } from '../../../src/cache/stored-answer.
 import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { gate } from '../../support/stub-engine.ts';
+import { soapActionOf } from '../../../src/xmla/names.ts';
 
 export interface HandClock extends Clock {
   /** Moves both clocks. */
@@ -75,6 +76,7 @@ const REQUEST: DiscoverRequest = {
   sessionIds: [],
   sessionToken: false,
   headers: [],
+  forms: [],
   security: false,
   unexpected: undefined,
 };
@@ -89,6 +91,7 @@ export function flatParts(changed: Partial<FlatParts> = {}): FlatParts {
     userAgentClass: null,
     accept: 'text/xml',
     contentType: 'text/xml',
+    soapAction: soapActionOf('Discover'),
     session: null,
     request: REQUEST,
     ...changed,

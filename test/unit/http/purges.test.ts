@@ -11,6 +11,7 @@ import type { PurgeLog, PurgeRecord } from '../../../src/cache/purge/purge-log.t
 import { handClock, NO_CONSOLE, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 import { NO_WARM_UP } from '../../support/no-warm-up.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const RECORD: PurgeRecord = {
   id: 'oUq0MShjHbDl5nUI2bYzwQ',
@@ -37,7 +38,7 @@ beforeAll(async () => {
   const login: Login = async ({ headers: { authorization } }) => {
     if (authorization === undefined) throw unauthenticated();
     const [name = ''] = Buffer.from(authorization.slice(6), 'base64').toString().split(':');
-    return { name };
+    return principalOf(name);
   };
   const admin = createAdmin({
     statistics: statisticsOf({ clock: handClock() }).shared,

@@ -13,6 +13,7 @@ import { send, until } from '../../support/http-client.ts';
 import { NO_CANDIDATES } from '../../support/no-warm-up.ts';
 import { answerWith } from '../cache/entries/session-documents.ts';
 import { bodyAccount, handClock, quiet } from '../cache/fakes.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const QUERY = execute({ statement: 'SELECT FROM [Sales]', properties: { Catalog: 'FoodMart' } });
@@ -40,7 +41,7 @@ beforeEach(async () => {
   [events, stored, sending, working] = [[], SHORT, [], 0];
   answered = { byMemo: 0, byKey: 0 };
   onCome = () => {};
-  const principal = { name: 'alice' };
+  const principal = principalOf('alice');
   const never = () => {
     throw new Error('not here');
   };

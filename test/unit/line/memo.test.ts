@@ -12,6 +12,7 @@ import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
 import { handClock } from '../cache/fakes.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const DESTINATION = {
@@ -20,6 +21,7 @@ const DESTINATION = {
   traits: ENGINE_KINDS.mondrian,
   settings: { delegation: 'forward', session_idle: 1_000 } as never,
   place: 'engine',
+  user: 'alice',
 };
 const SESSION = 'qy3p8o1v5zk2';
 const GUID = '0f8fad5b-d9cb-469f-a165-70867728950e';
@@ -53,7 +55,7 @@ function requestOf(headers: Headers = {}, socket = new Socket()): IncomingMessag
 }
 
 const loggedIn = (name: string) => {
-  const login = { principal: { name }, valid: true, counts: () => login.valid };
+  const login = { principal: principalOf(name), valid: true, counts: () => login.valid };
   return login;
 };
 
@@ -106,7 +108,7 @@ async function handled(body: Buffer, headers: Headers = {}): Promise<Handled> {
   return {
     request,
     address: { project: undefined, search: '' },
-    principal: { name: 'alice' },
+    principal: principalOf('alice'),
     destination: DESTINATION,
     body,
     asked: await understand(request.headers, body, DESTINATION),
@@ -229,7 +231,7 @@ describe('nothing is remembered', () => {
     ['of a body that is compressed', { headers: { 'content-encoding': 'gzip' } }],
     ['of a request that names its session in a header', { headers: { 'x-as-sessionid': SESSION } }],
     ['of a login that is not remembered', { headers: { authorization: 'Basic Ym9iOmJvYg==' } }],
-    ['of a login that is another’s by now', { change: { principal: { name: 'bob' } } }],
+    ['of a login that is another’s by now', { change: { principal: principalOf('bob') } }],
   ])('%s', async (_what, taught) => {
     await taughtTwice(taught);
     expect(keyOf(taught.body, taught.headers)).toBeUndefined();
@@ -261,7 +263,7 @@ describe('what is remembered', () => {
     await taughtTwice();
     const other = execute({ statement: 'SELECT FROM [Other]' });
     login = loggedIn('bob');
-    const bobs = { body: other, change: { principal: { name: 'bob' } } };
+    const bobs = { body: other, change: { principal: principalOf('bob') } };
     await taughtTwice(bobs);
     expect([keyOf(other), keyOf()]).toEqual(['k', undefined]);
   });

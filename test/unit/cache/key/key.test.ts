@@ -56,6 +56,7 @@ const common = {
   sessionIds: fc.constant([]),
   sessionToken: fc.constant(false),
   headers: fc.array(headerBlock, { maxLength: 2 }),
+  forms: fc.array(anyText, { maxLength: 2 }),
   security: fc.constant(false),
   unexpected: fc.constant(undefined),
   properties: fc.uniqueArray(property, { maxLength: 3, selector: ({ name }) => name }),
@@ -92,6 +93,7 @@ const anyParts: fc.Arbitrary<FlatParts> = fc.record({
   userAgentClass: textOrNull,
   accept: textOrNull,
   contentType: anyText,
+  soapAction: anyText,
   session: textOrNull,
   request,
 });

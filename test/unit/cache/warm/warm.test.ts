@@ -10,6 +10,7 @@ import {
 } from '../../../../src/cache/warm/warm.ts';
 import { endedRuns, figuresOf } from '../../../support/warm-up.ts';
 import { handClock, quiet } from '../fakes.ts';
+import { principalOf } from '../../../../src/common/principal.ts';
 
 const SETTINGS = {
   as: { possible: true, text: 'by itself' },
@@ -257,7 +258,7 @@ describe('a run', () => {
   test('of a process that was killed is told as under way for as long as another may go on, and no longer', async () => {
     const [one, other] = [member('a', 1), member('b', 1)];
     answer = () => new Promise(() => {});
-    await one.begin({ principal: { name: 'ADMIN' }, authorization: undefined }, {});
+    await one.begin({ principal: principalOf('ADMIN'), authorization: undefined }, {});
     await quiet();
     expect(await other.tell()).toMatchObject({ run: { gateway: 'a' }, runs: [] });
     clock.advance(11_000);
@@ -273,7 +274,7 @@ describe('a run', () => {
     const fleet: FleetStore = {
       ...own,
       async leave(task) {
-        begun ??= other.begin({ principal: { name: 'ADMIN' }, authorization: undefined }, {});
+        begun ??= other.begin({ principal: principalOf('ADMIN'), authorization: undefined }, {});
         await Promise.race([begun, quiet()]);
         await own.leave(task);
       },
@@ -306,7 +307,7 @@ describe('a run', () => {
       };
     };
     const one = member('a', 3);
-    const administrator = { principal: { name: 'ADMIN' }, authorization: 'Basic …' };
+    const administrator = { principal: principalOf('ADMIN'), authorization: 'Basic …' };
     forwards = true;
     await one.begin(administrator, {});
     await quiet();
@@ -383,7 +384,7 @@ describe('a run', () => {
     one.on(purged('p'));
     await one.after(60_000);
     await expect(
-      one.begin({ principal: { name: 'ADMIN' }, authorization: undefined }, {}),
+      one.begin({ principal: principalOf('ADMIN'), authorization: undefined }, {}),
     ).rejects.toThrow('Redis does not answer');
     expect(await one.tell()).toMatchObject({ complete: false });
     expect(asked).toEqual([]);

@@ -14,6 +14,7 @@ const BASE = {
   sessionIds: [],
   sessionToken: false,
   headers: [],
+  forms: [],
   security: false,
   unexpected: undefined,
 } as const;

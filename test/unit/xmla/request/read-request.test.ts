@@ -79,6 +79,7 @@ describe('a known envelope is understood in full', () => {
         sessionIds: [],
         sessionToken: false,
         headers: [],
+        forms: [],
         security: false,
         unexpected: undefined,
       },
@@ -112,6 +113,7 @@ describe('a known envelope is understood in full', () => {
         sessionIds: [],
         sessionToken: false,
         headers: [],
+        forms: [],
         security: false,
         unexpected: undefined,
       },
@@ -681,6 +683,7 @@ describe('by property', () => {
           sessionIds: [],
           sessionToken: false,
           headers: [],
+          forms: [],
           security: false,
           unexpected: undefined,
         });
@@ -707,6 +710,7 @@ describe('by property', () => {
             sessionIds: [],
             sessionToken: false,
             headers: [],
+            forms: [],
             security: false,
             unexpected: undefined,
           });
