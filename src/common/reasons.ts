@@ -80,6 +80,7 @@ export const GATEWAY_REASONS = {
   'method-not-allowed': [405, 'The HTTP method has no meaning here.'],
   'too-big': [413, 'The body is larger than limits.body, limits.dataset, or 64 KiB for a hook.'],
   'content-coding': [415, 'The content coding of the body is neither gzip nor deflate.'],
+  'transfer-coding': [501, 'The body has a transfer coding beside chunked.'],
   overloaded: [
     503,
     'Too many requests wait already: for the engine, for memory, or to read or write a dataset.',

@@ -29,6 +29,9 @@ const DECODERS: Readonly<Record<string, Decode>> = {
     }),
 };
 
+/** Says of no coding. Some clients name the charset there, and engines take that. */
+const UNCODED: ReadonlySet<string> = new Set(['', 'identity', 'utf-8']);
+
 interface ReadOptions {
   /** The key of the configuration that sets the limit. */
   readonly limitName?: string;
@@ -71,7 +74,7 @@ export async function receiveBody(
   refuseLong(Math.max(announcedLength(request), taken?.length ?? 0));
   const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
   const decode = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
-  if (decode === undefined && coding !== 'identity' && coding !== '') {
+  if (decode === undefined && !UNCODED.has(coding)) {
     const headers = { 'accept-encoding': 'gzip, deflate' };
     const message =
       'The content coding of the request body is not supported; allowed are gzip and deflate.';

@@ -307,15 +307,15 @@ function whatIsAsked(
 
 /**
  * The Content-Type with the encoding of a body that is not UTF-8: where no charset names it, only the body shows it,
- * and engines may answer in the encoding in which they were asked. And with whether the body declares it: where it
- * does not, an engine that goes by that alone reads another text.
+ * and engines may answer in the encoding in which they were asked. And with the name by which the body declares it: without
+ * one an engine that goes by that alone reads another text, and not every engine knows every name.
  */
 function keyedContentType(
   contentType: string,
-  encoding: { readonly name: TextEncoding; readonly declared: boolean },
+  encoding: { readonly name: TextEncoding; readonly declared: string | undefined },
 ): string {
   if (encoding.name === 'utf-8') return contentType;
-  return `${contentType} (${encoding.name}${encoding.declared ? ', declared' : ''})`;
+  return `${contentType} (${encoding.name}${encoding.declared ? `, declared ${encoding.declared}` : ''})`;
 }
 
 /** @throws GatewayError `bad-request` for more, or longer ones, than any client but an attacker sends */
