@@ -100,7 +100,12 @@ export async function createGateway(
   const cache = await createCache(initial, parts, account, clearing, names);
   const figures = createOwnFigures(ownStatistics, {
     entries: cache.memory.list,
-    readings: { ...gauges, node, owed: () => cache.owed() },
+    readings: {
+      ...gauges,
+      node,
+      owed: () => cache.owed(),
+      droppedHeaders: () => runtime.droppedHeaders(),
+    },
     started: clock.wall(),
     clock,
   });

@@ -39,6 +39,7 @@ const asked = askedOf({
   userAgentClass: 'mdx-gateway',
   accept: null,
   contentType: 'text/xml',
+  namedHeaders: {},
   request,
 });
 const parts: KeyParts = { asked, identity: 'user:ANALYST', session: 'a profile' };

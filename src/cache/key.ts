@@ -5,7 +5,7 @@ import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/reque
 import type { KeyEpochs } from '../freshness/freshness.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-const KEY_VERSION = 6;
+const KEY_VERSION = 7;
 
 /**
  * What a request asks, for any user. With {@link KeyParts} all that reaches the engine with a cacheable request and can
@@ -23,6 +23,8 @@ export interface AskedParts {
   readonly accept: string | null;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
+  /** The headers that are forwarded because `engine.headers` names them, in the order of their names. */
+  readonly namedHeaders: Readonly<Record<string, string>>;
   readonly request: XmlaRequest;
 }
 
@@ -55,6 +57,12 @@ type Part = readonly [
     | { readonly by: (parts: KeyParts, epochs: KeyEpochs) => unknown },
 ];
 
+/** Undefined for none. */
+function entriesOf(headers: AskedParts['namedHeaders']) {
+  const entries = Object.entries(headers);
+  return entries.length > 0 ? entries : undefined;
+}
+
 const ofAsked = (asked: (parts: AskedParts) => unknown) => ({ asked });
 const ofExecute = (value: (request: ExecuteRequest) => unknown) =>
   ofAsked(({ request }) => (request.method === 'Execute' ? value(request) : undefined));
@@ -83,6 +91,7 @@ export const KEY_PARTS = [
   ],
   ['parameters', ofExecute((r) => r.parameters.map((one) => [one.name, one.type, one.value]))],
   ['properties', ofAsked(({ request }) => keyedProperties(request.properties))],
+  ['engine-headers', ofAsked(({ namedHeaders }) => entriesOf(namedHeaders))],
   ['epochs', { by: (_parts, { scopes, tokens }) => [scopes, tokens] }],
 ] as const satisfies readonly Part[];
 
@@ -111,6 +120,8 @@ export function askedOf(parts: AskedParts): Asked {
     texts.push(text);
     if ('asked' in value) list.push(text ?? 'null');
   }
+  // What has no such header keeps the digest that operators noted before there was that part, which is the last.
+  if (list.at(-1) === 'null') list.pop();
   const asked = hash('sha256', asList(list), 'base64url');
   const digest = asked.slice(0, QUERY_DIGEST);
   return { query: parts.query, method: parts.request.method, texts, hash: asked, digest };

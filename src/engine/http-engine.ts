@@ -4,10 +4,12 @@ import type { AnswerHead, Client, EngineAnswer } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
+import { isUsual, nameAsRead } from '../common/header-names.ts';
 import type { EngineConfig } from '../config/config.ts';
 import {
   answerHead,
   decodedAnswer,
+  namedHeaders,
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
@@ -80,6 +82,13 @@ export function createHttpEngine(options: {
   const cleared = createReplicas({ ...config, url: toClear }, clock, false);
   const ofService = service && serviceAuthorization(service);
 
+  const namesAsRead = new Set(config.headers.map(nameAsRead));
+  /** Of a header that is named, no other spelling passes: a server may read it as that one. */
+  const passes = (name: string) => {
+    const read = nameAsRead(name);
+    return isUsual(read) && !namesAsRead.has(read);
+  };
+
   const loginFor = (authorization: string | undefined) =>
     login === 'forward' ? authorization : ofService;
 
@@ -123,7 +132,7 @@ export function createHttpEngine(options: {
     const authorization = loginFor(addressee.authorization);
     const headers: Record<string, string> = {};
     for (const name in asked) {
-      const value = asked[name as keyof QueryHeaders];
+      const value = asked[name];
       if (value !== undefined) headers[name] = value;
     }
     headers['accept-encoding'] = 'identity';
@@ -186,7 +195,10 @@ export function createHttpEngine(options: {
     client.engineStep('asked');
     try {
       const authorization = loginFor(addressee.authorization);
-      const headers = requestHeaders(client.headersToEngine, authorization, body?.length);
+      const headers = {
+        ...requestHeaders(client.headersToEngine, authorization, body?.length, passes),
+        ...namedHeaders(client.request.headers, config.headers),
+      };
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
       const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
         const path = replica.target(addressee.project, addressee.query);

@@ -1,4 +1,5 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+import { words } from '../common/header-names.ts';
 import type { ListenConfig } from '../config/config.ts';
 
 type Headers = Readonly<Record<string, string>>;
@@ -14,15 +15,22 @@ export interface CorsAnswer {
 /** Undefined where no origin is listed: then no answer says anything of origins. */
 export type Cors = ReturnType<typeof createCors>;
 
+/** What clients in browsers send, or may have to. */
+const OF_CLIENTS = words(`
+  authorization content-type soapaction cache-control x-request-id x-as-sessionid traceparent x-requested-with
+`);
 const UNLISTED: CorsAnswer = { headers: {}, preflight: undefined };
 
 /** Knows the answers to all listed origins, and to the rest. */
-export function createCors({ origins, max_age: maxAge }: ListenConfig['cors']) {
+/** @param named headers that some engine may be sent because its configuration names them */
+export function createCors(
+  { origins, max_age: maxAge }: ListenConfig['cors'],
+  named: readonly string[] = [],
+) {
   if (origins.length === 0) return undefined;
   const preflight = {
     'access-control-allow-methods': 'POST',
-    'access-control-allow-headers':
-      'authorization, content-type, soapaction, cache-control, x-request-id',
+    'access-control-allow-headers': [...OF_CLIENTS.union(new Set(named))].join(', '),
     'access-control-max-age': String(Math.floor(maxAge / 1000)),
   };
   const listed = new Map(

@@ -4,6 +4,7 @@ import { parse as parseQuery } from 'node:querystring';
 import proxyAddr from 'proxy-addr';
 import { namesParameter } from '../proxy/forwarded.ts';
 import { GatewayError } from '../common/errors.ts';
+import { whyNotNamed } from '../common/header-names.ts';
 
 /** RFC 3986 §3.2.2 and §3.2.3: a registered name (or IPv4 address) or an IP literal, and perhaps a port. */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
@@ -118,10 +119,14 @@ export function acceptedType(header: string | undefined): string | undefined | '
   return known === '*/*' ? undefined : known;
 }
 
-/** In lower case. An XMLA request is understood by these; what else its program sends speaks of the call itself. */
+/**
+ * In lower case. An XMLA request is understood by these, and by those that `engine.headers` may name; what else its program
+ * sends speaks of the call itself.
+ */
 const XMLA_HEADER =
   /^(?:content-type|soapaction|accept|user-agent|x-as-sessionid|x-as-getsessiontoken)$/;
-export const isXmlaHeader = (name: string) => XMLA_HEADER.test(name);
+export const isXmlaHeader = (name: string) =>
+  XMLA_HEADER.test(name) || whyNotNamed(name) === undefined;
 
 /** The header that names a request, in its answer and in the log. */
 export const REQUEST_ID = 'x-request-id';

@@ -62,6 +62,14 @@ describe('an encoding in the XML declaration', () => {
     expect(await ask(query(right))).toEqual([200, 'hit', false]);
   });
 
+  test('that is no registered one purges nothing, and spoils no session', async () => {
+    expect(await ask(query())).toEqual([200, 'miss stored', false]);
+    const purger = { ...plain, authorization: basic('ADMIN') };
+    expect(await ask(query('utf8'), purger)).toEqual([200, 'bypass encoding', true]);
+    expect(gateway.events.filter(({ type }) => type === 'purged')).toEqual([]);
+    expect(await ask(query())).toEqual([200, 'hit', false]);
+  });
+
   test('is in the key by its name: not every engine knows every registered one', async () => {
     expect(await ask(query('ISO-8859-1'))).toEqual([200, 'miss stored', false]);
     expect(await ask(query('iso_8859-1'))).toEqual([200, 'miss fault', true]);

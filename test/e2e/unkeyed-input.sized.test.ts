@@ -19,7 +19,7 @@ import { basic, startTestGateway, type TestGateway } from '../support/test-gatew
 
 /**
  * Whatever of a request an engine may answer by is in the key, or it is asked each time. The engine of this test tells
- * which properties it was sent, refuses a request that holds one it does not know, tells their current values where it
+ * which of two headers it was sent, in any spelling, and with which the session was begun, which properties it was sent, refuses a request that holds one it does not know, tells their current values where it
  * is asked for properties, and takes names of catalogs and cubes without regard to case, width and kana. What the
  * gateway answers is compared with what this engine would answer to the same bytes at this moment.
  */
@@ -51,6 +51,18 @@ const isSame = (one: string, other: string) => collation.compare(one.trim(), oth
 const numberOf = (name: string, lists: readonly (readonly [string, ...string[]])[]) =>
   lists.findIndex(([first]) => isSame(first, name));
 
+/** Named by `engine.headers`; the engine takes others, as CGI does, for the same. */
+const HEADERS = ['accept-language', 'x-tenant'];
+const OTHER_SPELLINGS = ['x_tenant', 'X.Tenant', 'Accept_Language'];
+type Sent = Readonly<Record<string, string>>;
+const toldByHeaders = (headers: Readonly<NodeJS.Dict<string | string[]>>) =>
+  Object.entries(headers)
+    .map(([name, value]) => [name.toLowerCase().replaceAll(/[^a-z]/g, '-'), value] as const)
+    .filter(([name]) => HEADERS.includes(name))
+    .map(([name, value]) => `${name}=${String(value)}`)
+    .sort()
+    .join();
+
 interface Begun {
   readonly id: string;
   readonly user: string;
@@ -66,6 +78,7 @@ interface Question {
   /** The part of the path that names it; '' for none. */
   readonly project: string;
   readonly session: Begun | undefined;
+  readonly headers: Sent;
   readonly body: (common: Common) => Buffer;
 }
 
@@ -74,7 +87,7 @@ let gateway: TestGateway;
 /** How often the data of each catalog changed, and that of the cube that is off. */
 const data = CATALOGS.map(() => 1);
 let live = 1;
-const sessions = new Map<string, readonly Named[]>();
+const sessions = new Map<string, { properties: readonly Named[]; headers: string }>();
 const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
 
 /** Of this round, so that no body is read twice. */
@@ -88,18 +101,19 @@ function read(body: Buffer): EngineRequest {
 }
 
 /** What the engine answers at this moment, in the session that is named. */
-function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
+function told({ url, body, headers }: Pick<SeenRequest, 'url' | 'body' | 'headers'>): string {
   const asked = read(body);
   const { method, requestType, restrictions, statement, session } = asked;
-  const begun = sessions.get(session.id) ?? [];
+  const { properties: begun = [], headers: kept = '' } = sessions.get(session.id) ?? {};
   const named = [...asked.properties, ...begun];
   if (asked.properties.some(([name]) => name === UNKNOWN)) return `unknown property ${UNKNOWN}`;
-  const names = [asked.properties, begun].map((list) =>
+  const properties = [asked.properties, begun].map((list) =>
     list
       .map(([name]) => name)
       .sort()
       .join(),
   );
+  const names = [toldByHeaders(headers), kept, ...properties];
   const valueOf = (name: string) => named.find(([one]) => isSame(one, name))?.[1] ?? 'default';
   if (requestType === 'DISCOVER_PROPERTIES') {
     // A restriction that it does not know does not count.
@@ -129,7 +143,8 @@ function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
 function answer(seen: SeenRequest): string {
   const { session, method, properties } = read(seen.body);
   const id = session.kind === 'begin' ? `id-${sessions.size}` : session.id;
-  if (session.kind === 'begin') sessions.set(id, properties);
+  if (session.kind === 'begin')
+    sessions.set(id, { properties, headers: toldByHeaders(seen.headers) });
   const header = session.kind === 'none' ? '' : `<Session xmlns="${XMLA}" SessionId="${id}"/>`;
   const text = told(seen);
   if (text.startsWith('unknown')) return faultAnswer({ header }).replace('cube not found', text);
@@ -151,6 +166,7 @@ beforeAll(async () => {
       url: `${engine.url}/{project}`,
       login: 'service',
       service: { name: 'service', password: 'secret' },
+      headers: HEADERS,
     },
     cache: { share: 'everyone', engine_permissions_ignored: true },
     projects: { [catalog]: { cubes: { [LIVE[0]]: 'off' } } },
@@ -209,6 +225,20 @@ test('no answer differs from what the engine would say to the very request', asy
     ])();
   };
 
+  const ownHeaders = (): Sent => {
+    const values = HEADERS.filter(() => below(4) === 0).map((name) => [name, pick(['a', 'b', ''])]);
+    const others = below(15) === 0 ? [[pick(OTHER_SPELLINGS), 'a']] : [];
+    const listed = below(15) === 0 ? [['connection', pick(['x-tenant', 'close, X-Tenant'])]] : [];
+    return Object.fromEntries([...values, ...others, ...listed]) as Sent;
+  };
+  /** What of them may reach the engine. */
+  const crossing = ({ connection = '', ...headers }: Sent) =>
+    Object.fromEntries(
+      Object.entries(headers).filter(
+        ([name]) => HEADERS.includes(name) && !connection.toLowerCase().includes(name),
+      ),
+    );
+
   function anyQuestion(): Question {
     const catalog = spelling(pick(CATALOGS));
     const cube = spelling(pick(CUBES));
@@ -230,6 +260,7 @@ test('no answer differs from what the engine would say to the very request', asy
       catalog: below(6) === 0 ? undefined : catalog,
       project: below(6) === 0 ? `/${encodeURIComponent(spelling(pick(CATALOGS)))}` : '',
       session: below(4) === 0 ? pick(begun) : undefined,
+      headers: ownHeaders(),
       body: pick([...bodies, ...bodies.slice(0, 1)]),
     };
   }
@@ -242,6 +273,7 @@ test('no answer differs from what the engine would say to the very request', asy
       { own: values },
       { own: values },
       { own: ownProperties() },
+      { headers: ownHeaders() },
       { session: before.session && pick(begun), own: values },
     ];
     return { ...before, ...pick(changes) };
@@ -259,14 +291,20 @@ test('no answer differs from what the engine would say to the very request', asy
       ...(session && { session: { kind: 'in', id: session.id } }),
     });
     const { user } = session ?? { user: pick(['alice', 'bob']) };
-    const got = await askXmla(gateway.url, body, { user, path: `/mdx/xmla${path}`, agent });
-    const expected = told({ url: `/xmla${path}`, body });
+    const { headers } = asked;
+    const got = await askXmla(gateway.url, body, {
+      user,
+      path: `/mdx/xmla${path}`,
+      agent,
+      headers,
+    });
+    const expected = told({ url: `/xmla${path}`, body, headers: crossing(headers) });
     const said = /\((.*?)\)|(unknown property \w+)/su.exec(got.text);
     const text = (said?.[1] ?? said?.[2] ?? got.text)
       .replaceAll('&lt;', '<')
       .replaceAll('&amp;', '&');
     const status = shortStatus(got);
-    if (text !== expected) wrong.push({ status, text, expected, body: body.toString() });
+    if (text !== expected) wrong.push({ status, text, expected, headers, body: body.toString() });
     counts.compared += 1;
     if (status === 'hit') counts.hits += 1;
     if (status === 'miss stored') counts.stored += 1;
@@ -284,7 +322,9 @@ test('no answer differs from what the engine would say to the very request', asy
           ...Object.fromEntries(own.map(({ name, value }) => [name, value])),
           ...(catalog !== undefined && { Catalog: catalog }),
         };
-        return { user, catalog, id: await beginSession(gateway.url, { user, properties, agent }) };
+        const headers = ownHeaders();
+        const id = await beginSession(gateway.url, { user, properties, agent, headers });
+        return { user, catalog, id };
       }),
     );
   }

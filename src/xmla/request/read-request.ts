@@ -1,6 +1,6 @@
 import { isAscii } from 'node:buffer';
 import type { TagAttribute, TagReaders } from '../../xml/start-tag.ts';
-import { type DecodedText, decodeText, isRegistered } from '../../xml/text-encoding.ts';
+import { type DecodedText, decodeText } from '../../xml/text-encoding.ts';
 import { isElement, readTree, type XmlElement, XSI } from '../../xml/xml-scanner.ts';
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
 import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
@@ -93,11 +93,6 @@ export function readRequest(body: Uint8Array, contentType?: string, readers?: Ta
   const sessionIds = () => sessionIdsInUnread(body, contentType, decoded?.encoding);
   if (decoded === undefined) {
     return unread(body, 'encoding', 'an unknown or contradictory text encoding', sessionIds());
-  }
-  const { declared } = decoded;
-  if (declared !== undefined && !isRegistered(declared)) {
-    const detail = `the encoding ${declared}, which is no registered name, in the XML declaration`;
-    return unread(body, 'encoding', detail, sessionIds());
   }
   const tree = readTree(decoded.utf8, readers);
   if (tree.kind === 'tree') return readEnvelope(tree.root, tree.oddity, decoded);

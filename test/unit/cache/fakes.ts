@@ -89,6 +89,7 @@ export function flatParts(changed: Partial<FlatParts> = {}): FlatParts {
     userAgentClass: null,
     accept: 'text/xml',
     contentType: 'text/xml',
+    namedHeaders: {},
     session: null,
     request: REQUEST,
     ...changed,

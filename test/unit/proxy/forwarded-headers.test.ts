@@ -18,6 +18,8 @@ const IDENTITIES: readonly (readonly [attack: string, name: string])[] = [
   ['an answer in binary', 'x-transport-caps-negotiation-flags'],
 ];
 
+const all = () => true;
+
 describe('a request that is passed through', () => {
   test.each(IDENTITIES)('never carries %s (%s), however the name is spelt', (_attack, name) => {
     const spellings = new Set([name, name.replaceAll('-', '_'), name.replace('-', '_')]);
@@ -25,7 +27,7 @@ describe('a request that is passed through', () => {
       spellings.add(name.replaceAll('-', sign));
     }
     for (const spelling of spellings) {
-      expect(requestHeaders({ [spelling]: 'bob', 'x-kept': '1' }, undefined, 3)).toEqual({
+      expect(requestHeaders({ [spelling]: 'bob', 'x-kept': '1' }, undefined, 3, all)).toEqual({
         'x-kept': '1',
         'content-length': '3',
       });
@@ -37,6 +39,7 @@ describe('a request that is passed through', () => {
       { authorization: 'Basic Ym9i', x_authorization: 'y' },
       'Basic b25l',
       0,
+      all,
     );
     expect(sent).toEqual({
       authorization: 'Basic b25l',
@@ -47,7 +50,7 @@ describe('a request that is passed through', () => {
 
   test('carries the session and the ids that its client named', () => {
     const named = { 'x-as-sessionid': '1', 'x-as-activityid': '2', 'x-as-requestid': '3' };
-    expect(requestHeaders(named, undefined, undefined)).toEqual(named);
+    expect(requestHeaders(named, undefined, undefined, all)).toEqual(named);
   });
 });
 

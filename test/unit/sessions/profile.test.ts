@@ -1,9 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { extendProfile, isExtended, sessionProfile } from '../../../src/sessions/digests.ts';
+import * as digests from '../../../src/sessions/digests.ts';
 import type { HeaderBlock } from '../../../src/xmla/request/read-request.ts';
 import { sizes } from '../../support/sizes.ts';
 import { codePoint } from '../../support/code-point.ts';
+
+const { extendProfile, isExtended } = digests;
+type Given = Parameters<typeof digests.sessionProfile>;
+const sessionProfile = (properties: Given[0], blocks: Given[1], named: Given[2] = {}) =>
+  digests.sessionProfile(properties, blocks, named);
 
 const runs = { numRuns: sizes.propertyRuns };
 const text = fc.oneof(
@@ -63,6 +68,12 @@ describe('the profile of a session', () => {
       }),
       runs,
     );
+  });
+
+  test('is another one for another value of a header that is named', () => {
+    const values = [{}, { 'x-tenant': 'A' }, { 'x-tenant': 'B' }, { 'x-tenant': '' }];
+    const profiles = values.map((named) => sessionProfile([], [], named));
+    expect(new Set(profiles).size).toBe(values.length);
   });
 
   test('holds the catalog of the beginning, and the spelling of every name', () => {

@@ -61,7 +61,7 @@ async function readAll(body: Buffer): Promise<void> {
   const sources = sourcesOf(request);
   namedCatalogs(request, sources);
   namedCubes(request, sources);
-  askedOf({ request } as AskedParts);
+  askedOf({ request, namedHeaders: {} } as AskedParts);
 }
 
 async function stepsOf(body: Buffer): Promise<number> {
