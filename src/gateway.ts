@@ -61,6 +61,7 @@ export async function createGateway(
     owedPurges: () => cache.owed().length,
     redisConditions: () => cache.redis().conditions,
     watches: () => watches.sight(),
+    droppedHeaders: () => runtime.droppedHeaders(),
     hooks: () => current.hooks.keys(),
     states: {
       // Of several workers the primary process knows these.
@@ -100,12 +101,7 @@ export async function createGateway(
   const cache = await createCache(initial, parts, account, clearing, names);
   const figures = createOwnFigures(ownStatistics, {
     entries: cache.memory.list,
-    readings: {
-      ...gauges,
-      node,
-      owed: () => cache.owed(),
-      droppedHeaders: () => runtime.droppedHeaders(),
-    },
+    readings: { ...gauges, node, owed: () => cache.owed() },
     started: clock.wall(),
     clock,
   });

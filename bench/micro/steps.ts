@@ -39,7 +39,7 @@ const asked = askedOf({
   userAgentClass: 'mdx-gateway',
   accept: null,
   contentType: 'text/xml',
-  namedHeaders: {},
+  namedHeaders: undefined,
   request,
 });
 const parts: KeyParts = { asked, identity: 'user:ANALYST', session: 'a profile' };

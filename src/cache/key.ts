@@ -23,8 +23,8 @@ export interface AskedParts {
   readonly accept: string | null;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
-  /** The headers that are forwarded because `engine.headers` names them, in the order of their names. */
-  readonly namedHeaders: Readonly<Record<string, string>>;
+  /** The headers that are forwarded because `engine.headers` names them, in the order of their names; undefined for none. */
+  readonly namedHeaders: Readonly<Record<string, string>> | undefined;
   readonly request: XmlaRequest;
 }
 
@@ -57,12 +57,6 @@ type Part = readonly [
     | { readonly by: (parts: KeyParts, epochs: KeyEpochs) => unknown },
 ];
 
-/** Undefined for none. */
-function entriesOf(headers: AskedParts['namedHeaders']) {
-  const entries = Object.entries(headers);
-  return entries.length > 0 ? entries : undefined;
-}
-
 const ofAsked = (asked: (parts: AskedParts) => unknown) => ({ asked });
 const ofExecute = (value: (request: ExecuteRequest) => unknown) =>
   ofAsked(({ request }) => (request.method === 'Execute' ? value(request) : undefined));
@@ -91,7 +85,7 @@ export const KEY_PARTS = [
   ],
   ['parameters', ofExecute((r) => r.parameters.map((one) => [one.name, one.type, one.value]))],
   ['properties', ofAsked(({ request }) => keyedProperties(request.properties))],
-  ['engine-headers', ofAsked(({ namedHeaders }) => entriesOf(namedHeaders))],
+  ['engine-headers', ofAsked(({ namedHeaders }) => namedHeaders)],
   ['epochs', { by: (_parts, { scopes, tokens }) => [scopes, tokens] }],
 ] as const satisfies readonly Part[];
 

@@ -3,8 +3,7 @@
 /** Why a request was not looked up in the cache and its answer not stored. */
 export const BYPASS_REASONS = {
   malformed: 'The body is not a well-formed XMLA envelope.',
-  encoding:
-    'The text encoding of the body is unknown, contradicts what the request says of it, or has a name in the XML declaration that is not registered.',
+  encoding: 'The text encoding of the body is unknown or misnamed, or contradicts the request.',
   'long-request': 'The body is too long to be read without making others wait.',
   'unknown-shape': 'The envelope holds something that the known shape of XMLA does not name.',
   'soap-action': 'The header SOAPAction contradicts the body.',

@@ -4,7 +4,7 @@ import type { AnswerHead, Client, EngineAnswer } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
-import { isUsual, nameAsRead } from '../common/header-names.ts';
+import { isUsual } from '../common/header-names.ts';
 import type { EngineConfig } from '../config/config.ts';
 import {
   answerHead,
@@ -81,13 +81,6 @@ export function createHttpEngine(options: {
   const toClear = config.clear === 'none' ? [] : config.url;
   const cleared = createReplicas({ ...config, url: toClear }, clock, false);
   const ofService = service && serviceAuthorization(service);
-
-  const namesAsRead = new Set(config.headers.map(nameAsRead));
-  /** Of a header that is named, no other spelling passes: a server may read it as that one. */
-  const passes = (name: string) => {
-    const read = nameAsRead(name);
-    return isUsual(read) && !namesAsRead.has(read);
-  };
 
   const loginFor = (authorization: string | undefined) =>
     login === 'forward' ? authorization : ofService;
@@ -196,7 +189,7 @@ export function createHttpEngine(options: {
     try {
       const authorization = loginFor(addressee.authorization);
       const headers = {
-        ...requestHeaders(client.headersToEngine, authorization, body?.length, passes),
+        ...requestHeaders(client.headersToEngine, authorization, body?.length, isUsual),
         ...namedHeaders(client.request.headers, config.headers),
       };
       if (watch !== undefined) headers['accept-encoding'] = 'identity';

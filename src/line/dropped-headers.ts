@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Emit } from '../common/events.ts';
-import { isUsual, nameAsRead, whyNotNamed } from '../common/header-names.ts';
+import { isUsual, whyNotNamed } from '../common/header-names.ts';
 
 /** Clients choose the names: so many are told, and so much of each (characters). */
 const MOST = 50;
@@ -20,7 +20,7 @@ export function createDroppedHeaders(emit: Emit) {
       for (const name in headers) {
         const short = name.slice(0, LONGEST);
         if (told.has(short) || told.size === MOST || named.includes(name)) continue;
-        if (isUsual(nameAsRead(name)) || whyNotNamed(name) !== undefined) continue;
+        if (isUsual(name) || whyNotNamed(name) !== undefined) continue;
         told.add(short);
         const advice = 'If the engine answers by it, name it in engine.headers';
         const message = `clients send the header ${short}, which is not forwarded. ${advice}`;

@@ -182,7 +182,7 @@ export async function noteBegun(
     readonly leftState: boolean;
   },
 ): Promise<string | undefined> {
-  const { request, namedHeaders = {} } = (traits.keepsProperties ? begun.asked : undefined) ?? {};
+  const { request, namedHeaders } = (traits.keepsProperties ? begun.asked : undefined) ?? {};
   const { properties, headers } = request ?? {};
   const profile = properties && headers ? sessionProfile(properties, headers, namedHeaders) : '';
   // Of two names of one session neither may stay clean when something is done under the other.

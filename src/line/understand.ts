@@ -24,12 +24,7 @@ import {
   userAgentClass,
 } from '../http/request-head.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
-import {
-  forwardedQuery,
-  type NamedHeaders,
-  namedHeaders,
-  sortedQuery,
-} from '../proxy/forwarded.ts';
+import { forwardedQuery, namedHeaders, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { isRegistered, type TextEncoding } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
@@ -260,7 +255,7 @@ function whatIsAsked(
 ) {
   const statement = readStatement(request);
   const extra = namedHeaders(headers, settings.headers);
-  const forwarded = queryHeaders(headers, request, traits, inHeaders, extra);
+  const forwarded = queryHeaders(headers, request, traits, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
   const isMisnamed = declared !== undefined && !isRegistered(declared);
   const byForm = typeof forwarded === 'string' ? forwarded : isMisnamed ? 'encoding' : undefined;
@@ -275,7 +270,7 @@ function whatIsAsked(
   const unkept = catalogs.excess ?? cubes.excess;
   const bypass = passes ?? unkept;
   const spelt = { name: encoding, declared };
-  const query = byForm === undefined ? (forwarded as QueryHeaders) : undefined;
+  const query = byForm === undefined ? { ...extra, ...(forwarded as QueryHeaders) } : undefined;
   return {
     request,
     /** What of the key says what is asked, for any user and session. */
@@ -360,7 +355,6 @@ function queryHeaders(
   { method }: XmlaRequest,
   engine: EngineTraits,
   [sessionId]: readonly string[],
-  extra: NamedHeaders,
 ): QueryHeaders | BypassReason {
   const action = headers.soapaction;
   if (Array.isArray(action) || soapActionContradicts(action, method)) return 'soap-action';
@@ -369,7 +363,6 @@ function queryHeaders(
   const accept = acceptedType(headers.accept);
   if (accept === 'not-xml') return 'accept';
   return {
-    ...extra,
     'content-type': contentType,
     soapaction: soapActionOf(method),
     accept,

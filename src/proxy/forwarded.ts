@@ -8,7 +8,7 @@ import {
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import { foldCase } from '../common/fold-case.ts';
-import { HOP_BY_HOP, isNeverForwarded, nameAsRead, words } from '../common/header-names.ts';
+import { HOP_BY_HOP, nameAsRead, words } from '../common/header-names.ts';
 
 /** Of the upstream's own connection or login. */
 const NOT_ANSWERED = HOP_BY_HOP.union(words('set-cookie'));
@@ -16,10 +16,7 @@ const NOT_ANSWERED = HOP_BY_HOP.union(words('set-cookie'));
 const IDENTITY_PARAMETERS = words('username password userid');
 /** What its header Connection says of a message's other headers: they are of that connection. */
 const listedIn = ({ connection = '' }: IncomingHttpHeaders) =>
-  connection
-    .toLowerCase()
-    .trim()
-    .split(/\s*,\s*/);
+  connection.toLowerCase().split(/[\s,]+/);
 
 function without(headers: IncomingHttpHeaders, isLeft: (name: string) => boolean) {
   const listed = listedIn(headers);
@@ -35,7 +32,7 @@ function without(headers: IncomingHttpHeaders, isLeft: (name: string) => boolean
 /**
  * What of a client's headers goes to the upstream with a request that is passed through.
  * @param length bytes of the body
- * @param crosses whether the header of a name may cross, if any such ever may
+ * @param crosses whether the header of a name may cross
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
@@ -43,28 +40,25 @@ export function requestHeaders(
   length: number | undefined,
   crosses: (name: string) => boolean,
 ): IncomingHttpHeaders {
-  const crossing: IncomingHttpHeaders = without(
-    headers,
-    (name) => isNeverForwarded(nameAsRead(name)) || !crosses(name),
-  );
+  const crossing: IncomingHttpHeaders = without(headers, (name) => !crosses(name));
   if (authorization !== undefined) crossing.authorization = authorization;
   if (length !== undefined) crossing['content-length'] = String(length);
   return crossing;
 }
 
-/** Headers of clients that are forwarded because the configuration names them, by their names. */
-export type NamedHeaders = Readonly<Record<string, string>>;
-const NONE: NamedHeaders = {};
-
 /**
  * The headers of `engine.headers` as the client sent them: what is forwarded, and what is keyed. Under exactly these names,
- * and not where they are of its connection. Node.js makes one text of several values.
+ * and not where they are of its connection. Node.js makes one text of several values. Undefined for none.
  * @param names in lower case, sorted
  */
-export function namedHeaders(headers: IncomingHttpHeaders, names: readonly string[]): NamedHeaders {
-  if (names.length === 0) return NONE;
+export function namedHeaders(
+  headers: IncomingHttpHeaders,
+  names: readonly string[],
+): Readonly<Record<string, string>> | undefined {
+  if (names.length === 0) return undefined;
   const listed = listedIn(headers);
   const there = names.filter((name) => Object.hasOwn(headers, name) && !listed.includes(name));
+  if (there.length === 0) return undefined;
   return Object.fromEntries(there.map((name) => [name, String(headers[name])]));
 }
 

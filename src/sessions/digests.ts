@@ -46,20 +46,17 @@ const VERSION = 3;
 /** No digest begins with it. */
 const LATER = '+';
 
-/**
- * What a session was begun with and may count for its later requests: header blocks, what is keyed of properties, and
- * headers that `engine.headers` names.
- */
+/** What a session was begun with and may count for its later requests; of properties what is keyed, of headers those named. */
 export function sessionProfile(
   properties: readonly Property[],
   headers: readonly HeaderBlock[],
-  namedHeaders: Readonly<Record<string, string>>,
+  namedHeaders: Readonly<Record<string, string>> | undefined,
 ) {
   return digestOf([
     VERSION,
     keyedProperties(properties),
     headers.map(({ uri, local, attributes, content }) => [uri, local, attributes, content]),
-    Object.entries(namedHeaders),
+    namedHeaders,
   ]);
 }
 

@@ -7,8 +7,8 @@ import { parse } from 'content-type';
  */
 export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'iso-8859-1' | 'us-ascii';
 
-/** Names that are registered (IANA, "Character Sets"), in lower case. `utf-16` leaves the byte order open. */
-const REGISTERED: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
+/** Labels in lower case, as Content-Type and the XML declaration spell them: `utf-16` leaves the byte order open. */
+const LABELS: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
   ['utf-8', 'utf-8'],
   ['utf-16', 'utf-16'],
   ['utf-16le', 'utf-16le'],
@@ -17,18 +17,14 @@ const REGISTERED: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
   ['iso_8859-1', 'iso-8859-1'],
   ['latin1', 'iso-8859-1'],
   ['us-ascii', 'us-ascii'],
-]);
-/** With other spellings that are understood. */
-const LABELS: typeof REGISTERED = new Map([
-  ...REGISTERED,
   ['utf8', 'utf-8'],
   ['iso8859-1', 'iso-8859-1'],
   ['iso8859_1', 'iso-8859-1'],
   ['ascii', 'us-ascii'],
 ]);
 
-/** Whether every parser that knows the encoding takes its name in an XML declaration: those of Java take no other spelling. */
-export const isRegistered = (name: string) => REGISTERED.has(name);
+/** Whether a label is a registered name (IANA, "Character Sets"): parsers of Java take no other in an XML declaration. */
+export const isRegistered = (label: string) => !/^(?:utf8|iso8859[-_]1|ascii)$/.test(label);
 
 /** Bytes within which an XML declaration must end; a real one takes some fifty. */
 export const DECLARATION_LIMIT = 1024;

@@ -89,7 +89,7 @@ export function flatParts(changed: Partial<FlatParts> = {}): FlatParts {
     userAgentClass: null,
     accept: 'text/xml',
     contentType: 'text/xml',
-    namedHeaders: {},
+    namedHeaders: undefined,
     session: null,
     request: REQUEST,
     ...changed,

@@ -62,7 +62,7 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   ['engine: { headers: [X-Tenant, x-tenant] }', 'engine.headers[1]: stands twice in the list'],
   [
     'engine: { headers: [X-Tenant, X_Remote_User] }',
-    'engine.headers: must not name x_remote_user: a client could pass for another one by it, or be answered in binary',
+    'engine.headers: must not name x_remote_user: a client could pass for another one by it, or get binary answers',
   ],
   [
     'projects: { A: { engine: { headers: [Connection] } } }',

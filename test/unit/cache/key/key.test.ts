@@ -94,7 +94,10 @@ const anyParts: fc.Arbitrary<FlatParts> = fc.record({
   contentType: anyText,
   namedHeaders: fc
     .dictionary(fc.constantFrom('accept-language', 'x-tenant', 'x-zone'), anyText)
-    .map((all) => Object.fromEntries(Object.entries(all).sort())),
+    .map((all) => {
+      const sorted = Object.entries(all).sort();
+      return sorted.length === 0 ? undefined : Object.fromEntries(sorted);
+    }),
   session: textOrNull,
   request,
 });

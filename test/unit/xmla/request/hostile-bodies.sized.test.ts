@@ -61,7 +61,7 @@ async function readAll(body: Buffer): Promise<void> {
   const sources = sourcesOf(request);
   namedCatalogs(request, sources);
   namedCubes(request, sources);
-  askedOf({ request, namedHeaders: {} } as AskedParts);
+  askedOf({ request } as AskedParts);
 }
 
 async function stepsOf(body: Buffer): Promise<number> {
