@@ -157,13 +157,13 @@ function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep
   return { handlers, reachable, close() {} };
 }
 
-/** Allows only some methods on a path (HEAD goes with GET). */
+/** Allows only some methods on a path (HEAD goes with GET), and answers OPTIONS. */
 export function onlyMethods(...methods: string[]): RequestHandler {
-  return (request, _response, next) => {
+  const allow = [...methods, 'OPTIONS'].join(', ');
+  return (request, response, next) => {
     if (methods.includes(request.method)) return next();
-    throw new GatewayError('method-not-allowed', `Allowed here: ${methods.join(', ')}.`, {
-      headers: { allow: methods.join(', ') },
-    });
+    if (request.method === 'OPTIONS') return void response.writeHead(204, { allow }).end();
+    throw new GatewayError('method-not-allowed', `Allowed here: ${allow}.`, { headers: { allow } });
   };
 }
 

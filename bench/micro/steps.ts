@@ -41,6 +41,7 @@ const asked = askedOf({
   accept: null,
   contentType: 'text/xml',
   soapAction: '"urn:schemas-microsoft-com:xml-analysis:Execute"',
+  namedHeaders: undefined,
   request,
 });
 const parts: KeyParts = { asked, identity: 'user:ANALYST', session: 'a profile' };

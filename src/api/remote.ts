@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
+import { words } from '../common/header-names.ts';
 import type { RemoteConfig } from '../config/config.ts';
 import { readDocument } from '../datasets/dataset.ts';
 import { carriesBody, REQUEST_ID } from '../http/request-head.ts';
@@ -15,7 +16,6 @@ import {
   requestHeaders,
   serviceAuthorization,
   type UpstreamHead,
-  words,
 } from '../proxy/forwarded.ts';
 import { namedRole } from '../roles/role.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
@@ -64,7 +64,7 @@ export function createRemoteOperations(
     const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
     const authorization = service ? serviceAuthorization(service) : given.authorization;
     const path = remoteTarget(url, request.url, QUERY_PARAMETERS[operation.name] ?? []);
-    const headers = requestHeaders(given, authorization, body?.length, SENT);
+    const headers = requestHeaders(given, authorization, body?.length, (name) => SENT.has(name));
     let answer: IncomingMessage | undefined;
     try {
       answer = await upstream.forward({ method, path, headers, body }, { signal, timeout });

@@ -6,7 +6,7 @@ import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/reque
 import type { KeyEpochs } from '../freshness/freshness.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-const KEY_VERSION = 6;
+const KEY_VERSION = 7;
 
 /**
  * What a request asks, for any user. With {@link KeyParts} all that reaches the engine with a cacheable request and can
@@ -26,6 +26,8 @@ export interface AskedParts {
   readonly soapAction: string;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
+  /** The headers that are forwarded because `engine.headers` names them, in the order of their names; undefined for none. */
+  readonly namedHeaders: Readonly<Record<string, string>> | undefined;
   readonly request: XmlaRequest;
 }
 
@@ -93,6 +95,7 @@ export const KEY_PARTS = [
   ['parameters', ofExecute((r) => r.parameters.map((one) => [one.name, one.type, one.value]))],
   ['properties', ofAsked(({ request }) => keyedProperties(request.properties))],
   ['form', ofAsked(formOf)],
+  ['engine-headers', ofAsked(({ namedHeaders }) => namedHeaders)],
   ['epochs', { by: (_parts, { scopes, tokens }) => [scopes, tokens] }],
 ] as const satisfies readonly Part[];
 
@@ -116,13 +119,13 @@ const QUERY_DIGEST = 22;
 export function askedOf(parts: AskedParts): Asked {
   const texts: (string | undefined)[] = [];
   const list: string[] = [];
-  for (const [name, value] of KEY_PARTS) {
+  for (const [, value] of KEY_PARTS) {
     const text = 'asked' in value ? asText(value.asked(parts)) : undefined;
     texts.push(text);
-    // It is the last one. Without it queries have the digests that they had before there was one.
-    const isLeftOut = name === 'form' && text === undefined;
-    if ('asked' in value && !isLeftOut) list.push(text ?? 'null');
+    if ('asked' in value) list.push(text ?? 'null');
   }
+  // The last two parts are of few queries. All others keep the digests that operators noted before there were these parts.
+  while (list.at(-1) === 'null') list.pop();
   const asked = hash('sha256', asList(list), 'base64url');
   const digest = asked.slice(0, QUERY_DIGEST);
   return { query: parts.query, method: parts.request.method, texts, hash: asked, digest };

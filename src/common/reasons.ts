@@ -3,7 +3,7 @@
 /** Why a request was not looked up in the cache and its answer not stored. */
 export const BYPASS_REASONS = {
   malformed: 'The body is not a well-formed XMLA envelope.',
-  encoding: 'The text encoding of the body is unknown, or contradicts what the request says of it.',
+  encoding: 'The text encoding of the body is unknown or misnamed, or contradicts the request.',
   'long-request': 'The body is too long to be read without making others wait.',
   'unknown-shape': 'The envelope holds something that the known shape of XMLA does not name.',
   'soap-action': 'The header SOAPAction contradicts the body.',
@@ -80,6 +80,7 @@ export const GATEWAY_REASONS = {
   'method-not-allowed': [405, 'The HTTP method has no meaning here.'],
   'too-big': [413, 'The body is larger than limits.body, limits.dataset, or 64 KiB for a hook.'],
   'content-coding': [415, 'The content coding of the body is neither gzip nor deflate.'],
+  'transfer-coding': [501, 'The body has a transfer coding beside chunked.'],
   overloaded: [
     503,
     'Too many requests wait already: for the engine, for memory, or to read or write a dataset.',

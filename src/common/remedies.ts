@@ -3,7 +3,8 @@ import type { BypassReason, RefusalReason } from './reasons.ts';
 /** What an operator can do about a request that passes the cache or an answer that is not stored, or why it is right. */
 export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = {
   malformed: 'Have the client send well-formed SOAP; the engine refuses such a body.',
-  encoding: 'Have the client declare the encoding of its body, once, best charset=utf-8.',
+  encoding:
+    'Have the client declare its encoding once, best charset=utf-8; in XML as UTF-8, not utf8.',
   'long-request': 'Have the client name sets in place of long lists of members.',
   'unknown-shape': 'POST /admin/explain names what was not understood; leave it out, or report it.',
   'soap-action': 'Have the client, or a proxy in front, send the SOAPAction of the body.',

@@ -51,6 +51,8 @@ export function createEngines(
     clearAsCaller: all.some(
       ({ settings }) => settings.clear !== 'none' && settings.login === 'forward',
     ),
+    /** All that some engine may be sent because its configuration names it. */
+    headers: all.flatMap(({ settings }) => settings.headers),
     usage: admission.usage,
     admitBackground: admission.admitBackground,
     close(): void {

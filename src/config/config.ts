@@ -102,6 +102,10 @@ const engine = section({
    * CustomData, WS-Security …): forward sends them to the engine past the cache, refuse answers
    * with a Fault. null: refuse with login: service, whose rights all could borrow, else forward. */
   delegation: orNull(kinds.choice('forward', 'refuse')),
+  /** Headers of clients by which the engine answers, such as Accept-Language or X-Tenant: they are
+   * forwarded under exactly these names, and each value has entries of its own. A header that is not
+   * usual and stands in no such list is forwarded nowhere. */
+  headers: list(kinds.headerName, []),
   /** After how long without a request the engine drops a session. After a quarter of it, an answer
    * from the cache touches the session there. null: as usual for the kind of engine; 0: never. */
   session_idle: orNull(kinds.duration('1s', '30d', 'off')),
@@ -428,6 +432,7 @@ function fillInEngine(engine: CheckedEngine) {
   const idle = session_idle ?? ENGINE_KINDS[kind].sessionIdle;
   return {
     ...engine,
+    headers: engine.headers.toSorted(),
     delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),
     /** Undefined when the engine never drops a session. */
     session_idle: idle === 0 ? undefined : idle,

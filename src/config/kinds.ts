@@ -191,6 +191,13 @@ export const origin = textKind(
   },
 );
 
+/** In lower case: letter case does not count (RFC 9110 §5.1). */
+export const headerName = kind(
+  'header name',
+  'the name of a header: a letter, and then letters, digits, hyphens, underscores and dots',
+  (text) => (/^[a-z][\w.-]*$/i.test(text) ? text.toLowerCase() : undefined),
+);
+
 /** A colon ends the name in Basic authentication, control characters are forbidden (RFC 7617 §2). */
 const isLoginName = (name: string) => /^[^:\p{Cc}]+$/u.test(name) && name.isWellFormed();
 export const loginName = textKind(

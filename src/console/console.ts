@@ -119,6 +119,7 @@ export function createConsole(parts: {
       storage: ofStorage,
       watches,
       owed: loadOf(processes).owed,
+      droppedHeaders: [...new Set(processes.flatMap((one) => one.dropped_headers))].sort(),
       purges: log.purges,
       unpurged: log.complete ? projects.filter(isOld).map(({ project }) => project) : [],
       hour: sum,

@@ -4,11 +4,13 @@ import type { AnswerHead, Client, EngineAnswer } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
+import { isUsual } from '../common/header-names.ts';
 import type { EngineConfig } from '../config/config.ts';
 import {
   answerHead,
   decodedAnswer,
   plainAnswer,
+  namedHeaders,
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
@@ -124,7 +126,7 @@ export function createHttpEngine(options: {
     const authorization = loginFor(addressee.authorization);
     const headers: Record<string, string> = {};
     for (const name in asked) {
-      const value = asked[name as keyof QueryHeaders];
+      const value = asked[name];
       if (value !== undefined) headers[name] = value;
     }
     headers['accept-encoding'] = 'identity';
@@ -187,7 +189,10 @@ export function createHttpEngine(options: {
     client.engineStep('asked');
     try {
       const authorization = loginFor(addressee.authorization);
-      const headers = requestHeaders(client.headersToEngine, authorization, body?.length);
+      const headers = {
+        ...requestHeaders(client.headersToEngine, authorization, body?.length, isUsual),
+        ...namedHeaders(client.request.headers, config.headers),
+      };
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
       const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
         const path = replica.target(addressee.project, addressee.query);

@@ -3,7 +3,8 @@ import { createRequire } from 'node:module';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type * as undici from 'undici';
-import { type UpstreamAnswer, words } from '../proxy/forwarded.ts';
+import { words } from '../common/header-names.ts';
+import type { UpstreamAnswer } from '../proxy/forwarded.ts';
 import {
   IDLE,
   hasEnded,

@@ -23,8 +23,9 @@ export interface EngineAddressee {
   readonly label?: string | undefined;
 }
 
-/** The headers of a cacheable request: these and nothing else of the client's. */
+/** The headers of a cacheable request: these, those that `engine.headers` names, and nothing else of the client's. */
 export interface QueryHeaders {
+  readonly [named: string]: string | undefined;
   readonly 'content-type': string;
   readonly soapaction: string;
   readonly accept?: string | undefined;

@@ -19,6 +19,7 @@ import {
 import type { AnswerHead, Client } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
+import { isOfPage } from '../common/header-names.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { EngineStep, PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
@@ -46,9 +47,6 @@ const LONGEST_TOLD = 255;
 
 /** Longer bodies are read as they come (bytes): no more is taken ahead of their room. */
 const LONGEST_TAKEN = 64 * 1024;
-
-/** By these a browser says which page asks (Fetch §3.2, Fetch Metadata, RFC 9110 §10.1.3). */
-const OF_PAGE = /^(?:origin|referer|sec-fetch-.*)$/;
 
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 const NO_TRANSPORT_CAPS = '0,0,0,0,0';
@@ -339,7 +337,7 @@ export class XmlaClient implements Client, PassThroughClient {
   get headersToEngine(): IncomingHttpHeaders {
     const { headers } = this.request;
     if (this.wishes.cors?.preflight === undefined) return headers;
-    return Object.fromEntries(Object.entries(headers).filter(([name]) => !OF_PAGE.test(name)));
+    return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfPage(name)));
   }
 
   /** Those of an answer that does not come from the cache. @param others those that it has beside, which give way */

@@ -134,6 +134,7 @@ export function createXmlaHandler(options: LineOptions) {
     const engine = options.engineOf(address.project);
     const destination = destinationOf(engine, address, principal, headers.authorization);
     const toEngine = { client, principal, destination };
+    if (known === undefined) options.dropped.note(headers, engine.settings.headers);
     // What another method carries is read all the same: some engine may take it for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 

@@ -7,6 +7,7 @@ import type { RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
+import { isWithoutEffect } from '../common/header-names.ts';
 import type { CacheShare } from '../config/config.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
@@ -424,13 +425,6 @@ const MAX_KEPT = 8 * 1024;
 const TEXT_OVERHEAD = 32;
 const HEAD_OVERHEAD = 256;
 
-/**
- * Headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the body is, which
- * the parser of HTTP has checked, and ids that are new for every request. Any other header counts.
- */
-const WITHOUT_EFFECT =
-  /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
-
 /** What was noted under a head; undefined once it is forgotten. */
 interface Noted<T> {
   value: T | undefined;
@@ -459,7 +453,7 @@ export function createKnownHeads<T extends object>(secret: string) {
     const parts = [secret, method, url, httpVersion];
     for (let i = 0; i < rawHeaders.length; i += 2) {
       const name = rawHeaders[i] ?? '';
-      parts.push(name, WITHOUT_EFFECT.test(name) ? '' : rawHeaders[i + 1]);
+      parts.push(name, isWithoutEffect(name) ? '' : rawHeaders[i + 1]);
     }
     return hash('sha256', JSON.stringify(parts), 'base64url');
   }
@@ -521,7 +515,7 @@ function isSameHead<T>(one: SeenHead<T>, request: IncomingMessage): boolean {
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? '';
     if (name !== rawHeaders[i]) return false;
-    if (headers[i + 1] !== rawHeaders[i + 1] && !WITHOUT_EFFECT.test(name)) return false;
+    if (headers[i + 1] !== rawHeaders[i + 1] && !isWithoutEffect(name)) return false;
   }
   return true;
 }

@@ -61,7 +61,7 @@ export function createPass(options: LineOptions) {
         ? async (begun, before) => {
             const profile = await noteBegun(sessions, destination, begun, before, {
               principal: user,
-              request: isKept ? asked?.request : undefined,
+              asked: isKept ? asked : undefined,
               replica,
               // What begins a session can change it as well.
               leftState: asked?.leavesState !== false || !isKept,

@@ -84,7 +84,7 @@ export function createQueryOf(options: LineOptions) {
       fresh,
       answered: () => names.answered(inRequest),
       async began(id, before) {
-        const facts = { principal: user, request, replica, leftState: false };
+        const facts = { principal: user, asked, replica, leftState: false };
         noteBeginning(options, source, await noteBegun(sessions, destination, id, before, facts));
       },
       async ask(signal, unwanted) {

@@ -9,7 +9,7 @@ import { extendProfile, type SessionName, sessionProfile } from '../sessions/dig
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
-import type { Property, XmlaRequest } from '../xmla/request/read-request.ts';
+import type { Property } from '../xmla/request/read-request.ts';
 import type { LineOptions } from './options.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
@@ -174,15 +174,15 @@ export async function noteBegun(
   before: readonly string[],
   begun: {
     readonly principal: string;
-    /** Undefined where the request was not understood, or what it names may not be kept. */
-    readonly request: XmlaRequest | undefined;
+    /** What it asked; undefined where what it names may not be kept. */
+    readonly asked: Pick<UnderstoodRequest, 'request' | 'namedHeaders'> | undefined;
     readonly replica: string | undefined;
     /** Whether the request may have left something behind in it. */
     readonly leftState: boolean;
   },
 ): Promise<string | undefined> {
-  const request = traits.keepsProperties ? begun.request : undefined;
-  const profile = request ? sessionProfile(request) : '';
+  const { request, namedHeaders } = (traits.keepsProperties ? begun.asked : undefined) ?? {};
+  const profile = request ? sessionProfile(request, namedHeaders) : '';
   // Of two names of one session neither may stay clean when something is done under the other.
   const dirty = begun.leftState || before.length > 0;
   await sessions.begin(

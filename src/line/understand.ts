@@ -6,6 +6,7 @@ import { askedOf } from '../cache/key.ts';
 import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
+import { nameAsRead } from '../common/header-names.ts';
 import { oneAfterTheOther } from '../common/in-turn.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
@@ -24,9 +25,9 @@ import {
   userAgentClass,
 } from '../http/request-head.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
-import { forwardedQuery, nameAsRead, sortedQuery } from '../proxy/forwarded.ts';
+import { forwardedQuery, namedHeaders, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
-import type { TextEncoding } from '../xml/text-encoding.ts';
+import { isRegistered, type TextEncoding } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
 import { canonicalSoapAction } from '../xmla/names.ts';
 import {
@@ -120,7 +121,7 @@ export interface ChosenEngine {
   readonly engine: Engine;
   readonly settings: Pick<
     EngineConfig,
-    'kind' | 'login' | 'delegation' | 'session_idle' | 'timeout'
+    'kind' | 'login' | 'headers' | 'delegation' | 'session_idle' | 'timeout'
   >;
 }
 
@@ -169,11 +170,11 @@ export interface AskedOf extends Pick<Destination, 'traits' | 'settings'> {
 
 type Asked = ReturnType<typeof whatIsAsked>;
 
+type OfUnderstood = 'request' | 'parts' | 'encoding' | 'namedHeaders' | 'forwarded' | 'named';
+
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
 export interface UnderstoodRequest
-  extends
-    Omit<Asked, 'request' | 'parts' | 'encoding' | 'forwarded' | 'named' | 'unkept'>,
-    Partial<Pick<Asked, 'request' | 'parts' | 'encoding' | 'forwarded' | 'named'>> {
+  extends Omit<Asked, OfUnderstood | 'unkept'>, Partial<Pick<Asked, OfUnderstood>> {
   /** Why nothing may be kept under the names in it; undefined when it may. */
   readonly unkept?: Asked['unkept'] | 'many-names';
   /** Every session that envelope and headers may speak of. */
@@ -253,17 +254,19 @@ const NOTHING_UNDERSTOOD = {
 function whatIsAsked(
   { request, encoding, declared }: Extract<RequestReading, { readonly kind: 'understood' }>,
   headers: IncomingHttpHeaders,
-  { engine, addressee, traits }: AskedOf,
+  { engine, addressee, traits, settings }: AskedOf,
   inHeaders: readonly string[],
 ) {
   const statement = readStatement(request);
+  const extra = namedHeaders(headers, settings.headers);
   const forwarded = queryHeaders(headers, request, traits, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
-  const byHeaders = typeof forwarded === 'string' ? forwarded : undefined;
+  const isMisnamed = declared !== undefined && !isRegistered(declared);
+  const byForm = typeof forwarded === 'string' ? forwarded : isMisnamed ? 'encoding' : undefined;
   const ofRequest = classify(request, traits, statement);
   // What may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
-  const passes = byHeaders ?? ofRequest;
+  const passes = byForm ?? ofRequest;
   const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
@@ -271,7 +274,7 @@ function whatIsAsked(
   const unkept = catalogs.excess ?? cubes.excess;
   const bypass = passes ?? unkept;
   const spelt = { name: encoding, declared };
-  const query = byHeaders === undefined ? (forwarded as QueryHeaders) : undefined;
+  const query = byForm === undefined ? { ...extra, ...(forwarded as QueryHeaders) } : undefined;
   return {
     request,
     /** What of the key says what is asked, for any user and session. */
@@ -283,8 +286,11 @@ function whatIsAsked(
       accept: query?.accept ?? null,
       soapAction: query?.soapaction ?? '',
       contentType: keyedContentType(query?.['content-type'] ?? '', spelt),
+      namedHeaders: extra,
       request,
     }),
+    /** What the client sent of those that `engine.headers` names. */
+    namedHeaders: extra,
     /** In which the body is written, and whether it says so. */
     encoding: spelt,
     /** For the log: Discover request type or `Execute`; '' when it is not known. */
@@ -312,15 +318,15 @@ function whatIsAsked(
 
 /**
  * The Content-Type with the encoding of a body that is not UTF-8: where no charset names it, only the body shows it,
- * and engines may answer in the encoding in which they were asked. And with whether the body declares it: where it
- * does not, an engine that goes by that alone reads another text.
+ * and engines may answer in the encoding in which they were asked. And with the name by which the body declares it: without
+ * one an engine that goes by that alone reads another text, and not every engine knows every name.
  */
 function keyedContentType(
   contentType: string,
-  encoding: { readonly name: TextEncoding; readonly declared: boolean },
+  encoding: { readonly name: TextEncoding; readonly declared: string | undefined },
 ): string {
   if (encoding.name === 'utf-8') return contentType;
-  return `${contentType} (${encoding.name}${encoding.declared ? ', declared' : ''})`;
+  return `${contentType} (${encoding.name}${encoding.declared ? `, declared ${encoding.declared}` : ''})`;
 }
 
 /** @throws GatewayError `bad-request` for more, or longer ones, than any client but an attacker sends */

@@ -89,7 +89,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       if (!begins || request === undefined || forwarded === undefined) return undefined;
       const { engine, addressee } = destination;
       const replica = engine.replicaFor(undefined);
-      const facts = { principal: destination.user, request, replica, leftState: false };
+      const facts = { principal: destination.user, asked, replica, leftState: false };
       const ids: string[] = [];
       await withPlace(cut, async ({ gone }) => {
         const to = { ...addressee, replica };

@@ -8,43 +8,22 @@ import {
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import { foldCase } from '../common/fold-case.ts';
+import { HOP_BY_HOP, nameAsRead, words } from '../common/header-names.ts';
 
-export const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
-/** Headers that concern one connection only (RFC 9110 §7.6.1). */
-const HOP_BY_HOP = words(`
-  connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer
-  transfer-encoding upgrade
-`);
-
-/**
- * By these a client could pass for another one, or make an engine answer in binary; or the gateway
- * replaces them (`100 Continue`, length and coding of the body, host, login).
- */
-const NEVER_FORWARDED = words(`
-  cookie gatewayauth x-forwarded-user x-forwarded-groups x-forwarded-email
-  x-forwarded-preferred-username x-remote-user x-auth-user remote-user execute-as-user-id
-  x-transport-caps-negotiation-flags
-  expect content-length content-encoding host authorization
-`);
-const NOT_FORWARDED = HOP_BY_HOP.union(NEVER_FORWARDED);
 /** Of the upstream's own connection or login. */
 const NOT_ANSWERED = HOP_BY_HOP.union(words('set-cookie'));
 /** Query parameters that name a login to some servers; a client could smuggle another identity in them. */
 const IDENTITY_PARAMETERS = words('username password userid');
-/** One name (lower case) for all that a server could take for the same, such as a CGI-like one. */
-export const nameAsRead = (name: string) =>
-  /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
+/** What its header Connection says of a message's other headers: they are of that connection. */
+const listedIn = ({ connection = '' }: IncomingHttpHeaders) =>
+  connection.toLowerCase().split(/[\s,]+/);
 
-function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
-  const listed =
-    headers.connection
-      ?.toLowerCase()
-      .trim()
-      .split(/\s*,\s*/) ?? [];
+function without(headers: IncomingHttpHeaders, isLeft: (name: string) => boolean) {
+  const listed = listedIn(headers);
   const kept: Record<string, string | string[]> = {};
   for (const name in headers) {
     const value = headers[name];
-    if (value === undefined || left.has(nameAsRead(name))) continue;
+    if (value === undefined || isLeft(name)) continue;
     if (!listed.includes(name)) kept[name] = value;
   }
   return kept;
@@ -53,24 +32,39 @@ function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
 /**
  * What of a client's headers goes to the upstream with a request that is passed through.
  * @param length bytes of the body
- * @param only names of the headers that may cross, in lower case; else all that ever may
+ * @param crosses whether the header of a name may cross
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
   authorization: string | undefined,
   length: number | undefined,
-  only?: ReadonlySet<string>,
+  crosses: (name: string) => boolean,
 ): IncomingHttpHeaders {
-  const crossing: IncomingHttpHeaders = without(headers, NOT_FORWARDED);
-  for (const name in crossing) if (only?.has(name) === false) delete crossing[name];
+  const crossing: IncomingHttpHeaders = without(headers, (name) => !crosses(name));
   if (authorization !== undefined) crossing.authorization = authorization;
   if (length !== undefined) crossing['content-length'] = String(length);
   return crossing;
 }
 
+/**
+ * The headers of `engine.headers` as the client sent them: what is forwarded, and what is keyed. Under exactly these names,
+ * and not where they are of its connection. Node.js makes one text of several values. Undefined for none.
+ * @param names in lower case, sorted
+ */
+export function namedHeaders(
+  headers: IncomingHttpHeaders,
+  names: readonly string[],
+): Readonly<Record<string, string>> | undefined {
+  if (names.length === 0) return undefined;
+  const listed = listedIn(headers);
+  const there = names.filter((name) => Object.hasOwn(headers, name) && !listed.includes(name));
+  if (there.length === 0) return undefined;
+  return Object.fromEntries(there.map((name) => [name, String(headers[name])]));
+}
+
 /** What of the upstream's headers goes to the client that asked. */
 export const answerHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
-  without(headers, NOT_ANSWERED);
+  without(headers, (name) => NOT_ANSWERED.has(nameAsRead(name)));
 /** The name of a parameter (`name=value`, exactly as it was sent), decoded. */
 export const parameterName = (parameter: string) =>
   [...new URLSearchParams(parameter).keys()][0] ?? '';

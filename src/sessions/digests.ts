@@ -42,21 +42,21 @@ export function createSessionDigests() {
 /** Nor blanks around it. What is kept is matched: a pattern of what goes would try every place in a long row of blanks anew. */
 const withoutBraces = (text: string) => /[^{}\s](?:.*[^{}\s])?/s.exec(text)?.[0] ?? '';
 /** Raised whenever the meaning changes: profiles of other versions are in Redis. */
-const VERSION = 2;
+const VERSION = 4;
 /** No digest begins with it. */
 const LATER = '+';
 
-/** What a session was begun with and may count for its later requests: header blocks, and what is keyed of properties. */
-export function sessionProfile({
-  properties,
-  headers,
-  forms,
-}: Pick<XmlaRequest, 'properties' | 'headers' | 'forms'>) {
+/** What a session was begun with and may count for its later requests; of properties what is keyed, of headers those named. */
+export function sessionProfile(
+  { properties, headers, forms }: Pick<XmlaRequest, 'properties' | 'headers' | 'forms'>,
+  namedHeaders: Readonly<Record<string, string>> | undefined,
+) {
   return digestOf([
     VERSION,
     keyedProperties(properties),
     headers.map(({ uri, local, attributes, content }) => [uri, local, attributes, content]),
-    ...forms,
+    forms,
+    namedHeaders,
   ]);
 }
 

@@ -20,7 +20,7 @@ import { basic, startTestGateway, type TestGateway } from '../support/test-gatew
 
 /**
  * Whatever of a request an engine may answer by is in the key, or it is asked each time. The engine of this test tells
- * which properties it was sent, refuses a request that holds one it does not know, tells their current values where it
+ * which of two headers it was sent, in any spelling, and with which the session was begun, which properties it was sent, refuses a request that holds one it does not know, tells their current values where it
  * is asked for properties, and takes names of catalogs and cubes without regard to case, width and kana. What the
  * gateway answers is compared with what this engine would answer to the same bytes at this moment.
  */
@@ -58,6 +58,18 @@ const isSame = (one: string, other: string) => collation.compare(one.trim(), oth
 const numberOf = (name: string, lists: readonly (readonly [string, ...string[]])[]) =>
   lists.findIndex(([first]) => isSame(first, name));
 
+/** Named by `engine.headers`; the engine takes others, as CGI does, for the same. */
+const HEADERS = ['accept-language', 'x-tenant'];
+const OTHER_SPELLINGS = ['x_tenant', 'X.Tenant', 'Accept_Language'];
+type Sent = Readonly<Record<string, string>>;
+const toldByHeaders = (headers: Readonly<NodeJS.Dict<string | string[]>>) =>
+  Object.entries(headers)
+    .map(([name, value]) => [name.toLowerCase().replaceAll(/[^a-z]/g, '-'), value] as const)
+    .filter(([name]) => HEADERS.includes(name))
+    .map(([name, value]) => `${name}=${String(value)}`)
+    .sort()
+    .join();
+
 interface Begun {
   readonly id: string;
   readonly user: string;
@@ -74,6 +86,7 @@ interface Question {
   readonly project: string;
   readonly session: Begun | undefined;
   readonly toolkit: Toolkit | undefined;
+  readonly headers: Sent;
   readonly body: (common: Common) => Buffer;
 }
 
@@ -82,7 +95,7 @@ let gateway: TestGateway;
 /** How often the data of each catalog changed, and that of the cube that is off. */
 const data = CATALOGS.map(() => 1);
 let live = 1;
-const sessions = new Map<string, readonly Named[]>();
+const sessions = new Map<string, { properties: readonly Named[]; headers: string }>();
 const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
 
 /** Of this round, so that no body is read twice. */
@@ -96,13 +109,13 @@ function read(body: Buffer): EngineRequest {
 }
 
 /** What the engine answers at this moment, in the session that is named. */
-function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
+function told({ url, body, headers }: Pick<SeenRequest, 'url' | 'body' | 'headers'>): string {
   const asked = read(body);
   const { method, requestType, restrictions, statement, session } = asked;
-  const begun = sessions.get(session.id) ?? [];
+  const { properties: begun = [], headers: kept = '' } = sessions.get(session.id) ?? {};
   const named = [...asked.properties, ...begun];
   if (asked.properties.some(([name]) => name === UNKNOWN)) return `unknown property ${UNKNOWN}`;
-  const names = [asked.properties, begun].map((list) =>
+  const properties = [asked.properties, begun].map((list) =>
     list
       .map(([name]) => name)
       .sort()
@@ -110,6 +123,7 @@ function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
   );
   // Nil is another thing to it than empty, and a type another one than none.
   const forms = formsIn(body);
+  const names = [toldByHeaders(headers), kept, ...properties];
   const valueOf = (name: string) => named.find(([one]) => isSame(one, name))?.[1] ?? 'default';
   if (requestType === 'DISCOVER_PROPERTIES') {
     // A restriction that it does not know does not count.
@@ -139,7 +153,8 @@ function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
 function answer(seen: SeenRequest): string {
   const { session, method, properties } = read(seen.body);
   const id = session.kind === 'begin' ? `id-${sessions.size}` : session.id;
-  if (session.kind === 'begin') sessions.set(id, properties);
+  if (session.kind === 'begin')
+    sessions.set(id, { properties, headers: toldByHeaders(seen.headers) });
   const header = session.kind === 'none' ? '' : `<Session xmlns="${XMLA}" SessionId="${id}"/>`;
   const text = told(seen);
   if (text.startsWith('unknown')) return faultAnswer({ header }).replace('cube not found', text);
@@ -161,6 +176,7 @@ beforeAll(async () => {
       url: `${engine.url}/{project}`,
       login: 'service',
       service: { name: 'service', password: 'secret' },
+      headers: HEADERS,
     },
     cache: { share: 'everyone', engine_permissions_ignored: true },
     projects: { [catalog]: { cubes: { [LIVE[0]]: 'off' } } },
@@ -219,6 +235,20 @@ test('no answer differs from what the engine would say to the very request', asy
     ])();
   };
 
+  const ownHeaders = (): Sent => {
+    const values = HEADERS.filter(() => below(4) === 0).map((name) => [name, pick(['a', 'b', ''])]);
+    const others = below(15) === 0 ? [[pick(OTHER_SPELLINGS), 'a']] : [];
+    const listed = below(15) === 0 ? [['connection', pick(['x-tenant', 'close, X-Tenant'])]] : [];
+    return Object.fromEntries([...values, ...others, ...listed]) as Sent;
+  };
+  /** What of them may reach the engine. */
+  const crossing = ({ connection = '', ...headers }: Sent) =>
+    Object.fromEntries(
+      Object.entries(headers).filter(
+        ([name]) => HEADERS.includes(name) && !connection.toLowerCase().includes(name),
+      ),
+    );
+
   function anyQuestion(): Question {
     const catalog = spelling(pick(CATALOGS));
     const cube = spelling(pick(CUBES));
@@ -241,6 +271,7 @@ test('no answer differs from what the engine would say to the very request', asy
       project: below(6) === 0 ? `/${encodeURIComponent(spelling(pick(CATALOGS)))}` : '',
       session: below(4) === 0 ? pick(begun) : undefined,
       toolkit: below(4) === 0 ? pick(TOOLKITS) : undefined,
+      headers: ownHeaders(),
       body: pick([...bodies, ...bodies.slice(0, 1)]),
     };
   }
@@ -254,6 +285,7 @@ test('no answer differs from what the engine would say to the very request', asy
       { own: values },
       { own: ownProperties() },
       { toolkit: pick([undefined, ...TOOLKITS]) },
+      { headers: ownHeaders() },
       { session: before.session && pick(begun), own: values },
     ];
     return { ...before, ...pick(changes) };
@@ -272,14 +304,20 @@ test('no answer differs from what the engine would say to the very request', asy
     });
     const body = asked.toolkit === undefined ? plain : asToolkit(plain, asked.toolkit);
     const { user } = session ?? { user: pick(['alice', 'bob']) };
-    const got = await askXmla(gateway.url, body, { user, path: `/mdx/xmla${path}`, agent });
-    const expected = told({ url: `/xmla${path}`, body });
+    const { headers } = asked;
+    const got = await askXmla(gateway.url, body, {
+      user,
+      path: `/mdx/xmla${path}`,
+      agent,
+      headers,
+    });
+    const expected = told({ url: `/xmla${path}`, body, headers: crossing(headers) });
     const said = /\((.*?)\)|(unknown property \w+)/su.exec(got.text);
     const text = (said?.[1] ?? said?.[2] ?? got.text)
       .replaceAll('&lt;', '<')
       .replaceAll('&amp;', '&');
     const status = shortStatus(got);
-    if (text !== expected) wrong.push({ status, text, expected, body: body.toString() });
+    if (text !== expected) wrong.push({ status, text, expected, headers, body: body.toString() });
     counts.compared += 1;
     if (status === 'hit') counts.hits += 1;
     if (status === 'miss stored') counts.stored += 1;
@@ -297,7 +335,10 @@ test('no answer differs from what the engine would say to the very request', asy
           ...Object.fromEntries(own.map(({ name, value }) => [name, value])),
           ...(catalog !== undefined && { Catalog: catalog }),
         };
-        return { user, catalog, id: await beginSession(gateway.url, { user, properties, agent }) };
+        // Often enough that sessions meet which differ in nothing else.
+        const headers = { ...ownHeaders(), ...(below(3) > 0 && { 'x-tenant': pick(['a', 'b']) }) };
+        const id = await beginSession(gateway.url, { user, properties, agent, headers });
+        return { user, catalog, id };
       }),
     );
   }

@@ -32,9 +32,16 @@ export function forwarded(seen: SeenRequest): Forwarded {
   };
 }
 
-/** What counts of the properties, and the header blocks that are no session: what an engine may keep of a session's beginning. */
+/**
+ * What counts of the properties, the header blocks that are no session, and headers that say nothing of the call itself: what an
+ * engine may keep of a session's beginning.
+ */
 export function kept(seen: SeenRequest): unknown {
+  const own = headersOf(seen.rawHeaders).filter((line) =>
+    /^(?:accept.language|x.tenant):/.test(line),
+  );
   return read(seen.body, (root) => [
+    own.toSorted(),
     elements(root, '/*/*[local-name()="Header"]/*[not(contains(local-name(), "Session"))]').map(
       picture,
     ),

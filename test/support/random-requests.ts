@@ -43,7 +43,9 @@ const anyHeader = fc.record({
   'x-as-requestid': fc.constantFrom('1', '2'),
   'x-as-getsessiontoken': fc.constantFrom('1'),
   'x-other': fc.constantFrom('1', '2'),
-  connection: fc.constantFrom('close', 'keep-alive', 'close, accept'),
+  'x-tenant': fc.constantFrom('A', 'B', 'a', ''),
+  x_tenant: fc.constantFrom('A', 'B'),
+  connection: fc.constantFrom('close', 'keep-alive', 'close, accept', 'close, x-tenant'),
 });
 
 type Headers = Partial<typeof anyHeader extends fc.Arbitrary<infer T> ? T : never>;
@@ -124,6 +126,7 @@ const NIL = { typed: [], type: '', nil: true };
 /** Several sessions of each user, so that equal ones meet. */
 export const SLOTS = [
   { user: 'alice', properties: {} },
+  { user: 'alice', properties: {}, headers: { 'x-tenant': 'A' } },
   { user: 'alice', properties: { Catalog: '1' } },
   { user: 'alice', properties: { Timeout: '7', Catalog: '1' } },
   { user: 'alice', properties: { Catalog: '1' }, toolkit: TYPED },
@@ -134,6 +137,7 @@ export const SLOTS = [
   { user: 'bob', properties: { Timeout: '8', Catalog: '1' } },
   { user: 'bob', properties: { Catalog: '1', ClientProcessID: '9' } },
   { user: 'bob', properties: { Catalog: '2' } },
+  { user: 'bob', properties: {}, headers: { 'x-tenant': 'B', x_tenant: 'A' } },
   { user: 'bob', properties: {} },
 ] as const;
 

@@ -92,6 +92,7 @@ export function flatParts(changed: Partial<FlatParts> = {}): FlatParts {
     accept: 'text/xml',
     contentType: 'text/xml',
     soapAction: soapActionOf('Discover'),
+    namedHeaders: undefined,
     session: null,
     request: REQUEST,
     ...changed,

@@ -35,6 +35,7 @@ const DEFAULTS = {
     login: 'none',
     service: undefined,
     delegation: 'forward',
+    headers: [],
     session_idle: undefined,
     clear: 'none',
     timeout: 300_000,
@@ -133,6 +134,7 @@ engine:
   login: service
   service: { name: gateway, password: "12345" }
   delegation: forward
+  headers: [X-Tenant, Accept-Language]
   session_idle: 30m
   clear: kylin
   timeout: 10m
@@ -215,6 +217,7 @@ statistics: { text: on }
       login: 'service',
       service: { name: 'gateway', password: '12345' },
       delegation: 'forward',
+      headers: ['accept-language', 'x-tenant'],
       session_idle: 1_800_000,
       clear: 'kylin',
       timeout: 600_000,

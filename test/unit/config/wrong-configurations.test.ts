@@ -56,6 +56,19 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   ['engine: { url: [http://a/x, http://a/x] }', `engine.url: ${ENGINE_URL} (got a list)`],
   ['engine: { url: ["http://a/{project}", http://b/] }', `engine.url: ${ENGINE_URL} (got a list)`],
   [
+    'engine: { headers: [X-Tenant, X Tenant] }',
+    'engine.headers[1]: must be the name of a header: a letter, and then letters, digits, hyphens, underscores and dots (got "X Tenant")',
+  ],
+  ['engine: { headers: [X-Tenant, x-tenant] }', 'engine.headers[1]: stands twice in the list'],
+  [
+    'engine: { headers: [X-Tenant, X_Remote_User] }',
+    'engine.headers: must not name x_remote_user: a client could pass for another one by it, or get binary answers',
+  ],
+  [
+    'projects: { A: { engine: { headers: [Connection] } } }',
+    'projects.A.engine.headers: must not name connection: it is of the connection or the body, for which the gateway makes its own',
+  ],
+  [
     'engine: { delegation: trust }',
     'engine.delegation: must be one of forward, refuse; or null (got "trust")',
   ],

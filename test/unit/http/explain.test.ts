@@ -121,7 +121,7 @@ describe('who may ask for an explanation', () => {
 
   test.each(['GET', 'HEAD', 'PUT', 'DELETE'])('is nobody by %s', async (method) => {
     const { status, headers } = await send({ method });
-    expect([status, headers.allow]).toEqual([405, 'POST']);
+    expect([status, headers.allow]).toEqual([405, 'POST, OPTIONS']);
   });
 });
 

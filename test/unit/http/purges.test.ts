@@ -197,9 +197,14 @@ describe('who is told of purges', () => {
     expect(limits).toEqual([]);
   });
 
-  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('is nobody by %s', async (method) => {
+  test.each([
+    ['POST', 405],
+    ['PUT', 405],
+    ['DELETE', 405],
+    ['OPTIONS', 204],
+  ])('is nobody by %s', async (method, expected) => {
     const { status, headers } = await ask('', { method });
-    expect([status, headers.allow]).toEqual([405, 'GET, HEAD']);
+    expect([status, headers.allow]).toEqual([expected, 'GET, HEAD, OPTIONS']);
     expect(limits).toEqual([]);
   });
 

@@ -33,7 +33,11 @@ describe('the media type that is asked for', () => {
   test.each([
     [undefined, undefined],
     ['text/xml', 'text/xml'],
-    ['TEXT/XML;q=1', 'text/xml'],
+    ['TEXT/XML;q=1', 'not-xml'],
+    ['image/png, Application/Xml, text/xml', 'not-xml'],
+    ['text/xml, TEXT/XML', 'text/xml'],
+    ['application/JSON, text/xml', 'not-xml'],
+    ['text/xml;Q=0', 'not-xml'],
     ['image/png, application/xml', 'application/xml'],
     ['application/soap+xml, text/xml', 'application/soap+xml'],
     ['*/*', undefined],

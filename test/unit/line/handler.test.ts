@@ -57,12 +57,14 @@ beforeEach(async () => {
     addressOf: () => '192.0.2.1',
     permissions: createPermissions({ admins: [], viewers: [], purgers: [] } as never, 'nobody'),
     cors: undefined,
+    dropped: { note() {} },
     clearCache: async (_request, response) => void response.end('cleared'),
     engineOf: () => ({
       engine: { id: 'e', tellsProject: false } as never,
       settings: {
         kind: 'mondrian',
         login: 'none',
+        headers: [],
         delegation: 'forward',
         session_idle: undefined,
         timeout: 300_000,

@@ -19,7 +19,7 @@ const DESTINATION = {
   engine: { id: 'engine' },
   addressee: { project: undefined, query: [] },
   traits: ENGINE_KINDS.mondrian,
-  settings: { delegation: 'forward', session_idle: 1_000 } as never,
+  settings: { headers: [], delegation: 'forward', session_idle: 1_000 } as never,
   place: 'engine',
   user: 'alice',
 };

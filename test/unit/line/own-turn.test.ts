@@ -12,7 +12,7 @@ const read = (bytes: number) =>
     HEADERS,
     body(bytes),
     {
-      ...{ traits: { forwardedDiscovers: [] }, settings: {} },
+      ...{ traits: { forwardedDiscovers: [] }, settings: { headers: [] } },
       ...{ engine: { id: '' }, addressee: { query: [] } },
     } as never,
     ownTurn,

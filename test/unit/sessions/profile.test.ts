@@ -9,7 +9,8 @@ const profileOf = (
   properties: readonly Property[],
   headers: readonly HeaderBlock[],
   forms: readonly string[] = [],
-) => sessionProfile({ properties, headers, forms });
+  named?: Parameters<typeof sessionProfile>[1],
+) => sessionProfile({ properties, headers, forms }, named);
 
 const runs = { numRuns: sizes.propertyRuns };
 const text = fc.oneof(
@@ -75,6 +76,12 @@ describe('the profile of a session', () => {
       }),
       runs,
     );
+  });
+
+  test('is another one for another value of a header that is named', () => {
+    const values = [undefined, { 'x-tenant': 'A' }, { 'x-tenant': 'B' }, { 'x-tenant': '' }];
+    const profiles = values.map((named) => profileOf([], [], [], named));
+    expect(new Set(profiles).size).toBe(values.length);
   });
 
   test('holds the catalog of the beginning, and the spelling of every name', () => {

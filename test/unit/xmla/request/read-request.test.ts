@@ -62,7 +62,7 @@ describe('a known envelope is understood in full', () => {
       kind: 'understood',
       root: expect.anything(),
       encoding: 'utf-8',
-      declared: true,
+      declared: 'utf-8',
       request: {
         method: 'Execute',
         commands: ['Statement'],
@@ -99,7 +99,7 @@ describe('a known envelope is understood in full', () => {
       kind: 'understood',
       root: expect.anything(),
       encoding: 'utf-8',
-      declared: true,
+      declared: 'utf-8',
       request: {
         method: 'Discover',
         requestType: 'MDSCHEMA_MEMBERS',
