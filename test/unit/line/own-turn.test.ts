@@ -84,7 +84,8 @@ describe('of bodies that come at once', () => {
 
   test('short ones do not wait behind longer ones, and 16 KiB of them are read in one turn', async () => {
     const crowd = Array.from({ length: 20 }, () => [large, 'alice'] as const);
-    const turns = await turnsOf([...crowd, ...Array(9).fill([short, 'alice'])]);
+    const shorts = Array.from({ length: 9 }, () => [short, 'alice'] as const);
+    const turns = await turnsOf([...crowd, ...shorts]);
     expect(turns.slice(20)).toEqual([0, 0, 0, 0, 1, 1, 1, 1, 2]);
   });
 });
