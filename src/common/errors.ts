@@ -22,7 +22,11 @@ abstract class AnsweredError<Reason extends GatewayReason | ApiReason> extends E
   readonly details: ErrorOptions['details'];
 
   constructor(reason: Reason, message: string, options: ErrorOptions = {}) {
+    const { stackTraceLimit } = Error;
+    // Nobody reads the stack of what a client is told, and a refusal would mostly be making it.
+    Error.stackTraceLimit = 0;
     super(message, { cause: options.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.reason = reason;
     [this.status] = WORDS[reason];
     this.faultCode = options.faultCode;

@@ -172,9 +172,10 @@ async function attacked(
 
 /** @returns ends the watch and tells what bodies took of memory at most by /metrics (MiB) */
 function mostInFlight(url: string): () => Promise<number> {
-  let [most, isOver] = [0, false];
+  let most = 0;
+  const ending = new AbortController();
   async function watch(): Promise<void> {
-    while (!isOver) {
+    while (!ending.signal.aborted) {
       const { text } = await send(url, { path: '/metrics' });
       const bytes = [...text.matchAll(/^mdx_gateway_in_flight_bytes\{.*\} (\d+)$/gm)];
       most = Math.max(most, bytes.reduce((sum, [, one]) => sum + Number(one), 0) / 1024 ** 2);
@@ -185,7 +186,7 @@ function mostInFlight(url: string): () => Promise<number> {
   // It is seen by what is asked beside it that the gateway has ended.
   watching.catch(() => {});
   return () => {
-    isOver = true;
+    ending.abort();
     return watching.then(
       () => most,
       () => NaN,

@@ -123,7 +123,10 @@ const PIECES = {
 const OPENED_AT_ONCE = 250;
 const TURN = 50;
 
-/** Opens connections that send a piece and stop, and opens others for those that are closed. */
+/** A connection goes so long after its first answer (ms). */
+const STAYS = 1_000;
+
+/** Opens connections that send a piece and stop, and opens others for those that are closed or answered. */
 async function sendPieces(pieces: readonly (string | Buffer)[]): Promise<void> {
   const open = new Set<Socket>();
   while (!isOver()) {
@@ -134,7 +137,10 @@ async function sendPieces(pieces: readonly (string | Buffer)[]): Promise<void> {
       sent += 1;
       open.add(socket);
       socket.once('connect', () => socket.write(piece));
-      socket.once('data', (answer) => note(String(answer).slice(0, 12)));
+      socket.once('data', (answer) => {
+        note(String(answer).slice(0, 12));
+        setTimeout(() => socket.destroy(), STAYS);
+      });
       socket.once('error', (error: NodeJS.ErrnoException) => note(error.code ?? error.message));
       socket.once('close', () => open.delete(socket));
     }

@@ -118,7 +118,10 @@ export const ATTACKS = {
   'nested-declarations': (number: number) => inBody(nested(number), true),
   'query-strings': queryString,
   layouts: layout,
-  'slow-bodies': (number: number) => inBody(SLOW[number % SLOW.length] ?? Buffer.alloc(0)),
+  'slow-bodies': (number: number) => {
+    const body = SLOW[number % SLOW.length]?.toString() ?? '';
+    return inBody(Buffer.from(body.replace('SELECT', `SELECT [${INVENTED} ${number}],`)));
+  },
 } satisfies Record<string, (number: number) => HostileRequest>;
 
 const LEVELS = 58;
