@@ -23,7 +23,7 @@ abstract class AnsweredError<Reason extends GatewayReason | ApiReason> extends E
 
   constructor(reason: Reason, message: string, options: ErrorOptions = {}) {
     const { stackTraceLimit } = Error;
-    // Nobody reads the stack of what a client is told, and a refusal would mostly be making it.
+    // What a client is told has no use for its stack, and making that took most of the time of a refusal.
     Error.stackTraceLimit = 0;
     super(message, { cause: options.cause });
     Error.stackTraceLimit = stackTraceLimit;

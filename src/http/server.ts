@@ -388,6 +388,8 @@ export function createConnections(
     queue.push({ response, answer });
     if (queue.length >= MOST_READ_AHEAD) http.pause();
     if (queue.length < MOST_UNANSWERED) return;
+    // Of a socket over TLS it is not told in this turn that the one below was closed.
+    http.destroy();
     close(socket, 'pipelined');
     forget(connection);
   }

@@ -1,9 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
-import type { ServerResponse } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import { connect } from 'node:net';
+import { connect as connectSecurely } from 'node:tls';
 import { systemClock } from '../../../src/common/clock.ts';
 import { createGatewayServer } from '../../../src/http/server.ts';
+import { type Certificate, makeAuthority } from '../../support/certificates.ts';
 import { portOf, until } from '../../support/http-client.ts';
 
 const CONFIG = {
@@ -20,20 +22,23 @@ const CONFIG = {
 };
 const REQUEST = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n';
 
-/** A server that answers when a test says so. */
-async function house() {
+/** A server that answers when a test says so. @param own a certificate and its key */
+async function house(own?: Certificate) {
   const handled: ServerResponse[] = [];
-  const server = createGatewayServer(CONFIG, (_request, response) => void handled.push(response), {
+  const closings: string[] = [];
+  const listen = { ...CONFIG.listen, certificate: own?.certificate, key: own?.key };
+  const answer: RequestListener = (_request, response) => void handled.push(response);
+  const server = createGatewayServer({ ...CONFIG, listen }, answer, {
     clock: systemClock,
-    emit() {},
+    emit: (event) => event.type === 'connection-closed' && closings.push(event.why),
   });
-  const port = portOf(await server.listen());
-  const socket = connect(port, '127.0.0.1').setNoDelay();
-  await once(socket, 'connect');
+  const to = { port: portOf(await server.listen()), host: '127.0.0.1' };
+  const socket = (own ? connectSecurely({ ...to, ca: own.pem }) : connect(to)).setNoDelay();
+  await once(socket, own ? 'secureConnect' : 'connect');
   let received = '';
   socket.on('data', (chunk: Buffer) => (received += chunk.toString()));
   const ended = once(socket, 'close');
-  return { server, handled, socket, ended, received: () => received };
+  return { server, handled, closings, socket, ended, received: () => received };
 }
 
 test('an answer that has begun when the server closes goes on, and the next one is the last', async () => {
@@ -117,13 +122,30 @@ describe('of the requests of one connection', () => {
     ['more', REQUEST],
     ['more in whose place Node.js would answer', expecting('miracles')],
   ])('%s close it, and none that waits is carried out', async (_what, request) => {
-    const { server, handled, socket, received, ended } = await house();
+    const { server, handled, closings, socket, received, ended } = await house();
     socket.on('error', () => {});
     socket.write(REQUEST + request.repeat(32));
     await ended;
     handled[0]?.end();
     await server.close();
-    expect([handled.length, received()]).toEqual([1, '']);
+    expect([handled.length, closings, received()]).toEqual([1, ['pipelined'], '']);
+  });
+
+  test('over HTTPS the next begins behind the one before as well, and more close it once', async () => {
+    const authority = makeAuthority();
+    const own = { ...authority.issue('gateway'), pem: authority.pem };
+    const { server, handled, closings, socket, received, ended } = await house(own);
+    authority.remove();
+    socket.on('error', () => {});
+    socket.write(posts(2));
+    await until(() => handled.length >= 1);
+    handled[0]?.end('one');
+    await until(() => handled.length >= 2);
+    expect(received()).toContain('one');
+    socket.write(posts(200));
+    await ended;
+    await server.close();
+    expect([handled.length, closings]).toEqual([2, ['pipelined']]);
   });
 
   test('none is read on for while two wait, and those that come later are served all the same', async () => {
