@@ -51,8 +51,11 @@ export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 export type HookResult = 'cleared' | 'accepted' | 'ignored' | 'refused' | 'failed';
 
 export type ConnectionClosing = (typeof CONNECTION_CLOSINGS)[number];
-/** At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads. */
-export const CONNECTION_CLOSINGS = ['limit', 'stalled', 'address', 'busy'] as const;
+/**
+ * At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads;
+ * `pipelined`: too many requests on it were not answered yet.
+ */
+export const CONNECTION_CLOSINGS = ['limit', 'stalled', 'address', 'busy', 'pipelined'] as const;
 
 /** How waiting for others that ask for the same slow query ended. */
 export const FLIGHT_ENDS = ['led', 'joined', 'gave-up'] as const;

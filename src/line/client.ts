@@ -129,6 +129,9 @@ export class XmlaClient implements Client, PassThroughClient {
   readonly #began: number;
   /** Undefined where no engine was needed. */
   #steps: EngineSteps | undefined;
+  #isWatched = false;
+  #isGone = false;
+  /** Made when something must be broken off with its client. */
   #gone: AbortController | undefined;
   #whenOver: (() => void)[] | undefined;
   #told = false;
@@ -173,19 +176,21 @@ export class XmlaClient implements Client, PassThroughClient {
 
   /** Notices from now on when it goes away, and tells of its end; also of one that has gone already. */
   watch(): void {
-    if (this.#gone !== undefined) return;
-    this.#gone = new AbortController();
+    if (this.#isWatched) return;
+    this.#isWatched = true;
     if (this.request.socket.destroyed) this.#close();
     else this.response.once('close', () => this.#close());
   }
 
   get signal(): AbortSignal {
     this.watch();
-    return (this.#gone as AbortController).signal;
+    this.#gone ??= new AbortController();
+    if (this.#isGone) this.#gone.abort(clientGone());
+    return this.#gone.signal;
   }
 
   get isGone(): boolean {
-    return this.#gone?.signal.aborted === true;
+    return this.#isGone;
   }
 
   /**
@@ -233,7 +238,7 @@ export class XmlaClient implements Client, PassThroughClient {
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
     const isStreamed = rest !== undefined;
-    if (this.#gone === undefined && !isStreamed && response.socket?.writableLength === 0) {
+    if (!this.#isWatched && !isStreamed && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
       return this.#tell(true);
     }
@@ -366,11 +371,12 @@ export class XmlaClient implements Client, PassThroughClient {
   #close(): void {
     for (const tell of this.#whenOver ?? []) tell();
     if (this.response.writableFinished) return this.#tell(true);
-    this.#leave(new GatewayError('client-gone', 'The client went away.'));
+    this.#leave(clientGone());
   }
 
   /** Its connection is gone; of an answer that waits behind others of the connection, Node.js does not say so. */
   #leave(reason: GatewayError): void {
+    this.#isGone = true;
     this.#gone?.abort(reason);
     this.response.destroy();
     this.#tell(false);
@@ -390,6 +396,8 @@ export class XmlaClient implements Client, PassThroughClient {
     this.#services.emit(facts);
   }
 }
+
+const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
 /** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
 const PLAIN_ID = /^[\w-]+$/;

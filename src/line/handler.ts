@@ -23,6 +23,7 @@ import {
   createOwnTurns,
   destinationOf,
   errorShape,
+  type OwnTurn,
   understand,
 } from './understand.ts';
 import { createWarmLine } from './warm.ts';
@@ -43,21 +44,21 @@ export function createXmlaHandler(options: LineOptions) {
   /** False when the request is for another handler. Its body must not have been read. */
   function handle(request: IncomingMessage, response: ServerResponse): boolean {
     const head = memo.headOf(request);
-    const path = head?.path ?? readXmlaPath(request.url ?? '');
-    if (path === undefined) return false;
+    const path = head ? undefined : readXmlaPath(request.url ?? '');
+    if (head === undefined && path === undefined) return false;
     work.begin();
-    if (path.kind === 'clear-cache') {
+    if (path?.kind === 'clear-cache') {
       void options.clearCache(request, response, path.project).finally(work.end);
       return true;
     }
     const client = new XmlaClient(request, response, options, head);
     // By then the parser has been through everything that came together with the head.
-    setImmediate(answer, client, path, head);
+    setImmediate(answer, client, head, path);
     return true;
   }
 
   /** The steps of one request, from its head to its answer. A hit that memory can answer awaits nothing. Never rejects. */
-  async function answer(client: XmlaClient, path: AskedPath, head?: KnownHead): Promise<void> {
+  async function answer(client: XmlaClient, head?: KnownHead, read?: AskedPath): Promise<void> {
     const { request, facts } = client;
     let shape: ErrorShape = 'soap-fault';
     try {
@@ -68,6 +69,8 @@ export function createXmlaHandler(options: LineOptions) {
       if (known && taken && (await fetchKnown(known, client, taken.length))) return;
       if (client.isGone) return;
 
+      // Of a head that is known it is that of a query.
+      const path = read ?? (readXmlaPath(request.url ?? '') as AskedPath);
       shape = errorShape(path, request);
       const address = checkHead(request, path, shape);
       const { cors } = client.wishes;
@@ -84,7 +87,7 @@ export function createXmlaHandler(options: LineOptions) {
       try {
         const { signal } = client;
         const body = await readBody(request, options.config.limits.body, { room, signal, taken });
-        known ??= memo.recognise(head, body);
+        if (taken === undefined) known = memo.recognise(head, body);
         await answerBody(client, address, principal, body, known, ofPage);
       } finally {
         room.release();
@@ -104,7 +107,7 @@ export function createXmlaHandler(options: LineOptions) {
     const key = memo.keyOf(known);
     if (key === undefined) return false;
     client.facts.principal = known.head.login.principal.name;
-    client.facts.project = known.head.path.project ?? '';
+    client.facts.project = known.head.project ?? '';
     client.asks(known.asked);
     const recalled = cache.recall(key, brought);
     if (recalled === undefined) return false;
@@ -139,8 +142,12 @@ export function createXmlaHandler(options: LineOptions) {
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
     const isNew = known === undefined;
+    const turnOfClient: OwnTurn = async (bytes) => {
+      await ownTurn(bytes, principal.owner);
+      client.signal.throwIfAborted();
+    };
     const read = isNew
-      ? await understand(headers, body, destination, ownTurn, readers)
+      ? await understand(headers, body, destination, turnOfClient, readers)
       : inSession(known.asked, known.sessionId);
     client.asks(read);
     const { asked, purges, judged } = await judge(read, destination, principal, options, ofPage);

@@ -7,7 +7,6 @@ import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import { nameAsRead } from '../common/header-names.ts';
-import { oneAfterTheOther } from '../common/in-turn.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../config/config.ts';
@@ -183,20 +182,71 @@ export interface UnderstoodRequest
   readonly asksForOther: boolean;
 }
 
-/** Waits until the event loop has a turn for the caller alone. */
-export type OwnTurn = () => Promise<unknown>;
+/**
+ * Waits for a turn of the event loop in which so many bytes may be read for the user; by default for one of its own.
+ * Undefined where this turn is one.
+ */
+export type OwnTurn = (bytes?: number, user?: string) => Promise<unknown> | undefined;
+
+/** Reading longer bodies (bytes) takes long: each has a turn of its own. A hostile one of this length takes some 12 ms. */
+const LONG = 64 * 1024;
+/** The longest body that is short (bytes), as nearly all are, and how much of these is read in one turn beside longer ones. */
+const SHORT = 8 * 1024;
+const OF_SHORT = 16 * 1024;
 
 /**
- * Gives turns one after another: what came meanwhile is answered between one turn and the next, however many long
- * bodies come at once.
+ * Shares the turns of the event loop among those who read: what came meanwhile is answered between one turn and the
+ * next, however many bodies come at once. Short bodies do not wait behind longer ones.
  */
 export function createOwnTurns(): OwnTurn {
-  const inTurn = oneAfterTheOther();
-  return () => inTurn(nextTurn);
+  const [short, longer] = [shareTurns(OF_SHORT), shareTurns(LONG)];
+  return (bytes = Infinity, user = '') => (bytes <= SHORT ? short : longer)(bytes, user);
 }
 
-/** Reading longer bodies (bytes) takes long enough that several in one turn would be felt. */
-const LONG = 64 * 1024;
+/**
+ * In one turn so many bytes may be read, or one longer body. What finds no room waits, each user's in order and the
+ * users in turn.
+ */
+function shareTurns(most: number) {
+  const waiting = new Map<string, { readonly bytes: number; readonly begin: () => void }[]>();
+  let left = most;
+  let isNextAsked = false;
+
+  function askForNext(): void {
+    if (!isNextAsked) setImmediate(renew);
+    isNextAsked = true;
+  }
+
+  function take(bytes: number): void {
+    left -= bytes;
+    askForNext();
+  }
+
+  function renew(): void {
+    [left, isNextAsked] = [most, false];
+    for (const [user, queue] of waiting) {
+      const [next] = queue;
+      if (next === undefined || (left < most && next.bytes > left)) return;
+      take(next.bytes);
+      next.begin();
+      queue.shift();
+      waiting.delete(user);
+      // This loop comes to it again.
+      if (queue.length > 0) waiting.set(user, queue);
+    }
+  }
+
+  return (bytes: number, user: string) => {
+    if (waiting.size === 0 && bytes <= left) return void take(bytes);
+    askForNext();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const queue = waiting.get(user) ?? [];
+    queue.push({ bytes, begin: resolve });
+    waiting.set(user, queue);
+    return promise;
+  };
+}
+
 /** No client's request names more than two. Each one costs all gateways a question. */
 const MOST_SESSIONS = 16;
 /** Engines make ids of some forty characters. */
@@ -213,12 +263,12 @@ export async function understand(
   headers: IncomingHttpHeaders,
   body: Buffer,
   destination: AskedOf,
-  ownTurn: OwnTurn = nextTurn,
+  ownTurn: OwnTurn = () => nextTurn(),
   readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
   const { settings } = destination;
   const isLong = body.length > LONG;
-  if (isLong) await ownTurn();
+  await ownTurn(body.length);
   const contentType = headers['content-type'];
   const reading = readRequest(body, contentType, readers);
   if (reading.kind === 'refused') throw refused(reading.detail);

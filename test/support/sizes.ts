@@ -126,6 +126,8 @@ interface Sizes {
   readonly evictedKinds: number;
   /** How long each attack lasts (ms), and connections with unfinished heads in it. */
   readonly attacked: number;
+  /** How long after one it is looked at what memory it has left behind (ms); 0: not at all. */
+  readonly afterAttack: number;
   /** Whether the user has asked for a while before each attack. */
   readonly attackedWarm: boolean;
   readonly unfinishedHeads: number;
@@ -217,6 +219,7 @@ const SMALL: Sizes = {
   hangTimes: false,
   evictedKinds: 2,
   attacked: 500,
+  afterAttack: 0,
   attackedWarm: false,
   unfinishedHeads: 8_000,
   attackersSessions: 300,
@@ -297,6 +300,7 @@ const CHAOS: Sizes = {
   hangTimes: false,
   evictedKinds: 100,
   attacked: 4_000,
+  afterAttack: 0,
   attackedWarm: true,
   unfinishedHeads: 12_000,
   attackersSessions: 1_000,
@@ -377,6 +381,7 @@ const FULL: Sizes = {
   hangTimes: true,
   evictedKinds: 100,
   attacked: 60_000,
+  afterAttack: 60_000,
   attackedWarm: true,
   unfinishedHeads: 15_000,
   attackersSessions: 110_000,

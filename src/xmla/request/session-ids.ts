@@ -31,7 +31,7 @@ const mentionsSession = (text: string) => /session/i.test(text);
 export async function sessionIdsInLong(
   body: Uint8Array,
   contentType: string | undefined,
-  nextTurn: () => Promise<unknown>,
+  nextTurn: () => Promise<unknown> | undefined,
 ): Promise<SessionIds | 'too-deep'> {
   const decoded = decodeText(body, contentType);
   if (decoded === undefined || !mentionsSession(decoded.utf8.toString('latin1'))) {

@@ -1,5 +1,5 @@
 import type { AnswerText, StoredAnswer } from '../../../src/cache/stored-answer.ts';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -288,4 +288,11 @@ test('a mistake of this program is a Fault with the id of its event', async () =
 test('clearCache and what is not below its paths are left to others', async () => {
   expect((await send(url, { path: '/mdx/xmla/clearCache' })).text).toBe('cleared');
   expect((await send(url, { path: '/api/roles' })).text).toBe('another’s');
+});
+
+test('a request that is refused by its head has nothing made for it that could break it off', async () => {
+  const made = jest.spyOn(globalThis, 'AbortController');
+  const { status } = await send(url, { path: '/mdx/xmla/a/b', headers: { host: 'gateway' } });
+  expect([status, made.mock.calls.length]).toEqual([404, 0]);
+  made.mockRestore();
 });
