@@ -49,7 +49,8 @@ describe('no session is overlooked', () => {
   test.each([
     ['a body that breaks off', inSession('x').slice(0, -20), TYPE],
     ['an encoding that contradicts itself', inSession('x'), 'text/xml; charset=utf-16'],
-    ['an encoding that nobody knows', inSession('x'), 'text/xml; charset=shift_jis'],
+    ['an encoding that nobody knows', inSession('x'), 'text/xml; charset=x-unknown'],
+    ['an encoding of several bytes', inSession('\u00E4'), 'text/xml; charset=shift_jis'],
     ['UTF-16 that nothing names', Buffer.from(inSession('x'), 'utf16le'), 'text/xml'],
     ['UTF-8 that is called UTF-16', even(inSession('x')), 'text/xml; charset=utf-16be'],
     [
