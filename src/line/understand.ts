@@ -303,7 +303,7 @@ function whatIsAsked(
       // Engines may read other letters than those that are noted of the session.
       (isOther && !isAscii(JSON.stringify([request.properties, request.headers]))),
     /** What of the engine's data it changes when it succeeds. */
-    change: isQuery ? undefined : passingChange(request, statement.tokens, isOther),
+    change: isQuery ? undefined : passingChange(request, statement, isOther),
     /** What it names; of a request that passes, its statement aside. */
     named: { catalogs, cubes },
     /** Every project and catalog that it names: first that of the path. */

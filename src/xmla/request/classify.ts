@@ -13,16 +13,17 @@ type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 const MAX_SEARCHED = 512 * 1024;
 
 /**
- * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_SEARCHED, and why the answer to
- * what is executed may not be cached.
+ * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_SEARCHED; why the answer to
+ * what is executed may not be cached; and what it does, where that is so.
  */
 export function readStatement(request: XmlaRequest) {
-  if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
+  if (request.method === 'Discover') return { tokens: undefined, bypass: undefined, readings: [] };
   const { statement } = request;
   const tokens = statement.length > MAX_SEARCHED ? undefined : mdxTokens(statement);
   const bypass = isOneStatement(request) ? classifyStatement(statement, tokens) : 'not-a-query';
-  return { tokens, bypass };
+  return { tokens, bypass, readings: bypass === undefined ? [] : readingsOf(request, tokens) };
 }
+type StatementReading = ReturnType<typeof readStatement>;
 
 function isOneStatement({ commands }: ExecuteRequest): boolean {
   return commands.length === 1 && commands[0] === 'Statement';
@@ -77,20 +78,18 @@ export function leavesState(request: XmlaRequest, statement = readStatement(requ
   if (request.unexpected !== undefined || request.security || request.sessionToken) return true;
   const ofProperties = classifyProperties(request.properties);
   if (ofProperties === 'identity-property' || ofProperties === 'duplicate-property') return true;
-  if (request.method === 'Discover' || statement.bypass === undefined) return false;
-  return !onlyReads(request, statement.tokens);
+  return request.method === 'Execute' && !onlyReads(request, statement);
 }
 
 /**
  * Whether it is one statement that reads, and is read for certain; or an empty one, by which clients begin a session and keep
  * it alive; or a Cancel.
  */
-function onlyReads(request: ExecuteRequest, tokens: MdxTokens | undefined): boolean {
+function onlyReads(request: ExecuteRequest, { readings }: StatementReading): boolean {
   const { commands, statement } = request;
   if (!isOneStatement(request)) return commands.length === 1 && commands[0] === 'Cancel';
-  if (normalizeStatement(statement) === '') return true;
-  const readings = readingsOf(request, tokens);
-  return readings.every((parts) => parts.length === 1 && parts[0] === 'reads');
+  const isRead = readings.every((parts) => parts.length === 1 && parts[0] === 'reads');
+  return isRead || normalizeStatement(statement) === '';
 }
 
 /** What a request that passes through changes at the engine, so that earlier entries are stale. */
@@ -163,18 +162,18 @@ type Part = PassingChange | 'reads' | 'own';
  */
 export function passingChange(
   request: XmlaRequest,
-  tokens?: MdxTokens,
+  statement = readStatement(request),
   isOther = false,
 ): PassingChange | undefined {
   if (request.method === 'Discover') return undefined;
   const { commands, unexpected, oddBeside } = request;
   if (isOther || unexpected !== undefined) {
     // It is not known what an engine finds in it.
-    const isRead = oddBeside !== false && onlyReads(request, tokens);
+    const isRead = oddBeside !== false && onlyReads(request, statement);
     return isRead ? undefined : isOther ? NOT_UNDERSTOOD : ANYTHING;
   }
   const others = commands.filter((name) => name !== 'Statement').map(partOfCommand);
-  const readings = readingsOf(request, tokens);
+  const { readings } = statement;
   const parts = [...others, ...readings.flat()];
   const changes = parts.filter((part) => typeof part === 'object');
   const [first] = changes;
@@ -193,19 +192,19 @@ function partOfCommand(command: string): Part {
   const name = foldName(command);
   if (READING_COMMANDS.has(name)) return 'own';
   const change = STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
-  return { ...(name === 'batch' ? ANYTHING : change), why: `command ${command}` };
+  return { ...(name === 'batch' ? ANYTHING : change), why: `command ${name.slice(0, 80)}` };
 }
 
 /** The statements of the text, in each way in which an engine may read it. */
 function readingsOf(
   { commands, statement }: ExecuteRequest,
   tokens: MdxTokens | undefined,
-): readonly (readonly Part[])[] {
+): (readonly Part[])[] {
   const count = commands.filter((name) => name === 'Statement').length;
   if (count === 0) return [];
   // The text is that of the first Statement only. One that is too long to be searched is taken for a change.
-  if (count > 1 || statement.length > MAX_SEARCHED) return [[ANYTHING]];
-  if (!statement.includes('\r')) return [partsOfStatement(tokens ?? mdxTokens(statement))];
+  if (count > 1 || tokens === undefined) return [[ANYTHING]];
+  if (!statement.includes('\r')) return [partsOfStatement(tokens)];
   // A loose carriage return is dropped by Mondrian, ends the line with others, or is white space and no more.
   const texts = [statement, statement.replaceAll('\r', ''), statement.replaceAll(/\r\n?/g, '\n')];
   return [...new Set(texts)].map((text) => partsOfStatement(mdxTokens(text)));

@@ -1,15 +1,10 @@
 import { isAscii } from 'node:buffer';
 import type { TagAttribute, TagReaders } from '../../xml/start-tag.ts';
-import { type DecodedText, decodeText, type TextEncoding } from '../../xml/text-encoding.ts';
+import { type DecodedText, decodeText } from '../../xml/text-encoding.ts';
 import { isElement, readTree, type XmlElement, XSI } from '../../xml/xml-scanner.ts';
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
-import {
-  isSessionId,
-  lettersOf,
-  type SessionIds,
-  sessionIdsInUnread,
-  textToJudge,
-} from './session-ids.ts';
+import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
+import { textToJudge } from './session-ids.ts';
 
 /** The session element of the SOAP header. */
 export type SessionHeader =
@@ -62,10 +57,7 @@ interface XmlaRequestBase {
    * none belongs, a second occurrence), in short words for the log, which may hold names that the client chose.
    */
   readonly unexpected: string | undefined;
-  /**
-   * Whether all that is unexpected stands in header blocks and as children of Properties, so that it is certain all the same
-   * what an engine executes. Undefined where nothing is.
-   */
+  /** Whether all of that stands in header blocks or as children of Properties, beside what is executed. */
   readonly oddBeside?: boolean | undefined;
 }
 
@@ -119,8 +111,8 @@ export function readRequest(body: Uint8Array, contentType?: string, readers?: Ta
 /** Why a body passes that is in none of the encodings that are read. */
 export const OTHER_ENCODING = 'an unknown or contradictory text encoding';
 /** `other`: the request may be judged, and not looked up ({@link textToJudge}). */
-export type RequestEncoding = TextEncoding | 'other';
-type Text = Pick<DecodedText, 'utf8' | 'declared'> & { readonly encoding: RequestEncoding };
+export type RequestEncoding = Text['encoding'];
+type Text = DecodedText | NonNullable<ReturnType<typeof textToJudge>>;
 
 /** It may hold a declaration that must not reach an engine, whose reader may go on behind what is wrong. */
 function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>) {

@@ -171,6 +171,14 @@ describe('a text that engines read in different ways changes what any of them re
   });
 });
 
+test('what was not read is told from what is known, for the log', () => {
+  const whyOf = (statement: string) => passingChange(requestOf(execute({ statement })))?.why;
+  expect(whyOf('UPDATE CUBE [Secret] SET x = 1')).toBe('statement update cube');
+  expect(whyOf("[Secret].x = 'y'")).toBe('statement');
+  expect(whyOf(`x${'y'.repeat(1_000)}`)).toBe('statement');
+  expect(passingChange(commandsOf(`<Process xmlns="${AS}"/>`))?.why).toBe('command process');
+});
+
 describe('what changes nothing for others is no change', () => {
   test.each([
     'SELECT [UPDATE] ON 0 FROM [COMMIT]',
