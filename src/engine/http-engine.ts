@@ -138,7 +138,7 @@ export function createHttpEngine(options: {
     };
     let url = '';
     try {
-      const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
+      const answer = await replicas.reach(addressee, signal, (replica, connectLimit) => {
         url = replica.url;
         const path = replica.target(addressee.project, addressee.query);
         return replica.queries.send({ path, headers, body, signal, timeout, connectLimit });
@@ -194,7 +194,7 @@ export function createHttpEngine(options: {
         ...namedHeaders(client.request.headers, config.headers),
       };
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
-      const answer = await replicas.reach(addressee.replica, signal, (replica, connectLimit) => {
+      const answer = await replicas.reach(addressee, signal, (replica, connectLimit) => {
         const path = replica.target(addressee.project, addressee.query);
         const forwarded = { method: request.method, path, headers, body };
         return replica.upstream.forward(forwarded, { signal, timeout, connectLimit });

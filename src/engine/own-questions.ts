@@ -114,7 +114,7 @@ export function askDiscover(
 ) {
   const common = { 'content-type': CONTENT_TYPE, soapaction: soapActionOf('Discover') };
   const headers = { ...(authorization && { authorization }), ...common, accept: 'text/xml' };
-  return replicas.reach(undefined, signal, (replica, connectLimit) => {
+  return replicas.reach({}, signal, (replica, connectLimit) => {
     const asked = { method: 'POST', path: replica.target(project, []), headers };
     return askOnce(replica.upstream, asked, signal, question, connectLimit);
   });
@@ -211,7 +211,8 @@ const DISCOVER_HEADERS = { ...TOUCH_HEADERS, soapaction: soapActionOf('Discover'
  * §3.1.4.2.2.1.3.1.1). None where the engine says nothing of that. @throws as `ask` does
  */
 export async function askOnDemand(ask: Ask, addressee: EngineAddressee, signal: AbortSignal) {
-  const { head, body } = await ask(addressee, DISCOVER_HEADERS, CATALOGS, signal);
+  const to = { ...addressee, again: true };
+  const { head, body } = await ask(to, DISCOVER_HEADERS, CATALOGS, signal);
   const bytes = await bodyUpTo(body, LARGEST_ANSWER);
   const names: string[] = [];
   for (let level = bytes && soapContent(head, bytes); level?.length;) {

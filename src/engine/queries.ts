@@ -15,7 +15,7 @@ import {
   type Upstream,
 } from '../proxy/upstream.ts';
 
-/** A request that changes nothing at the engine, so that it may be sent again. */
+/** A request that changes nothing at the engine. */
 export interface EngineQuery extends RequestLimits {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -69,32 +69,34 @@ export function createQueryClient(upstream: Upstream) {
     return answer;
   }
 
+  /** Closes connections that have no request. */
+  function closeIdle(): void {
+    connections?.closeIdle();
+    upstream.closeIdle();
+  }
+
+  async function send(query: EngineQuery, isFirst = true): Promise<UpstreamAnswer> {
+    await behindLook();
+    try {
+      if (isQuick && connections) return await connections.send(query);
+    } catch (error) {
+      if (isFirst && error instanceof StaleConnection && !error.sent) {
+        closeIdle();
+        return send(query, false);
+      }
+      if (!(error instanceof NotUnderstood)) throw error;
+      isQuick = false;
+    }
+    return sendPlainly(query);
+  }
+
   return {
     /**
-     * Sends a query and waits for the head of its answer. On a connection that the engine had closed meanwhile, it is
-     * sent once more on a new one.
-     * @throws NotConnected when nothing was sent; Silence; any error of the connection
+     * Sends a query and waits for the head of its answer.
+     * @throws NotConnected when nothing was sent; StaleConnection; Silence; any error of the connection
      */
-    async send(query: EngineQuery): Promise<UpstreamAnswer> {
-      const failed = { asStale: false, asOdd: false };
-      while (true) {
-        await behindLook();
-        const quick = isQuick && !failed.asOdd ? connections : undefined;
-        try {
-          return await (quick ? quick.send(query) : sendPlainly(query));
-        } catch (error) {
-          if (error instanceof NotUnderstood) {
-            isQuick = false;
-            failed.asOdd = true;
-          } else if (error instanceof StaleConnection && !failed.asStale) {
-            failed.asStale = true;
-            // An engine that closed one connection has most likely closed them all.
-            connections?.closeIdle();
-            upstream.closeIdle();
-          } else throw error;
-        }
-      }
-    },
+    send: (query: EngineQuery) => send(query),
+    closeIdle,
     close() {
       isClosed = true;
       connections?.close();
@@ -202,10 +204,11 @@ export function createConnections(upstream: Upstream) {
 
       /** What undici broke off by itself, as it does at a `100 Continue` that was not asked for, it did not understand. */
       function named(error: NodeJS.ErrnoException): Error {
-        const isStale = kept !== undefined && (!sent || hasEnded(error));
+        const isUnanswered = connection.socket?.bytesRead === connection.read;
+        const isStale = kept !== undefined && (!sent || (isUnanswered && hasEnded(error)));
         const isEnded = connection.socket?.readableEnded !== false;
         if (sent && error.code === 'UND_ERR_SOCKET' && !isEnded) return new NotUnderstood();
-        return isStale ? new StaleConnection(error) : error;
+        return isStale ? new StaleConnection(error, sent) : error;
       }
 
       connection.client.dispatch(

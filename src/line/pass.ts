@@ -33,8 +33,10 @@ export function createPass(options: LineOptions) {
 
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
   async function drop(passing: Passing, state: 'after' | 'unknown'): Promise<void> {
-    const { name } = passing.principal;
-    const drops = staleAfter(passing).map((one) => invalidate(one, name, state, 'statement'));
+    const { principal, client, asked } = passing;
+    const why = asked?.change?.why ?? `${asked?.bypass}: ${asked?.why}`;
+    const by = { cause: 'statement', call: client.facts.id, why } as const;
+    const drops = staleAfter(passing).map((one) => invalidate(one, principal.name, state, by));
     const cleared = await Promise.all(drops);
     if (!cleared.includes(false)) return;
     throw new GatewayError(
@@ -74,8 +76,16 @@ export function createPass(options: LineOptions) {
     });
     const outcome = { kind: 'bypass', detail: reason } as const;
     const label = asked?.projects[0];
-    await engine.passThrough({ ...addressee, replica, label }, client, outcome, body, watch);
+    const to = { ...addressee, replica, again: mayBeSentAgain(passing), label };
+    await engine.passThrough(to, client, outcome, body, watch);
   };
+}
+
+/** Whether it only reads, for certain, and neither begins nor ends a session nor runs in one. */
+function mayBeSentAgain({ asked, client }: Passing): boolean {
+  if (asked === undefined || client.request.method !== 'POST') return false;
+  const { session, sessionIds, leavesState, change } = asked;
+  return session.kind === 'none' && sessionIds.length === 0 && !leavesState && change === undefined;
 }
 
 /** What a statement made stale: the catalogs in which it may have run; where none is named, everything. */

@@ -90,7 +90,9 @@ export function createQueryOf(options: LineOptions) {
       async ask(signal, unwanted) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
         const { replica: only } = session?.record ?? {};
-        const to = { ...addressee, query: parts.query, replica: only, label: inRequest[0] };
+        // A query only reads.
+        const again = asked.sessionIds.length === 0 && asked.session.kind === 'none';
+        const to = { ...addressee, query: parts.query, replica: only, again, label: inRequest[0] };
         // It shapes no answer, so it is not in the key.
         const headers = { ...forwarded, traceparent: client?.facts.trace || undefined };
         const answer = await engine.ask(to, headers, body, signal, unwanted, client);

@@ -204,7 +204,8 @@ export async function noteBegun(
  * own, or holds a command other than a statement, such as Cancel or Backup.
  */
 function doesMore({ change, request }: UnderstoodRequest): boolean {
-  if (request === undefined || request.unexpected !== undefined || request.security) return true;
+  if (request === undefined || request.security) return true;
+  if (request.oddBeside === false) return true;
   if (change !== undefined && !change.refresh) return true;
   return request.method === 'Execute' && request.commands.some((name) => name !== 'Statement');
 }

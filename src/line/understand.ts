@@ -6,6 +6,7 @@ import { askedOf } from '../cache/key.ts';
 import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
+import { isAscii } from '../common/fold-case.ts';
 import { nameAsRead } from '../common/header-names.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
@@ -26,7 +27,7 @@ import {
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
 import { forwardedQuery, namedHeaders, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
-import { isRegistered, type TextEncoding } from '../xml/text-encoding.ts';
+import { isRegistered } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
 import { canonicalSoapAction } from '../xmla/names.ts';
 import {
@@ -39,7 +40,9 @@ import {
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import { namedCatalogs, namedCubes, NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
 import {
+  OTHER_ENCODING,
   readRequest,
+  type RequestEncoding,
   type RequestReading,
   type SessionHeader,
   type XmlaRequest,
@@ -311,12 +314,13 @@ function whatIsAsked(
   const extra = namedHeaders(headers, settings.headers);
   const forwarded = queryHeaders(headers, request, traits, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
+  const isOther = encoding === 'other';
   const isMisnamed = declared !== undefined && !isRegistered(declared);
   const byForm = typeof forwarded === 'string' ? forwarded : isMisnamed ? 'encoding' : undefined;
-  const ofRequest = classify(request, traits, statement);
+  const ofRequest = isOther ? 'encoding' : classify(request, traits, statement);
   // What may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
-  const passes = byForm ?? ofRequest;
+  const passes = isOther ? ofRequest : (byForm ?? ofRequest);
   const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
@@ -346,7 +350,7 @@ function whatIsAsked(
     /** For the log: Discover request type or `Execute`; '' when it is not known. */
     subject: request.method === 'Discover' ? request.requestType : request.method,
     /** For the log: what was not understood; '' for none. */
-    why: (bypass === 'unknown-shape' ? request.unexpected : undefined) ?? '',
+    why: (isOther ? OTHER_ENCODING : bypass === 'unknown-shape' ? request.unexpected : '') ?? '',
     /** Why it is passed through, sessions and configuration aside; undefined when it may be looked up. */
     bypass,
     /** The headers with which it goes to the engine when it may be looked up. */
@@ -355,9 +359,13 @@ function whatIsAsked(
     session: withHeader(request.session, inHeaders),
     sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
     /** Whether it may leave something behind in the session in which it runs. */
-    leavesState: contradicted || (isQuery ? request.sessionToken : leavesState(request, statement)),
+    leavesState:
+      contradicted ||
+      (isQuery ? request.sessionToken : leavesState(request, statement)) ||
+      // Engines may read other letters than those that are noted of the session.
+      (isOther && !isAscii(JSON.stringify([request.properties, request.headers]))),
     /** What of the engine's data it changes when it succeeds. */
-    change: isQuery ? undefined : passingChange(request, statement.tokens),
+    change: isQuery ? undefined : passingChange(request, statement, isOther),
     /** What it names; of a request that passes, its statement aside. */
     named: { catalogs, cubes },
     /** Every project and catalog that it names: first that of the path. */
@@ -373,7 +381,7 @@ function whatIsAsked(
  */
 function keyedContentType(
   contentType: string,
-  encoding: { readonly name: TextEncoding; readonly declared: string | undefined },
+  encoding: { readonly name: RequestEncoding; readonly declared: string | undefined },
 ): string {
   if (encoding.name === 'utf-8') return contentType;
   return `${contentType} (${encoding.name}${encoding.declared ? `, declared ${encoding.declared}` : ''})`;

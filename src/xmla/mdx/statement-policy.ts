@@ -31,7 +31,7 @@ const WORDS = byWords<readonly [Fact, Where]>([
   [['volatile', 'anywhere'], 'currentdatemember currentdatememberexact currentdatestring'],
   [['volatile', 'anywhere'], 'parameter paramref'],
   [['volatile', 'called'], 'date time'],
-  [['mining', 'anywhere'], 'prediction flattened into'],
+  [['mining', 'anywhere'], 'prediction flattened into openquery openrowset'],
   [['mining', 'member'], 'content cases sample_cases dimension_content pmml'],
 ]);
 

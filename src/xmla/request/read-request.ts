@@ -4,6 +4,7 @@ import { type DecodedText, decodeText } from '../../xml/text-encoding.ts';
 import { isElement, readTree, type XmlElement, XSI } from '../../xml/xml-scanner.ts';
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
 import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
+import { textToJudge } from './session-ids.ts';
 
 /** The session element of the SOAP header. */
 export type SessionHeader =
@@ -58,6 +59,8 @@ interface XmlaRequestBase {
    * none belongs, a second occurrence), in short words for the log, which may hold names that the client chose.
    */
   readonly unexpected: string | undefined;
+  /** Whether all of that stands in header blocks or as children of Properties, beside what is executed. */
+  readonly oddBeside?: boolean | undefined;
 }
 
 export interface DiscoverRequest extends XmlaRequestBase {
@@ -93,15 +96,25 @@ export function readRequest(body: Uint8Array, contentType?: string, readers?: Ta
   if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body', 'unknown');
   const decoded = decodeText(body, contentType);
   const sessionIds = () => sessionIdsInUnread(body, contentType, decoded?.encoding);
-  if (decoded === undefined) {
-    return unread(body, 'encoding', 'an unknown or contradictory text encoding', sessionIds());
+  const text = decoded ?? textToJudge(body, contentType);
+  const tree = text && readTree(text.utf8, readers);
+  if (text !== undefined && tree?.kind === 'tree') {
+    const reading = readEnvelope(tree.root, tree.oddity, text);
+    if (decoded !== undefined || reading.kind === 'understood') return reading;
   }
-  const tree = readTree(decoded.utf8, readers);
-  if (tree.kind === 'tree') return readEnvelope(tree.root, tree.oddity, decoded);
+  if (decoded === undefined || tree === undefined || tree.kind === 'tree') {
+    return unread(body, 'encoding', OTHER_ENCODING, sessionIds());
+  }
   const { kind, detail } = tree;
   if (kind === 'refused') return { kind, detail };
   return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds());
 }
+
+/** Why a body passes that is in none of the encodings that are read. */
+export const OTHER_ENCODING = 'an unknown or contradictory text encoding';
+/** `other`: the request may be judged, and not looked up ({@link textToJudge}). */
+export type RequestEncoding = Text['encoding'];
+type Text = DecodedText | NonNullable<ReturnType<typeof textToJudge>>;
 
 /** It may hold a declaration that must not reach an engine, whose reader may go on behind what is wrong. */
 function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>) {
@@ -124,11 +137,12 @@ function notUnderstood(
   } as const;
 }
 
-function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: DecodedText) {
+function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Text) {
   const { encoding, declared } = decoded;
   const sessionIds = [...sessionIdsIn(root)];
   // An engine that goes by another of charset, declaration and bytes takes ISO-8859-1 for UTF-8.
-  if (encoding === 'iso-8859-1' && !sessionIds.every((id) => isAscii(Buffer.from(id)))) {
+  const isOfBytes = encoding === 'iso-8859-1' || encoding === 'other';
+  if (isOfBytes && !sessionIds.every((id) => isAscii(Buffer.from(id)))) {
     return notUnderstood('encoding', 'a session id in letters of ISO-8859-1', 'unknown');
   }
   const unknownShape = (detail: string) => notUnderstood('unknown-shape', detail, sessionIds);
@@ -151,8 +165,9 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
   reader.blank(body);
   const read = reader.method(method);
   if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
+  const { oddity: unexpected, oddBeside } = reader;
   const forms = reader.forms.sort();
-  const request: XmlaRequest = { ...read, ...header, sessionIds, forms, unexpected: reader.oddity };
+  const request: XmlaRequest = { ...read, ...header, sessionIds, forms, unexpected, oddBeside };
   return { kind: 'understood', request, root, encoding, declared } as const;
 }
 
@@ -168,7 +183,8 @@ const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
  * The name of an element is in the key, a comment, a prefix or an ignored value is not: so the text may stand in the tags
  * of elements of that name only. In UTF-16 the engine may or may not see it.
  */
-function misplacedCompatibility({ utf8, encoding }: DecodedText, root: XmlElement) {
+function misplacedCompatibility({ utf8, encoding }: Text, root: XmlElement) {
+  if (encoding === 'other') return undefined;
   const occurrences = utf8.toString().match(/DbpropMsmdMDXCompatibility/giu)?.length ?? 0;
   if (occurrences === 0) return undefined;
   const tagsIn = (element: XmlElement): number => {
@@ -248,13 +264,17 @@ class EnvelopeReader {
   oddity: string | undefined;
   /** See {@link XmlaRequestBase.forms}. */
   readonly forms: string[] = [];
+  oddBeside: boolean | undefined;
+  /** While a header block is read. */
+  #inBlock = false;
 
   constructor(oddity: string | undefined) {
-    this.oddity = oddity?.slice(0, MAX_DETAIL);
+    if (oddity !== undefined) this.#note(oddity);
   }
 
-  #note(oddity: string): false {
+  #note(oddity: string, isBeside = this.#inBlock): false {
     this.oddity ??= oddity.slice(0, MAX_DETAIL);
+    this.oddBeside = isBeside && this.oddBeside !== false;
     return false;
   }
 
@@ -292,13 +312,16 @@ class EnvelopeReader {
     if (element === undefined) return [];
     this.blank(element);
     const found = order.map((): XmlElement | undefined => undefined);
+    const isBeside = element.local === 'Properties';
     let reached = -1;
     for (const child of element.children) {
       const isOfThese = child.uri === element.uri;
       const place = isOfThese ? order.findIndex(({ local }) => local === child.local) : -1;
-      if (place < 0) this.#note(`element ${child.local} in ${element.local}`);
+      if (place < 0) this.#note(`element ${child.local} in ${element.local}`, isBeside);
       else {
-        if (place <= reached) this.#note(`${child.local} out of its place in ${element.local}`);
+        if (place <= reached) {
+          this.#note(`${child.local} out of its place in ${element.local}`, isBeside);
+        }
         reached = place;
         found[place] ??= child;
       }
@@ -331,6 +354,7 @@ class EnvelopeReader {
     for (const header of headers) {
       this.attributes(header, ENCODING_STYLE);
       this.blank(header);
+      this.#inBlock = true;
       this.#children(header, (block) => {
         const { uri, local } = block;
         if (uri === XMLA && SESSION_BLOCKS.has(local)) {
@@ -344,6 +368,7 @@ class EnvelopeReader {
         if (isKeyed) keyed.push(this.#block(block));
         return isKeyed || UNKEYED_BLOCKS.has(local);
       });
+      this.#inBlock = false;
     }
     return {
       session,
@@ -399,7 +424,10 @@ class EnvelopeReader {
     };
   }
 
-  /** Commands that are no Statement are not looked into. `Scope="Session"` makes an object of the session alone. */
+  /**
+   * Commands that are no Statement are not looked into, but for a Cancel, which some are told whom to cancel.
+   * `Scope="Session"` makes an object of the session alone.
+   */
   #command(command: XmlElement | undefined): Pick<ExecuteRequest, 'commands' | 'statement'> {
     const children = command?.children ?? [];
     if (command !== undefined) {
@@ -407,7 +435,12 @@ class EnvelopeReader {
       this.blank(command);
       this.#children(command, ({ uri, local }) => local !== 'Statement' || uri === XMLA);
     }
-    for (const { local, attributes } of children) {
+    for (const one of children) {
+      const { local, attributes } = one;
+      if (foldName(local) === 'cancel') {
+        this.blank(one);
+        this.#text(one);
+      }
       const isScoped = attributes.some((attribute) => foldName(attribute.local) === 'scope');
       if (isScoped && local !== 'Statement') this.#note(`Scope of ${local}`);
     }

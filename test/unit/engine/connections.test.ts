@@ -112,8 +112,9 @@ describe('connections for queries', () => {
     await expect(send()).rejects.toBeInstanceOf(StaleConnection);
     engine.answerWith((socket) => socket.write(wholeAnswer('<a/>')));
     await ask();
+    // The engine was at work on it.
     engine.answerWith((socket) => socket.end('HTTP/1.1 200 OK\r\nConte'));
-    await expect(send()).rejects.toBeInstanceOf(StaleConnection);
+    await expect(send()).rejects.not.toBeInstanceOf(StaleConnection);
   });
 
   test.each([
