@@ -24,14 +24,15 @@ export function createLook(options: LineOptions, queryOf: QueryOf) {
     const read = await understand(headers, body, destination);
     const { asked, judged: step } = await judge(read, destination, principal, looking);
     if (step === 'refuse') return refused('unknown-session');
-    const { request, subject, why } = asked;
-    const source = { asked, destination, principal, body, session: step.known, fresh: false };
+    const { request, subject } = asked;
+    const told = { why: asked.why };
+    const source = { asked, destination, principal, body, session: step.known, fresh: false, told };
     const query = step.reason ?? asked.bypass ?? (await queryOf(source));
     const isBypassed = typeof query === 'string';
     const classification = {
       decision: isBypassed ? 'bypass' : 'cacheable',
       reason: isBypassed ? query : undefined,
-      why: why || undefined,
+      why: told.why || undefined,
       method: request?.method,
       subject: subject || undefined,
       catalogs: request && namedCatalogs(request).catalogs,

@@ -1,8 +1,10 @@
 import type { Principal } from '../auth/authenticator.ts';
 import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
+import { listOf } from '../common/list-of.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare } from '../config/config.ts';
+import { foldName } from '../xmla/names.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
@@ -26,6 +28,8 @@ interface QuerySource {
   readonly session: KnownSession | undefined;
   /** Whether the client wants a fresh answer. */
   readonly fresh: boolean;
+  /** Told why it passes, where the reason alone does not say that. */
+  readonly told?: { why: string };
   /** Told what the engine took; undefined where it is not asked. */
   readonly client?: Pick<XmlaClient, 'engineStep' | 'facts'>;
 }
@@ -41,7 +45,16 @@ export function createQueryOf(options: LineOptions) {
   const ofUser = provider === 'file' ? 'user' : `${provider}-user`;
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
-    const { asked, destination, principal, body, session, fresh, client } = source;
+    const {
+      asked,
+      destination,
+      principal,
+      body,
+      session,
+      fresh,
+      client,
+      told = { why: '' },
+    } = source;
     const { request, parts, forwarded, named, projects: inRequest } = asked;
     const { engine, traits, addressee, settings } = destination;
     if (!request || !parts || !forwarded || !named) {
@@ -52,10 +65,15 @@ export function createQueryOf(options: LineOptions) {
     // The engine works in the session's catalog where the request names none.
     const projects = [...inRequest, ...[session?.record.catalog ?? []].flat()];
     // A project in the path narrows the answer only where the engine is told of it.
-    const told = engine.tellsProject && project !== undefined && request.method === 'Execute';
-    const spans = qualified || (spansCatalogs && !told);
+    const isTold = engine.tellsProject && project !== undefined && request.method === 'Execute';
+    const spans = qualified || (spansCatalogs && !isTold);
     const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
+    const unknown = asked.functions.filter((name) => !policy.functions.has(foldName(name)));
+    if (unknown.length > 0) {
+      told.why = `nothing is known of ${listOf(unknown)}`;
+      return 'unknown-function';
+    }
     const scopes = entryScopes(projects, spans);
     if (blind.size > 0 && scopes.some((scope) => blind.has(scope))) return 'watch-blind';
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.

@@ -2,10 +2,11 @@ import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { kindAt, MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
 import {
-  classifyStatement,
   isNested,
+  judgeStatement,
   MAX_STATEMENT,
   normalizeStatement,
+  type StatementRules,
 } from '../mdx/statement-policy.ts';
 import { foldName } from '../names.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
@@ -13,17 +14,19 @@ import { classifyProperties, IDENTITY, IGNORED_PROPERTIES } from './property-pol
 import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './read-request.ts';
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
+const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
 
 /**
- * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_STATEMENT, and why the answer
- * to what is executed may not be cached.
+ * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_STATEMENT, why the answer
+ * to what is executed may not be cached, and which functions it calls that only the configuration may know.
  */
-export function readStatement(request: XmlaRequest) {
-  if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
-  const { statement } = request;
+export function readStatement(request: XmlaRequest, rules?: StatementRules) {
+  if (request.method === 'Discover') return { tokens: undefined, bypass: undefined, unknown: [] };
+  const { statement, parameters } = request;
   const tokens = statement.length > MAX_STATEMENT ? undefined : mdxTokens(statement);
-  const bypass = isOneStatement(request) ? classifyStatement(statement, tokens) : 'not-a-query';
-  return { tokens, bypass };
+  const values = parameters.map(({ value }) => value);
+  const isOne = isOneStatement(request);
+  return { tokens, ...(isOne ? judgeStatement(statement, tokens, rules, values) : NO_QUERY) };
 }
 
 function isOneStatement({ commands }: ExecuteRequest): boolean {
@@ -33,16 +36,28 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
 /** Why the answer may not be looked up or stored, by the request's own data alone. */
 export function classify(
   request: XmlaRequest,
-  engine: ReadsDiscovers,
-  statement = readStatement(request),
+  engine: ReadsDiscovers & StatementRules,
+  statement = readStatement(request, engine),
 ): BypassReason | undefined {
   if (request.security) return 'security';
   if (request.unexpected !== undefined) return 'unknown-shape';
   const ofProperties = classifyProperties(request.properties);
-  if (ofProperties !== undefined || request.method === 'Execute') {
-    return ofProperties ?? statement.bypass;
-  }
-  return mayDiscover(request, engine) ? undefined : 'discover-type';
+  const ofMethod =
+    request.method === 'Discover' && !mayDiscover(request, engine) ? 'discover-type' : undefined;
+  const ofNames = engine.computesNames === true && namesNow(request) ? 'volatile' : undefined;
+  return ofProperties ?? statement.bypass ?? ofMethod ?? ofNames;
+}
+
+/** Members such as `[NOW]` and `[NOW-1]`, wherever the request may name one. */
+const NOW_MEMBER = /\[\s*now(?!\w)/i;
+function namesNow(request: XmlaRequest): boolean {
+  const texts =
+    request.method === 'Execute'
+      ? [request.statement, ...request.parameters.map(({ value }) => value)]
+      : request.restrictions.flatMap(({ values }) => values);
+  return [...texts, ...request.properties.map(({ value }) => value)].some((text) =>
+    NOW_MEMBER.test(text),
+  );
 }
 
 function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {
