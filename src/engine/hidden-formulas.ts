@@ -40,7 +40,8 @@ export async function askHidden(config: Config, clock: Pick<Clock, 'now'>) {
     if (!one.engine.url.some(tellsProject)) return [{ ...one, project: undefined }];
     return one.project === undefined ? [] : [one];
   });
-  const declared = new Set(cache.functions.map(foldName));
+  const names = [cache, ...projects.values()].flatMap(({ functions }) => functions);
+  const declared = new Set(names.map(foldName));
   const distinct = new Map(asked.map((one) => [JSON.stringify(one), one]));
   const lines = [...distinct.values()].map((one) => linesOf(one, declared, clock));
   return (await Promise.all(lines)).flat();

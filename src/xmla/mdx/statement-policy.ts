@@ -109,11 +109,17 @@ export function judgeStatement(
 }
 
 /** The same of a formula, such as that of a calculated measure. */
-export function judgeFormula(formula: string, rules: StatementRules = {}) {
+export function judgeFormula(formula: string, rules: StatementRules) {
   const found = new Findings(rules);
   readFacts(mdxTokens(formula), found, MAX_NESTING - 1);
+  if (namesNow([formula], rules)) found.facts.add('volatile');
   return found.result();
 }
+
+const NOW_MEMBER = /\[\s*now(?!\w)/i;
+/** Whether one of the texts names a member such as `[NOW]` or `[NOW-1]`, where the engine computes it. */
+export const namesNow = (texts: readonly string[], { computesNames }: StatementRules) =>
+  computesNames === true && texts.some((text) => NOW_MEMBER.test(text));
 
 /** In ASCII a pattern says the same as folding, and faster. */
 function mentionsDrillthrough(statement: string): boolean {

@@ -5,6 +5,7 @@ import {
   isNested,
   judgeStatement,
   MAX_STATEMENT,
+  namesNow,
   normalizeStatement,
   type StatementRules,
 } from '../mdx/statement-policy.ts';
@@ -42,22 +43,19 @@ export function classify(
   if (request.security) return 'security';
   if (request.unexpected !== undefined) return 'unknown-shape';
   const ofProperties = classifyProperties(request.properties);
-  const ofMethod =
-    request.method === 'Discover' && !mayDiscover(request, engine) ? 'discover-type' : undefined;
-  const ofNames = engine.computesNames === true && namesNow(request) ? 'volatile' : undefined;
-  return ofProperties ?? statement.bypass ?? ofMethod ?? ofNames;
+  const isDiscover = request.method === 'Discover';
+  const ofMethod = isDiscover && !mayDiscover(request, engine) ? 'discover-type' : undefined;
+  const bypass = ofProperties ?? statement.bypass ?? ofMethod;
+  return bypass ?? (namesNow(textsOf(request), engine) ? 'volatile' : undefined);
 }
 
-/** Members such as `[NOW]` and `[NOW-1]`, wherever the request may name one. */
-const NOW_MEMBER = /\[\s*now(?!\w)/i;
-function namesNow(request: XmlaRequest): boolean {
-  const texts =
-    request.method === 'Execute'
-      ? [request.statement, ...request.parameters.map(({ value }) => value)]
-      : request.restrictions.flatMap(({ values }) => values);
-  return [...texts, ...request.properties.map(({ value }) => value)].some((text) =>
-    NOW_MEMBER.test(text),
-  );
+/** All in which a request may name a member. */
+function textsOf(request: XmlaRequest): readonly string[] {
+  const inProperties = request.properties.map(({ value }) => value);
+  if (request.method === 'Discover') {
+    return [...inProperties, ...request.restrictions.flatMap(({ values }) => values)];
+  }
+  return [...inProperties, request.statement, ...request.parameters.map(({ value }) => value)];
 }
 
 function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {
