@@ -21,53 +21,55 @@ const WITH_FORMULAS = [
   ['MDSCHEMA_MEASURES', 'MEASURE_UNIQUE_NAME'],
   ['MDSCHEMA_SETS', 'SET_NAME'],
 ] as const;
+const DECLARE =
+  'user-defined; put those that read neither clock, user nor server into cache.functions';
+const SWITCH_OFF =
+  'where that changes by time or user, projects.NAME.cubes: { CUBE: off } keeps it out of the cache';
 
 interface Asked {
   readonly engine: EngineConfig;
   /** For `{project}`. */
   readonly project: string | undefined;
 }
-type Line = readonly [what: string, state: string, why: string];
 
 /**
  * What engines keep from the eyes of the cache: functions of their own, and formulas of measures and sets that read clock or
  * user. With the login of `engine.service` or none. Never rejects.
  */
 export async function askHidden(config: Config, clock: Pick<Clock, 'now'>) {
-  const { engine, projects, cache } = config;
-  const own = [...projects].map(([project, one]) => ({ engine: one.engine, project }));
-  const asked = [{ engine, project: undefined }, ...own].flatMap((one): readonly Asked[] => {
-    if (!one.engine.url.some(tellsProject)) return [{ ...one, project: undefined }];
-    return one.project === undefined ? [] : [one];
-  });
-  const names = [cache, ...projects.values()].flatMap(({ functions }) => functions);
-  const declared = new Set(names.map(foldName));
-  const distinct = new Map(asked.map((one) => [JSON.stringify(one), one]));
-  const lines = [...distinct.values()].map((one) => linesOf(one, declared, clock));
-  return (await Promise.all(lines)).flat();
+  const asked = new Map<string, Asked>();
+  for (const [name, { engine }] of [[undefined, config] as const, ...config.projects]) {
+    const isTold = engine.url.some(tellsProject);
+    const one = { engine, project: isTold ? name : undefined };
+    if (!isTold || name !== undefined) asked.set(JSON.stringify(one), one);
+  }
+  const sections = [config.cache, ...config.projects.values()];
+  const declared = new Set(sections.flatMap(({ functions }) => functions).map(foldName));
+  const isNew = (name: string) => !declared.has(foldName(name));
+  return (await Promise.all([...asked.values()].map((one) => linesOf(one, isNew, clock)))).flat();
 }
 
 async function linesOf(
   { engine, project }: Asked,
-  declared: ReadonlySet<string>,
+  isNew: (name: string) => boolean,
   clock: Pick<Clock, 'now'>,
-): Promise<readonly Line[]> {
+) {
   const replicas = createReplicas(engine, clock, false);
   const authorization = engine.service && serviceAuthorization(engine.service);
-  const isNew = (name: string) => !declared.has(foldName(name));
+  const lines: [what: string, state: string, why: string][] = [];
 
   const rowsOf = (type: string, catalog?: string) =>
     inTime(engine.timeout, [], async (signal) => {
       const question = catalogQuestion(type, catalog);
       const answer = askDiscover(replicas, project, authorization, signal, question, LARGEST);
       const { head, body } = await answer;
-      const content = soapContent(head, body, MOST_ELEMENTS);
-      const isAnswer = content?.every((one) => !isElement(one, SOAP, 'Fault')) === true;
-      if (!isAnswer) throw new Error(`it does not answer ${type} (status ${head.status})`);
-      return rowsIn(content);
+      const content = soapContent(head, body, MOST_ELEMENTS) ?? [];
+      const isFault = content.some((one) => isElement(one, SOAP, 'Fault'));
+      if (!isFault && content.length > 0) return rowsIn(content);
+      throw new Error(`it does not answer ${type} (status ${head.status})`);
     });
 
-  async function functions(): Promise<readonly Line[]> {
+  async function functions(): Promise<void> {
     const own = (await rowsOf('MDSCHEMA_FUNCTIONS')).flatMap((row) => {
       const name = row('FUNCTION_NAME');
       const isKnown = KNOWN_FUNCTIONS.has(name.toLowerCase()) && row('ORIGIN') !== '2';
@@ -76,40 +78,33 @@ async function linesOf(
       return isName && !isKnown && !isChanging(name) && isNew(name) ? [name] : [];
     });
     const names = listOf([...new Set(own)], 50);
-    return names === '' ? [] : [[`functions ${names}`, 'pass', FUNCTION_REMEDY]];
+    if (names !== '') lines.push([`functions ${names}`, 'pass', DECLARE]);
   }
 
-  async function formulas(): Promise<readonly Line[]> {
-    const cubes = new Map<string, string[]>();
+  async function formulas(): Promise<void> {
+    const found: { cube: string; what: string }[] = [];
     const catalogs = (await rowsOf('DBSCHEMA_CATALOGS')).map((row) => row('CATALOG_NAME'));
     for (const catalog of catalogs.slice(0, MOST_CATALOGS)) {
       for (const [type, column] of WITH_FORMULAS) {
         for (const row of await rowsOf(type, catalog)) {
           const { bypass, unknown } = judgeFormula(row('EXPRESSION'), ENGINE_KINDS[engine.kind]);
-          const calls = unknown.filter(isNew);
-          if (bypass === undefined && calls.length === 0) continue;
+          const calls = listOf(unknown.filter(isNew));
+          const what = `${row(column)} (${bypass ?? `calls ${calls}`})`;
           const cube = `cube ${row('CUBE_NAME')} of ${catalog}`;
-          const found = cubes.get(cube) ?? [];
-          cubes.set(cube, found);
-          found.push(`${row(column)} (${bypass ?? `calls ${listOf(calls)}`})`);
+          if (bypass !== undefined || calls !== '') found.push({ cube, what });
         }
       }
     }
-    return [...cubes].map(([cube, found]) => [cube, 'hides', `${listOf(found)}; ${CUBE_REMEDY}`]);
+    for (const [cube, all] of Map.groupBy(found, (one) => one.cube)) {
+      lines.push([cube, 'hides', `${listOf(all.map(({ what }) => what))}; ${SWITCH_OFF}`]);
+    }
   }
 
-  const failed = (what: string) => (error: unknown) => [
-    [`${what} of ${engine.url[0]}`, 'unknown', describeFailure(error)] as const,
-  ];
-  try {
-    const told = await functions().catch(failed('functions'));
-    return [...told, ...(await formulas().catch(failed('formulas')))];
-  } finally {
-    replicas.close();
+  for (const [what, look] of Object.entries({ functions, formulas })) {
+    await look().catch((error: unknown) => {
+      lines.push([`${what} of ${engine.url[0]}`, 'unknown', describeFailure(error)]);
+    });
   }
+  replicas.close();
+  return lines;
 }
-
-const FUNCTION_REMEDY =
-  'they are user-defined; put those that read neither clock, user nor server into cache.functions';
-const CUBE_REMEDY =
-  'where that changes by time or user, projects.NAME.cubes: { CUBE: off } keeps it out of the cache';

@@ -154,7 +154,7 @@ export function createXmlaHandler(options: LineOptions) {
 
     const session = step.known;
     const fresh = control === 'no-cache';
-    const query = await queryOf({ ...toEngine, asked, body, session, fresh, told: client.facts });
+    const query = await queryOf({ ...toEngine, asked, body, session, fresh });
     if (typeof query === 'string') return pass(passing, query);
     const gone = session && (await keepAlive(session, destination, client));
     if (gone !== undefined) {

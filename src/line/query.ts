@@ -28,8 +28,8 @@ interface QuerySource {
   readonly session: KnownSession | undefined;
   /** Whether the client wants a fresh answer. */
   readonly fresh: boolean;
-  /** Told why it passes, where the reason alone does not say that. */
-  readonly told?: { why: string };
+  /** Told why it passes, where the reason alone does not say that and there is no client. */
+  readonly facts?: { why: string };
   /** Told what the engine took; undefined where it is not asked. */
   readonly client?: Pick<XmlaClient, 'engineStep' | 'facts'>;
 }
@@ -45,16 +45,7 @@ export function createQueryOf(options: LineOptions) {
   const ofUser = provider === 'file' ? 'user' : `${provider}-user`;
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
-    const {
-      asked,
-      destination,
-      principal,
-      body,
-      session,
-      fresh,
-      client,
-      told = { why: '' },
-    } = source;
+    const { asked, destination, principal, body, session, fresh, client } = source;
     const { request, parts, forwarded, named, projects: inRequest } = asked;
     const { engine, traits, addressee, settings } = destination;
     if (!request || !parts || !forwarded || !named) {
@@ -65,13 +56,14 @@ export function createQueryOf(options: LineOptions) {
     // The engine works in the session's catalog where the request names none.
     const projects = [...inRequest, ...[session?.record.catalog ?? []].flat()];
     // A project in the path narrows the answer only where the engine is told of it.
-    const isTold = engine.tellsProject && project !== undefined && request.method === 'Execute';
-    const spans = qualified || (spansCatalogs && !isTold);
+    const told = engine.tellsProject && project !== undefined && request.method === 'Execute';
+    const spans = qualified || (spansCatalogs && !told);
     const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
     const unknown = asked.functions.filter((name) => !policy.functions.has(foldName(name)));
     if (unknown.length > 0) {
-      told.why = `nothing is known of ${listOf(unknown)}`;
+      const facts = client?.facts ?? source.facts;
+      if (facts) facts.why = `nothing is known of ${listOf(unknown)}`;
       return 'unknown-function';
     }
     const scopes = entryScopes(projects, spans);

@@ -112,7 +112,7 @@ test('user-defined functions, and cubes whose formulas hide clock or user, are n
     `cube Staff of HR: hides: Me (volatile); ${remedy}`,
   ];
   const declare =
-    'they are user-defined; put those that read neither clock, user nor server into cache.functions';
+    'user-defined; put those that read neither clock, user nor server into cache.functions';
   expect(await check()).toEqual({
     own: [`functions Today, Filter, Own.Fn: pass: ${declare}`, ...cubes],
     ok: true,

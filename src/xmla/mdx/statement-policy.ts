@@ -51,8 +51,13 @@ const WITH_MARK: ReadonlyMap<string, RegExp> = new Map([
 export const MAX_NESTING = 8;
 /** Another tokenizer may take these for line ends, which end a line comment. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
-/** They may belong to the name before or behind them (`Date$`, `%KPI`), which then is another one. */
-const SIGN = /^[$%#@?~`\\]$/;
+/** Calls of unknown functions that are read: no client sends more, and each takes its time. */
+const MOST_UNKNOWN = 1_000;
+/** They may belong to the name before or behind them (`Date$`, `%KPI`), or be white space to an engine. */
+const SIGNS: ReadonlySet<number | undefined> = new Set([
+  ...Buffer.from('$%#@?~`\\'),
+  MDX.otherMark,
+]);
 
 /** By what of engine and configuration a statement is judged. */
 export interface StatementRules extends Partial<
@@ -67,6 +72,8 @@ class Findings {
   readonly facts = new Set<Fact>();
   /** Functions that are not known, as they are spelt, by their folded names. */
   readonly unknown = new Map<string, string>();
+  /** Calls of them. */
+  noted = 0;
   readonly volatile: ReadonlySet<string>;
   /** Whether something in it reads texts as MDX. */
   readsTexts = false;
@@ -171,6 +178,8 @@ function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
         else readFacts(mdxTokens(withoutOpenings(textAt(tokens, at))), found, depth - 1);
         break;
       case MDX.closingBracket:
+      // Such as a space of another width, which may be white space to an engine.
+      case MDX.otherMark:
         if (isStatement) facts.add('unclear');
         break;
       case MDX.semicolon:
@@ -180,7 +189,7 @@ function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
         facts.add('volatile');
         break;
       case MDX.opening:
-        if (SIGN.test(textAt(tokens, at - 1))) noteUnknown(tokens, at - 1, found);
+        if (SIGNS.has(before)) noteUnknown(tokens, at - 1, found);
         break;
       default:
     }
@@ -244,28 +253,32 @@ function searchName(
     found.readsTexts = true;
     if (!isOneLiteral(tokens, at + 2) && !isParameter(tokens, at + 2)) facts.add('volatile');
   }
-  if (isCalled && !isKnown(tokens, at, text)) noteUnknown(tokens, at, found);
+  if (isCalled && !isKnown(text, before)) noteUnknown(tokens, at, found);
 }
 
-function isKnown(tokens: MdxTokens, at: number, text: string): boolean {
+/** @param before the kind of the token before */
+function isKnown(text: string, before: number | undefined): boolean {
   const name = nameIn(text);
   // Beyond ASCII there are other letters that become these.
   const standing = /^\w+$/.test(name) ? KNOWN_FUNCTIONS.get(name.toLowerCase()) : undefined;
-  const before = textAt(tokens, at - 1);
-  if (SIGN.test(before)) return false;
-  if (before === '.') return standing === 'method';
+  if (SIGNS.has(before)) return false;
+  if (before === MDX.point) return standing === 'method';
   return standing !== undefined && (standing !== 'keyword' || name === text);
 }
 
 /** Notes what is called there by its whole name: with signs, and with the names before its dots. */
-function noteUnknown(tokens: MdxTokens, at: number, { unknown }: Findings): void {
-  let first = SIGN.test(textAt(tokens, at)) ? at - 1 : at;
+function noteUnknown(tokens: MdxTokens, at: number, found: Findings): void {
+  found.noted += 1;
+  if (found.noted > MOST_UNKNOWN) {
+    found.facts.add('unclear');
+    return;
+  }
+  let first = SIGNS.has(kindAt(tokens, at)) ? at - 1 : at;
   for (;;) {
-    const before = textAt(tokens, first - 1);
-    const kind = kindAt(tokens, first - 1);
-    const isName = kind === MDX.word || kind === MDX.bracketed;
-    const isPart = isName ? textAt(tokens, first) === '.' : before === '.' || SIGN.test(before);
-    if (!isPart) break;
+    const before = kindAt(tokens, first - 1);
+    const isName = before === MDX.word || before === MDX.bracketed;
+    const isBehindPoint = kindAt(tokens, first) === MDX.point;
+    if (isName ? !isBehindPoint : before !== MDX.point && !SIGNS.has(before)) break;
     first -= 1;
   }
   let spelt = '';
@@ -276,7 +289,7 @@ function noteUnknown(tokens: MdxTokens, at: number, { unknown }: Findings): void
   }
   const name = spelt.replace(/^\.+/, '');
   const folded = foldName(name);
-  if (!unknown.has(folded)) unknown.set(folded, name);
+  if (!found.unknown.has(folded)) found.unknown.set(folded, name);
 }
 
 /** Also where the text ends before, or in what never ends, which is read by itself. */

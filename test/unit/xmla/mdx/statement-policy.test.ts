@@ -102,6 +102,8 @@ describe('a text that cannot be read for certain is passed through', () => {
     // Engines read these in different ways.
     'SELECT [a\nb] ON 0 FROM [Sales]',
     'SELECT [a]\rON 0 FROM [Sales]',
+    'SELECT [a]\u00A0ON 0 FROM [Sales]',
+    withMember("\u3000'Today()'"),
     'SELECT [a] -- c\rON 0 FROM [Sales]',
     'SELECT [a] -- c\u2028ON 0 FROM [Sales]',
     withMember("'[a\r\nb]'"),
@@ -391,6 +393,7 @@ describe('what is called must be known', () => {
     ['Left$("a", 1)', 'Left$'],
     ['éCount({[a]})', 'éCount'],
     ['\u212APIValue("x")', '\u212APIValue'],
+    [`'Today\u00A0()'`, 'Today\u00A0'],
     ['Today() + today() + TODAY()', 'Today'],
     ['Today() + Other(Third())', 'Today Other Third'],
     [`StrToSet("{Today()}")`, 'Today'],
@@ -402,6 +405,14 @@ describe('what is called must be known', () => {
     ['Assembly.$Fn$ (1)', 'Assembly.$Fn$'],
   ])('%s', (formula, names) => {
     expect(unknownIn(withMember(formula))).toBe(names);
+  });
+
+  test('a thousand times at most', () => {
+    const calls = (count: number) => withMember('Today() + '.repeat(count));
+    expect([1_000, 1_001].map((count) => unknownIn(calls(count)))).toEqual([
+      'Today',
+      'unclear-statement',
+    ]);
   });
 
   test('and what changes by time or user is told as before', () => {
