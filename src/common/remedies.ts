@@ -31,7 +31,7 @@ export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = 
   'system-rowset': 'As it should be: $SYSTEM tells how the engine is now.',
   volatile: 'Put constants in the place of functions such as Now() or UserName().',
   'unknown-function':
-    'The log and POST /admin/explain name it; where it reads neither clock, user nor server, put it into cache.functions or projects.NAME.functions.',
+    'The log names it; where it reads neither clock, user nor server, put it into cache.functions.',
   'no-cache-comment': 'Take the comment #NoCache out of the statement.',
   'many-catalogs': 'Have the client ask for one catalog with each request.',
   'long-name': 'Use names of at most 255 bytes.',
