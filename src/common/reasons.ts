@@ -27,6 +27,8 @@ export const BYPASS_REASONS = {
   drillthrough: 'The text holds DRILLTHROUGH.',
   'system-rowset': 'The statement reads $SYSTEM.',
   volatile: 'The statement calls a function whose value changes by time, by user or by parameter.',
+  'unknown-function':
+    'The statement calls a function of which nothing says that its value does not change.',
   'no-cache-comment': 'A comment #NoCache asks for a fresh answer.',
   'many-catalogs': 'The request names more catalogs, or more cubes, than any client needs.',
   'long-name': 'The name of a catalog or a cube is longer than 255 bytes of UTF-8.',

@@ -31,6 +31,8 @@ export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = 
   drillthrough: 'As it should be: the rows behind a cell are large, and seldom asked twice.',
   'system-rowset': 'As it should be: $SYSTEM tells how the engine is now.',
   volatile: 'Put constants in the place of functions such as Now() or UserName().',
+  'unknown-function':
+    'The log names it; where it reads neither clock, user nor server, put it into cache.functions.',
   'no-cache-comment': 'Take the comment #NoCache out of the statement.',
   'many-catalogs': 'Have the client ask for one catalog with each request.',
   'long-name': 'Use names of at most 255 bytes.',

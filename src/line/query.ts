@@ -1,8 +1,10 @@
 import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
+import { listOf } from '../common/list-of.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare } from '../config/config.ts';
+import { foldName } from '../xmla/names.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
@@ -26,6 +28,8 @@ interface QuerySource {
   readonly session: KnownSession | undefined;
   /** Whether the client wants a fresh answer. */
   readonly fresh: boolean;
+  /** Told why it passes, where the reason alone does not say that and there is no client. */
+  readonly facts?: { why: string };
   /** Told what the engine took; undefined where it is not asked. */
   readonly client?: Pick<XmlaClient, 'engineStep' | 'facts'>;
 }
@@ -56,6 +60,12 @@ export function createQueryOf(options: LineOptions) {
     const spans = qualified || (spansCatalogs && !told);
     const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
+    const unknown = asked.functions.filter((name) => !policy.functions.has(foldName(name)));
+    if (unknown.length > 0) {
+      const facts = client?.facts ?? source.facts;
+      if (facts) facts.why = `nothing is known of ${listOf(unknown)}`;
+      return 'unknown-function';
+    }
     const scopes = entryScopes(projects, spans);
     if (blind.size > 0 && scopes.some((scope) => blind.has(scope))) return 'watch-blind';
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.

@@ -30,6 +30,7 @@ import type { TagReaders } from '../xml/start-tag.ts';
 import { isRegistered } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
 import { canonicalSoapAction } from '../xmla/names.ts';
+import type { StatementRules } from '../xmla/mdx/statement-policy.ts';
 import {
   classify,
   leavesState,
@@ -119,7 +120,7 @@ export function checkRequest(
 }
 
 /** The engine of a project, and what its configuration says beside its address. */
-export interface ChosenEngine {
+export interface ChosenEngine extends Pick<StatementRules, 'volatile'> {
   readonly engine: Engine;
   readonly settings: Pick<
     EngineConfig,
@@ -134,7 +135,7 @@ export type Destination = ReturnType<typeof destinationOf>;
 
 /** @param login the header Authorization of its client */
 export function destinationOf(
-  { engine, settings }: ChosenEngine,
+  { engine, settings, volatile }: ChosenEngine,
   { project, search }: XmlaAddress,
   { name, forwardedAs, owner: user }: Principal,
   login?: string,
@@ -149,6 +150,7 @@ export function destinationOf(
     engine,
     settings,
     traits: traitsOf(settings),
+    volatile,
     addressee,
     /** Whose answers and sessions these are. */
     user: isForwarded ? forwardedAs : name,
@@ -165,7 +167,8 @@ function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
 }
 
 /** What of its destination a request is understood by. */
-export interface AskedOf extends Pick<Destination, 'traits' | 'settings'> {
+export interface AskedOf
+  extends Pick<Destination, 'traits' | 'settings'>, Pick<StatementRules, 'volatile'> {
   readonly engine: Pick<Engine, 'id'>;
   readonly addressee: Pick<EngineAddressee, 'project' | 'query'>;
 }
@@ -302,15 +305,16 @@ const NOTHING_UNDERSTOOD = {
   leavesState: true,
   change: NOT_UNDERSTOOD,
   projects: [],
+  functions: [],
 } as const;
 
 function whatIsAsked(
   { request, encoding, declared }: Extract<RequestReading, { readonly kind: 'understood' }>,
   headers: IncomingHttpHeaders,
-  { engine, addressee, traits, settings }: AskedOf,
+  { engine, addressee, traits, settings, volatile }: AskedOf,
   inHeaders: readonly string[],
 ) {
-  const statement = readStatement(request);
+  const statement = readStatement(request, { ...traits, volatile });
   const extra = namedHeaders(headers, settings.headers);
   const forwarded = queryHeaders(headers, request, traits, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
@@ -353,6 +357,8 @@ function whatIsAsked(
     why: (isOther ? OTHER_ENCODING : bypass === 'unknown-shape' ? request.unexpected : '') ?? '',
     /** Why it is passed through, sessions and configuration aside; undefined when it may be looked up. */
     bypass,
+    /** The functions that it calls, as spelt, of which only the configuration may say that they are stable. */
+    functions: statement.unknown,
     /** The headers with which it goes to the engine when it may be looked up. */
     forwarded: query,
     /** The one session element of the envelope, or the session of the header X-AS-SessionID. */

@@ -24,9 +24,9 @@ export const foldName = (name: string) => name.toUpperCase().toLowerCase();
 export const isFoldedTo = (name: string, folded: string): boolean =>
   (name.length === folded.length || !isAscii(name)) && foldName(name) === folded;
 
-/** A table by words: each row is a value and its words, with blanks between them. */
+/** A table by words: each row is a value and its words, with white space between them. */
 export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {
   return new Map(
-    rows.flatMap(([value, words]) => words.split(' ').map((word) => [word, value] as const)),
+    rows.flatMap(([value, words]) => words.split(/\s+/).map((word) => [word, value] as const)),
   );
 }

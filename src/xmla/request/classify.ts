@@ -1,27 +1,40 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { kindAt, MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
-import { classifyStatement, isNested, normalizeStatement } from '../mdx/statement-policy.ts';
+import {
+  isNested,
+  judgeStatement,
+  namesNow,
+  normalizeStatement,
+  type StatementRules,
+} from '../mdx/statement-policy.ts';
 import { foldName } from '../names.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
 import { classifyProperties, IDENTITY, IGNORED_PROPERTIES } from './property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './read-request.ts';
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
+const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
 
 /** Longer statements (UTF-16 units) are not searched for changes: their tokens would take too much memory. */
 const MAX_SEARCHED = 512 * 1024;
 
 /**
  * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_SEARCHED; why the answer to
- * what is executed may not be cached; and what it does, where that is so.
+ * what is executed may not be cached; which functions it calls that only the configuration may know; and what it does, where
+ * it may not be cached.
  */
-export function readStatement(request: XmlaRequest) {
-  if (request.method === 'Discover') return { tokens: undefined, bypass: undefined, readings: [] };
-  const { statement } = request;
+export function readStatement(request: XmlaRequest, rules?: StatementRules) {
+  if (request.method === 'Discover') {
+    return { tokens: undefined, bypass: undefined, unknown: [], readings: [] };
+  }
+  const { statement, parameters } = request;
   const tokens = statement.length > MAX_SEARCHED ? undefined : mdxTokens(statement);
-  const bypass = isOneStatement(request) ? classifyStatement(statement, tokens) : 'not-a-query';
-  return { tokens, bypass, readings: bypass === undefined ? [] : readingsOf(request, tokens) };
+  const values = parameters.map(({ value }) => value);
+  const isOne = isOneStatement(request);
+  const judged = isOne ? judgeStatement(statement, tokens, rules, values) : NO_QUERY;
+  const readings = judged.bypass === undefined ? [] : readingsOf(request, tokens);
+  return { tokens, ...judged, readings };
 }
 type StatementReading = ReturnType<typeof readStatement>;
 
@@ -32,16 +45,25 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
 /** Why the answer may not be looked up or stored, by the request's own data alone. */
 export function classify(
   request: XmlaRequest,
-  engine: ReadsDiscovers,
-  statement = readStatement(request),
+  engine: ReadsDiscovers & StatementRules,
+  statement = readStatement(request, engine),
 ): BypassReason | undefined {
   if (request.security) return 'security';
   if (request.unexpected !== undefined) return 'unknown-shape';
   const ofProperties = classifyProperties(request.properties);
-  if (ofProperties !== undefined || request.method === 'Execute') {
-    return ofProperties ?? statement.bypass;
+  const isDiscover = request.method === 'Discover';
+  const ofMethod = isDiscover && !mayDiscover(request, engine) ? 'discover-type' : undefined;
+  const bypass = ofProperties ?? statement.bypass ?? ofMethod;
+  return bypass ?? (namesNow(textsOf(request), engine) ? 'volatile' : undefined);
+}
+
+/** All in which a request may name a member. */
+function textsOf(request: XmlaRequest): readonly string[] {
+  const inProperties = request.properties.map(({ value }) => value);
+  if (request.method === 'Discover') {
+    return [...inProperties, ...request.restrictions.flatMap(({ values }) => values)];
   }
-  return mayDiscover(request, engine) ? undefined : 'discover-type';
+  return [...inProperties, request.statement, ...request.parameters.map(({ value }) => value)];
 }
 
 function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {

@@ -51,6 +51,8 @@ const DEFAULTS = {
     engine_permissions_ignored: false,
     client_control: 'purgers',
     purge_on_refresh_cube: false,
+    functions: [],
+    volatile: [],
     lease: 1000,
     key_secret: undefined,
     purge: { repeat_after: 0 },
@@ -146,6 +148,8 @@ cache:
   engine_permissions_ignored: true
   client_control: everybody
   purge_on_refresh_cube: true
+  functions: [Today, Assembly.Fn, "%KPI"]
+  volatile: [LastDay]
   lease: 250ms
   key_secret: abcdefghijklmnopqrstuvwxyz-0123456789
   purge: { repeat_after: 10m }
@@ -233,6 +237,8 @@ statistics: { text: on }
       engine_permissions_ignored: true,
       client_control: 'everybody',
       purge_on_refresh_cube: true,
+      functions: ['Today', 'Assembly.Fn', '%KPI'],
+      volatile: ['LastDay'],
       lease: 250,
       key_secret: 'abcdefghijklmnopqrstuvwxyz-0123456789',
       purge: { repeat_after: 600_000 },
