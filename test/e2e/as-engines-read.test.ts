@@ -150,7 +150,7 @@ describe('a transfer coding beside chunked', () => {
   test.each([
     ['/mdx/xmla', 'text/xml', '<SOAP-ENV:Fault>'],
     ['/mdx/xmla/Sales', 'text/xml', '<SOAP-ENV:Fault>'],
-    ['/api/role', 'application/json', '"errorMesg":"[transfer-coding] '],
+    ['/api/role', 'application/json', '"errorMesg":"[TRANSFER-CODING] '],
     ['/mdx/xmla/clearCache', 'text/plain', 'Transfer-Encoding'],
     ['/admin/explain', 'application/json', '"error":"transfer-coding"'],
   ])('is told at %s with 501, as %s, and the connection ends', async (path, type, said) => {
