@@ -148,7 +148,8 @@ export function createRedisCache(options: {
 
   /** Tier 2: one string for each entry, which Redis drops when its time is over. */
   const values: ValueTier = {
-    get: (key) => run(() => reader.getBuffer(entryKey(key))),
+    get: (key, from, count) =>
+      run(() => reader.getrangeBuffer(entryKey(key), from, from + count - 1)),
     async set(key, value, lifetime, replace = false) {
       const life = Math.ceil(lifetime);
       if (life <= 0) return;
