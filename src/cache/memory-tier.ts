@@ -227,16 +227,12 @@ export function createMemoryTier(options: {
       if (entry.variant === undefined && isWorth(entry)) void addVariant(key, answer);
       return entry.variant ?? body;
     },
-    /** Needs a body, and so many bytes beside it. Returns what ends that, once. */
-    hold(body: AnswerText, beside = 0): () => void {
-      const count = (holders: 1 | -1) => {
-        countUse(body, holders, 0);
-        account.countSending(holders * beside);
-      };
-      count(1);
+    /** Needs a body. Returns what ends that, once. */
+    hold(body: AnswerText): () => void {
+      countUse(body, 1, 0);
       let held = true;
       return () => {
-        if (held) count(-1);
+        if (held) countUse(body, -1, 0);
         held = false;
       };
     },

@@ -67,13 +67,12 @@ export function gzipWithSession(
 }
 
 /**
- * The same decompressed: its length, its start, and a stream of the rest, decompressed on the thread pool as fast as it is
- * taken. @throws as `withSession`
+ * The same decompressed: its length, its start, and what makes a stream of the rest, decompressed on the thread pool as fast
+ * as it is taken. @throws as `withSession`
  */
 export function inflatedWithSession({ body, session }: Shown<Deflated>, id?: string) {
   const start = Buffer.concat([body.front, ownSessionBytes(session, id)]);
-  const rest = createInflateRaw({ chunkSize: CHUNK });
-  rest.end(body.tail);
+  const rest = () => createInflateRaw({ chunkSize: CHUNK }).end(body.tail);
   return { length: start.length + body.length - body.front.length, start, rest };
 }
 
@@ -144,8 +143,8 @@ const TRAILER = 8;
 const CHUNK = 64 * 1024;
 /** So much is given to the compressor at one time: each time is a way to the thread pool and back (bytes). */
 const TOGETHER = 512 * 1024;
-/** What the decompression of a text for one client takes while that takes nothing (bytes; 94 to 224 KiB measured). */
-export const INFLATING = 128 * 1024;
+/** What a text takes at most that is made for one client while that takes it (bytes; 94 to 224 KiB measured). */
+export const INFLATING = 256 * 1024;
 const compress = promisify(gzip);
 export const decompress = promisify<Buffer, object, Buffer>(inflateRaw);
 

@@ -41,6 +41,8 @@ type Replay = Parameters<Client['replay']>[1];
 
 /** How long a client may take nothing of an answer that is held for it (ms); engines are as patient by default. */
 const LONGEST_STALL = 300_000;
+/** How often it is looked whether it takes anything, where it is made while it is taken (ms). */
+const LOOKS = 10_000;
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 /** Of what a request says of itself, so much is told (characters): the rest of a long one helps no reader. */
@@ -113,7 +115,7 @@ function engineTimes(steps: EngineSteps, now: number): EngineTimes {
 /** What clients share. */
 type ClientServices = Pick<
   LineOptions,
-  'clock' | 'newId' | 'addressOf' | 'holdBody' | 'cors' | 'emit'
+  'account' | 'clock' | 'newId' | 'addressOf' | 'holdBody' | 'cors' | 'emit'
 >;
 
 /**
@@ -230,22 +232,61 @@ export class XmlaClient implements Client, PassThroughClient {
 
   replay(answer: StoredAnswer, reply: Replay): void {
     if (this.isGone) return;
-    const { response, facts } = this;
+    const { response } = this;
     const text = reply.text?.(this.wishes.takesGzip) ?? answer.body;
     const sent = sendStored(response, answer, reply, text, this);
-    facts.bytes = sent.bytes;
-    facts.outcome = reply.outcome;
-    facts.saved = answer.engineMilliseconds;
-    sent.rest?.catch((error: unknown) => this.fail(error));
-    const isStreamed = sent.rest !== undefined;
-    if (this.#gone === undefined && !isStreamed && response.socket?.writableLength === 0) {
+    if ('stream' in sent) return void this.#stream(answer, reply, text, sent);
+    this.#replays(answer, reply, sent.bytes);
+    if (this.#gone === undefined && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
       return this.#tell(true);
     }
     this.watch();
-    const beside = isStreamed ? INFLATING : 0;
-    response.once('close', this.#services.holdBody(text, beside));
-    this.#watchStall(isStreamed);
+    response.once('close', this.#services.holdBody(text));
+    this.#watchStall();
+  }
+
+  #replays(answer: StoredAnswer, { outcome }: Replay, bytes: number): void {
+    Object.assign(this.facts, { bytes, outcome, saved: answer.engineMilliseconds });
+  }
+
+  /**
+   * What is made for this client while that takes it has its share of the memory before it begins: many may ask at one time,
+   * and each takes it as slowly as it likes. One that takes nothing while others wait for memory is broken off.
+   */
+  async #stream(
+    answer: StoredAnswer,
+    reply: Replay,
+    text: AnswerText,
+    { bytes, stream }: StreamedText,
+  ): Promise<void> {
+    const { response, signal } = this;
+    const { account, clock, holdBody } = this.#services;
+    const letGo = holdBody(text);
+    const room = account.request(this.facts.principal);
+    let looks: NodeJS.Timeout | undefined;
+    try {
+      const since = clock.now();
+      const waiting = room.grow(INFLATING, signal);
+      if (waiting !== undefined) await waiting;
+      const waited = clock.now() - since;
+      this.#replays(answer, reply, bytes);
+      const sending = stream({ ...reply, ttl: reply.ttl - waited, age: reply.age + waited });
+      response.setTimeout(LONGEST_STALL, () => response.destroy());
+      let taken: number | undefined = 0;
+      looks = setInterval(() => {
+        const before = taken;
+        taken = response.socket?.bytesWritten;
+        if (taken === before && room.isInTheWay()) response.destroy();
+      }, LOOKS);
+      await sending;
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      clearInterval(looks);
+      letGo();
+      room.release();
+    }
   }
 
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void {
@@ -345,10 +386,9 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 
   /** What is left of an answer that was ended is in memory until the client has it. */
-  #watchStall(moreComes = false): void {
+  #watchStall(): void {
     const { response } = this;
-    if (moreComes || response.writableLength > 0)
-      response.setTimeout(LONGEST_STALL, () => response.destroy());
+    if (response.writableLength > 0) response.setTimeout(LONGEST_STALL, () => response.destroy());
   }
 
   #close(): void {
@@ -379,15 +419,21 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 }
 
+/** A text that is made while it is sent: `stream` begins, and resolves when all was handed over. */
+interface StreamedText {
+  readonly bytes: number;
+  readonly stream: (reply: Replay) => Promise<void>;
+}
+
 /** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
 const PLAIN_ID = /^[\w-]+$/;
 
 /**
  * Sends a stored answer, head and body, in one call of the system, and ends the response; the bytes of a long one are
- * not copied. One that lies compressed goes to a client that does not take that as fast as it reads, and so does a long one
- * over TLS.
+ * not copied. One that lies compressed, for a client that does not take that, and a long one over TLS are still to be sent, as
+ * fast as the client reads.
  * @param text compressed or not
- * @returns the bytes of the body; `rest` resolves when all that is still to be sent was handed over
+ * @returns the bytes of the body
  * @throws as `withSession` does: then nothing was sent
  */
 function sendStored(
@@ -396,9 +442,17 @@ function sendStored(
   reply: Replay,
   text: AnswerText,
   of: Pick<XmlaClient, 'wishes' | 'facts'>,
-): { bytes: number; rest?: Promise<void> } {
+): { readonly bytes: number } | StreamedText {
   const { sessionId } = reply;
   const { session } = answer;
+  const streamed = (bytes: number, rest: () => Readable, start?: Buffer): StreamedText => ({
+    bytes,
+    stream(then) {
+      response.writeHead(200, storedHead(answer, bytes, then, undefined, of));
+      if (start !== undefined) response.write(start);
+      return pipeline(rest(), response);
+    },
+  });
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
   let pieces: readonly Buffer[];
   let coding: 'gzip' | undefined;
@@ -412,18 +466,15 @@ function sendStored(
     pieces = withSession({ body: text, session }, sessionId);
     const bytes = sum(pieces);
     if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
-      response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
       // What is written at once is encrypted at once, into memory that nothing counts.
-      return { bytes, rest: pipeline(Readable.from(inSlices(pieces)), response) };
+      return streamed(bytes, () => Readable.from(inSlices(pieces)));
     }
   } else if (of.wishes.takesGzip) {
     coding = 'gzip';
     pieces = gzipWithSession({ body: text, session }, sessionId);
   } else {
     const { start, length, rest } = inflatedWithSession({ body: text, session }, sessionId);
-    response.writeHead(200, storedHead(answer, length, reply, coding, of));
-    response.write(start);
-    return { bytes: length, rest: pipeline(rest, response) };
+    return streamed(length, rest, start);
   }
   const bytes = sum(pieces);
   response.cork();

@@ -131,5 +131,5 @@ async function* piecesOf({ body, session }: StoredAnswer): AsyncGenerator<Buffer
   if (Buffer.isBuffer(body)) return yield* withSession({ body, session }, '');
   const { start, rest } = inflatedWithSession({ body, session }, '');
   yield start;
-  yield* rest as AsyncIterable<Buffer>;
+  yield* rest() as AsyncIterable<Buffer>;
 }

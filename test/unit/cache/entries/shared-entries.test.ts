@@ -3,7 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { createBodyAccount } from '../../../../src/common/body-account.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createFillOrder } from '../../../../src/cache/flights.ts';
-import { createSharedEntries, FIRST, LARGE, LONGEST_VALUE, PIECE } from '../../../../src/cache/shared-entries.ts';
+import {
+  createSharedEntries,
+  FIRST,
+  LARGE,
+  LONGEST_VALUE,
+  PIECE,
+} from '../../../../src/cache/shared-entries.ts';
 import { deflated } from '../../../../src/cache/stored-answer.ts';
 import { NO_SEALER, type Sealer } from '../../../../src/common/sealing.ts';
 import { bytesIn } from './session-documents.ts';
