@@ -315,7 +315,7 @@ test('entries are listed over many turns, in which some are used, replaced, drop
   for (const key of keys) put(key);
   const seen: string[] = [];
   const changes = [
-    () => keys.forEach((key) => tier.get(key, true)),
+    () => keys.toReversed().forEach((key) => tier.get(key, true)),
     () => put('a'),
     () => put('new'),
     () => tier.get('h', true),
