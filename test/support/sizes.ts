@@ -127,6 +127,10 @@ interface Sizes {
   /** Whether the user has asked for a while before each attack. */
   readonly attackedWarm: boolean;
   readonly unfinishedHeads: number;
+  /** Connections that ask for one long answer, and those that ask for one that lies in Redis alone; and how long the gateway has then to calm down (ms). */
+  readonly longAskers: number;
+  readonly redisAskers: number;
+  readonly calm: number;
   /** Sessions that an attacker begins at least: more than the table holds, or fewer. */
   readonly attackersSessions: number;
   /** How long the demo is asked, at least, before the panels of the dashboard are (ms). */
@@ -216,6 +220,9 @@ const SMALL: Sizes = {
   attacked: 500,
   attackedWarm: false,
   unfinishedHeads: 8_000,
+  longAskers: 60,
+  redisAskers: 60,
+  calm: 0,
   attackersSessions: 300,
   dashboardTraffic: 10_000,
   slowQuery: 0,
@@ -295,6 +302,9 @@ const CHAOS: Sizes = {
   attacked: 4_000,
   attackedWarm: true,
   unfinishedHeads: 12_000,
+  longAskers: 60,
+  redisAskers: 1_000,
+  calm: 0,
   attackersSessions: 1_000,
   dashboardTraffic: 10_000,
   slowQuery: 0,
@@ -374,6 +384,9 @@ const FULL: Sizes = {
   attacked: 60_000,
   attackedWarm: true,
   unfinishedHeads: 15_000,
+  longAskers: 600,
+  redisAskers: 3_000,
+  calm: 60_000,
   attackersSessions: 110_000,
   dashboardTraffic: 600_000,
   slowQuery: 298_000,

@@ -1,5 +1,6 @@
 import { discover, execute } from '../envelopes.ts';
-import { INVENTED } from './remembered.ts';
+import { INCOMPRESSIBLE, LONG as LONG_ANSWER } from './long.ts';
+import { asking, INVENTED } from './remembered.ts';
 
 /** One request of an attacker. */
 export interface HostileRequest {
@@ -81,6 +82,8 @@ export const ATTACKS = {
     ),
   projects: (number: number) => inPath(number, [0, 0, 0, 255, 255, 60_000]),
   'nested-declarations': (number: number) => inBody(nested(number), true),
+  'long-answer': () => inBody(asking(LONG_ANSWER)),
+  'incompressible-answers': (number: number) => inBody(asking(INCOMPRESSIBLE[number % 2] ?? '')),
 } satisfies Record<string, (number: number) => HostileRequest>;
 
 const LEVELS = 58;
