@@ -5,10 +5,9 @@ import type {
   OutgoingHttpHeaders,
   ServerResponse,
 } from 'node:http';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import {
   type AnswerText,
+  dropPiece,
   GZIP_FROM,
   gzipWithSession,
   HEADER_VALUE,
@@ -235,7 +234,7 @@ export class XmlaClient implements Client, PassThroughClient {
     const { response } = this;
     const text = reply.text?.(this.wishes.takesGzip) ?? answer.body;
     const sent = sendStored(response, answer, reply, text, this);
-    if ('stream' in sent) return void this.#stream(answer, reply, text, sent);
+    if ('pieces' in sent) return void this.#stream(answer, reply, text, sent);
     this.#replays(answer, reply, sent.bytes);
     if (this.#gone === undefined && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
@@ -258,7 +257,7 @@ export class XmlaClient implements Client, PassThroughClient {
     answer: StoredAnswer,
     reply: Replay,
     text: AnswerText,
-    { bytes, stream }: StreamedText,
+    { bytes, pieces, areOwn }: StreamedText,
   ): Promise<void> {
     const { response, signal } = this;
     const { account, clock, holdBody } = this.#services;
@@ -271,7 +270,9 @@ export class XmlaClient implements Client, PassThroughClient {
       if (waiting !== undefined) await waiting;
       const waited = clock.now() - since;
       this.#replays(answer, reply, bytes);
-      const sending = stream({ ...reply, ttl: reply.ttl - waited, age: reply.age + waited });
+      const { ttl, age } = reply;
+      const later = { ...reply, ttl: ttl - waited, age: age + waited };
+      response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
       response.setTimeout(LONGEST_STALL, () => response.destroy());
       let taken: number | undefined = 0;
       looks = setInterval(() => {
@@ -279,7 +280,15 @@ export class XmlaClient implements Client, PassThroughClient {
         taken = response.socket?.bytesWritten;
         if (taken === before && room.isInTheWay()) response.destroy();
       }, LOOKS);
-      await sending;
+      for await (const piece of pieces()) {
+        response.write(piece, (error) => {
+          if (areOwn && !error) dropPiece(piece);
+        });
+        await this.drained();
+        if (this.isGone) return;
+      }
+      response.end();
+      await this.over();
     } catch (error) {
       this.fail(error);
     } finally {
@@ -419,10 +428,12 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 }
 
-/** A text that is made while it is sent: `stream` begins, and resolves when all was handed over. */
+/** A text that is made while it is sent. */
 interface StreamedText {
   readonly bytes: number;
-  readonly stream: (reply: Replay) => Promise<void>;
+  readonly pieces: () => Iterable<Buffer> | AsyncIterable<Buffer>;
+  /** Whether they are of this client alone. */
+  readonly areOwn: boolean;
 }
 
 /** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
@@ -445,14 +456,6 @@ function sendStored(
 ): { readonly bytes: number } | StreamedText {
   const { sessionId } = reply;
   const { session } = answer;
-  const streamed = (bytes: number, rest: () => Readable, start?: Buffer): StreamedText => ({
-    bytes,
-    stream(then) {
-      response.writeHead(200, storedHead(answer, bytes, then, undefined, of));
-      if (start !== undefined) response.write(start);
-      return pipeline(rest(), response);
-    },
-  });
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
   let pieces: readonly Buffer[];
   let coding: 'gzip' | undefined;
@@ -467,14 +470,14 @@ function sendStored(
     const bytes = sum(pieces);
     if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
       // What is written at once is encrypted at once, into memory that nothing counts.
-      return streamed(bytes, () => Readable.from(inSlices(pieces)));
+      return { bytes, pieces: () => inSlices(pieces), areOwn: false };
     }
   } else if (of.wishes.takesGzip) {
     coding = 'gzip';
     pieces = gzipWithSession({ body: text, session }, sessionId);
   } else {
-    const { start, length, rest } = inflatedWithSession({ body: text, session }, sessionId);
-    return streamed(length, rest, start);
+    const { length, pieces } = inflatedWithSession({ body: text, session }, sessionId);
+    return { bytes: length, pieces, areOwn: true };
   }
   const bytes = sum(pieces);
   response.cork();
