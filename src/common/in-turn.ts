@@ -11,18 +11,11 @@ export function oneAfterTheOther(): <T>(work: () => Promise<T> | T) => Promise<T
 }
 
 /** Does something with each of many, with so many in one turn of the event loop: nothing else waits for longer than these take. */
-export async function someInEachTurn<T>(
-  items: Iterable<T>,
-  atOnce: number,
-  work: (item: T) => void,
-): Promise<void> {
-  let left = atOnce;
+export async function inTurns<T>(items: Iterable<T>, atOnce: number, work: (item: T) => void) {
+  let begun = 0;
   for (const item of items) {
-    if (left === 0) {
-      await nextTurn();
-      left = atOnce;
-    }
-    left -= 1;
+    if (begun > 0 && begun % atOnce === 0) await nextTurn();
+    begun += 1;
     work(item);
   }
 }

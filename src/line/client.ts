@@ -231,11 +231,13 @@ export class XmlaClient implements Client, PassThroughClient {
 
   replay(answer: StoredAnswer, reply: Replay): void {
     if (this.isGone) return;
-    const { response } = this;
+    const { response, facts } = this;
     const text = reply.text?.(this.wishes.takesGzip) ?? answer.body;
     const sent = sendStored(response, answer, reply, text, this);
     if ('pieces' in sent) return void this.#stream(answer, reply, text, sent);
-    this.#replays(answer, reply, sent.bytes);
+    facts.bytes = sent.bytes;
+    facts.outcome = reply.outcome;
+    facts.saved = answer.engineMilliseconds;
     if (this.#gone === undefined && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
       return this.#tell(true);
@@ -245,32 +247,24 @@ export class XmlaClient implements Client, PassThroughClient {
     this.#watchStall();
   }
 
-  #replays(answer: StoredAnswer, { outcome }: Replay, bytes: number): void {
-    Object.assign(this.facts, { bytes, outcome, saved: answer.engineMilliseconds });
-  }
-
   /**
    * What is made for this client while that takes it has its share of the memory before it begins: many may ask at one time,
    * and each takes it as slowly as it likes. One that takes nothing while others wait for memory is broken off.
    */
-  async #stream(
-    answer: StoredAnswer,
-    reply: Replay,
-    text: AnswerText,
-    { bytes, pieces, areOwn }: StreamedText,
-  ): Promise<void> {
-    const { response, signal } = this;
+  async #stream(answer: StoredAnswer, reply: Replay, text: AnswerText, sent: StreamedText) {
+    const { response, facts, signal } = this;
+    const { bytes, pieces, areOwn } = sent;
     const { account, clock, holdBody } = this.#services;
     const letGo = holdBody(text);
-    const room = account.request(this.facts.principal);
+    const room = account.request(facts.principal);
     let looks: NodeJS.Timeout | undefined;
     try {
       const since = clock.now();
       const waiting = room.grow(INFLATING, signal);
       if (waiting !== undefined) await waiting;
       const waited = clock.now() - since;
-      this.#replays(answer, reply, bytes);
-      const { ttl, age } = reply;
+      const { outcome, ttl, age } = reply;
+      Object.assign(facts, { bytes, outcome, saved: answer.engineMilliseconds });
       const later = { ...reply, ttl: ttl - waited, age: age + waited };
       response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
       response.setTimeout(LONGEST_STALL, () => response.destroy());

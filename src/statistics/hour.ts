@@ -1,6 +1,6 @@
 import type { Clock } from '../common/clock.ts';
 import type { GatewayEvent } from '../common/events.ts';
-import { someInEachTurn } from '../common/in-turn.ts';
+import { inTurns } from '../common/in-turn.ts';
 
 /** The hour is counted by minutes of the wall clock (ms). */
 const MINUTE = 60_000;
@@ -76,16 +76,12 @@ function rowOf<K>(table: Table<K>, kind: K, name: string): Row<K> {
 /** By addition, in any order: minutes of the wall clock are the same at all gateways. */
 export function mergeHours(reports: readonly HourReport[]): HourReport {
   const table: Table = new Map();
-  for (const report of reports) addRows(table, report);
-  return rowsIn(table);
-}
-
-function addRows(table: Table, report: HourReport): void {
-  for (const row of report) {
+  for (const row of reports.flat()) {
     const sum = rowOf(table, row.kind, row.name);
     addSums(sum, row);
     sum.last = Math.max(sum.last, row.last);
   }
+  return rowsIn(table);
 }
 const rowsIn = <K>(table: Table<K>) =>
   Array.from(table.values(), (rows) => Array.from(rows.values())).flat();
@@ -222,9 +218,11 @@ export function createHour(
     async report(): Promise<HourReport> {
       const now = clock.wall();
       const told = minutes.filter(({ at }) => at >= firstMinute(now) && at <= now);
-      const table: Table = new Map();
-      await someInEachTurn(told, 1, (minute) => addRows(table, rowsOfMinute(minute)));
-      return rowsIn(table);
+      let hour: HourReport = [];
+      await inTurns(told, 1, (minute) => {
+        hour = mergeHours([hour, rowsOfMinute(minute)]);
+      });
+      return hour;
     },
   };
 }

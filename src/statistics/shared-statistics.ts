@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.ts';
-import { oneAfterTheOther, someInEachTurn } from '../common/in-turn.ts';
+import { oneAfterTheOther, inTurns } from '../common/in-turn.ts';
 import type { Gauges } from '../observability/metrics.ts';
 import { fits, isHour, mergeHours, noSums, sumOf } from './hour.ts';
 import {
@@ -136,7 +136,7 @@ export function createOwnFigures(
       inTurn(async () => {
         const hour = await statistics.hour();
         const { totals, digests } = statistics.figures();
-        return { totals, digests: largest(digests, DIGEST_SORTS.cost, most), hour };
+        return { totals, digests: await largest(digests, DIGEST_SORTS.cost, most), hour };
       }),
     usage: () => usageOf(readings, started),
     /** How many of each project. Of hundreds of thousands it takes a while: as it was some of such whiles ago. */
@@ -154,13 +154,9 @@ export function createOwnFigures(
     entries: (sort: EntrySort, most: number) =>
       inTurn(async () => {
         const { total, each } = entries();
-        const best = createLargest((row: EntryFacts) => row[sort], most);
-        await someInEachTurn(each, ENTRIES_AT_ONCE, best.add);
-        const rows = best.rows();
-        return {
-          total,
-          rows: rows.map((row) => Object.assign(statistics.named(row.digest), row)),
-        };
+        const rows = await largest(each, (row) => row[sort], most);
+        const named = rows.map((row) => Object.assign(statistics.named(row.digest), row));
+        return { total, rows: named };
       }),
   };
 }
@@ -195,7 +191,7 @@ export function createSharedStatistics(options: {
     const gateway = await processes.gateway();
     const others = await store?.all().catch(onError);
     const read: Report[] = [];
-    await someInEachTurn(others ?? [], 1, (text) => read.push(...readReport(text)));
+    await inTurns(others ?? [], 1, (text) => read.push(...readReport(text)));
     const reports: Report[] = [
       ...told.map((report) => Object.assign(report, { gateway })),
       ...read.filter((report) => report.gateway !== gateway),
@@ -238,7 +234,7 @@ export function createSharedStatistics(options: {
       const found = mergeDigests(reports).filter(
         (row) => isOfProject(row, project) && (digest ?? row.digest) === row.digest,
       );
-      const rows = largest(found, DIGEST_SORTS[sort], offset + limit).slice(offset);
+      const rows = (await largest(found, DIGEST_SORTS[sort], offset + limit)).slice(offset);
       return { ...told, total: found.length, digests: rows.map((row) => digestRow(row, withText)) };
     },
     /** This gateway, and what each of its processes uses. @throws as `Processes.ask` */
@@ -268,8 +264,8 @@ export function createSharedStatistics(options: {
     async entries({ sort, limit, offset }: Page & { readonly sort: EntrySort }) {
       const { told, complete } = await processes.ask('entries', sort, offset + limit);
       const rows = told.flatMap((one) => one.rows);
-      const sorted = largest(rows, (row) => row[sort], offset + limit).slice(offset);
-      return { total: totalOf(told), complete, entries: sorted };
+      const sorted = await largest(rows, (row) => row[sort], offset + limit);
+      return { total: totalOf(told), complete, entries: sorted.slice(offset) };
     },
   };
 }
@@ -283,28 +279,20 @@ function averageOf({ engine_asks, engine_ms, hits, saved_ms }: DigestFigures): n
   return hits > 0 ? saved_ms / hits : 0;
 }
 
-/** The first of many by a figure, the largest first. Not all are sorted, nor kept. */
-function createLargest<T>(figure: (item: T) => number, most: number) {
+/** The first of them by a figure, the largest first. Of many not all are sorted, nor looked at in one turn. */
+export async function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number) {
   const cut = (rows: T[]) => rows.sort((a, b) => figure(b) - figure(a)).slice(0, most);
   let best: T[] = [];
   /** Of the last one of the first so many. */
   let least = -Infinity;
-  return {
-    add(item: T): void {
-      if (figure(item) <= least) return;
-      best.push(item);
-      if (best.length <= 2 * most + MAX_DIGESTS) return;
-      best = cut(best);
-      least = figure(best[most - 1] as T);
-    },
-    rows: () => cut(best),
-  };
-}
-
-export function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number): T[] {
-  const best = createLargest(figure, most);
-  for (const item of items) best.add(item);
-  return best.rows();
+  await inTurns(items, ENTRIES_AT_ONCE, (item) => {
+    if (figure(item) <= least) return;
+    best.push(item);
+    if (best.length <= 2 * most + MAX_DIGESTS) return;
+    best = cut(best);
+    least = figure(best[most - 1] as T);
+  });
+  return cut(best);
 }
 
 /** The largest maximum, the latest of what was asked last, and sums of sums. */

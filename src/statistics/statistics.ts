@@ -1,7 +1,7 @@
 import type { Clock } from '../common/clock.ts';
 import type { GatewayEvent } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
-import { someInEachTurn } from '../common/in-turn.ts';
+import { inTurns } from '../common/in-turn.ts';
 import { addAnswer, addSums, createHour, noSums, type Sums, SUMS, wholeAtEngine } from './hour.ts';
 
 /** Digests that have figures of their own, and requests that are remembered. */
@@ -155,7 +155,7 @@ export function createStatistics(parts: {
     /** How many of the entries are of each project, as the hour names it. Those of digests that are not known are left out. */
     async countByProject(each: Iterable<{ readonly digest: string }>) {
       const known = new Map<DigestFigures, number>();
-      await someInEachTurn(each, ENTRIES_AT_ONCE, ({ digest }) => {
+      await inTurns(each, ENTRIES_AT_ONCE, ({ digest }) => {
         const row = digests.get(digest);
         if (row !== undefined) known.set(row, (known.get(row) ?? 0) + 1);
       });
