@@ -13,7 +13,7 @@ import {
 import { type PartDigests, queryDigestOf } from './key.ts';
 
 /** What an entry needs beside its bodies (bytes; measured with 100,000 entries). */
-const ENTRY_OVERHEAD = 936;
+const ENTRY_OVERHEAD = 964;
 
 /** An entry with fewer hits hardly paid for its room. */
 const WORTH_KEEPING = 2;
@@ -66,12 +66,15 @@ export function createMemoryTier(options: {
     dispose(entry, key, reason) {
       countEntry(entry, -1);
       plainKeys.delete(key);
+      if (reason !== 'set') keys.delete(key);
       if (entry.warmed && reason !== 'set') warmed.wasted += 1;
       if (reason !== 'evict') return;
       evicted.all += 1;
       if (entry.hits < WORTH_KEEPING) evicted.unused += 1;
     },
   });
+  /** Those of the entries: a walk through these takes many turns, in which entries come, go and are used. */
+  const keys = new Set<string>();
   /** How many clients need each body (of a compressed one its tail), and how many entries hold it. */
   const uses = new Map<Buffer, { holders: number; entries: number }>();
   const tried = new WeakSet<StoredAnswer>();
@@ -84,10 +87,13 @@ export function createMemoryTier(options: {
   const usedAt = (key: string) => entries.peek(key)?.used ?? 0;
   const peeked = (entry: Entry) => ({ ...entry, left: left(entry) });
 
-  /** There may be hundreds of thousands: the time is taken once. */
+  /** Those that are there when it begins, as far as they still are. There may be hundreds of thousands: the time is taken once. */
   function* described() {
     const [now, wall] = [clock.now(), clock.wall()];
-    for (const [key, entry] of entries.entries()) {
+    const present = [...keys];
+    for (const key of present) {
+      const entry = entries.peek(key);
+      if (entry === undefined) continue;
       yield {
         digest: queryDigestOf(entry.digests),
         bytes: entryBytes(entry, key),
@@ -102,8 +108,11 @@ export function createMemoryTier(options: {
   function put(key: string, entry: Entry): void {
     countEntry(entry, 1);
     entries.set(key, entry);
+    keys.add(key);
+    if (entries.peek(key) === entry) return;
     // What is too large alone was not taken.
-    if (entries.peek(key) !== entry) countEntry(entry, -1);
+    countEntry(entry, -1);
+    keys.delete(key);
   }
 
   function countEntry({ answer, variant }: Entry, kept: number): void {
@@ -227,16 +236,12 @@ export function createMemoryTier(options: {
       if (entry.variant === undefined && isWorth(entry)) void addVariant(key, answer);
       return entry.variant ?? body;
     },
-    /** Needs a body, and so many bytes beside it. Returns what ends that, once. */
-    hold(body: AnswerText, beside = 0): () => void {
-      const count = (holders: 1 | -1) => {
-        countUse(body, holders, 0);
-        account.countSending(holders * beside);
-      };
-      count(1);
+    /** Needs a body. Returns what ends that, once. */
+    hold(body: AnswerText): () => void {
+      countUse(body, 1, 0);
       let held = true;
       return () => {
-        if (held) count(-1);
+        if (held) countUse(body, -1, 0);
         held = false;
       };
     },
@@ -247,7 +252,7 @@ export function createMemoryTier(options: {
     },
     /** The same of so many entries, the most recently used first. */
     peekRecent: (most: number) => [...entries.values().take(most)].map(peeked),
-    /** All, in no order that means anything: bytes as they count, seconds since the engine was asked and until it ends. */
+    /** All, in no order that means anything, also over several turns: bytes as they count, seconds since the engine was asked and until it ends. */
     list: () => ({ total: entries.size, each: described() }),
     clear: () => entries.clear(),
     usage: () => ({ entries: entries.size, bytes: entries.calculatedSize }),

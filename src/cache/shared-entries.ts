@@ -20,8 +20,8 @@ import { remaining } from './memory-tier.ts';
 
 /** Port: bytes by key outside this process. Rejects when it cannot be reached, or is too slow. */
 export interface ValueTier {
-  /** Null where there is none. */
-  get(key: string): Promise<Buffer | null>;
+  /** So many bytes from there on: fewer where it ends before, and none where there is none. */
+  get(key: string, from: number, count: number): Promise<Buffer>;
   /** For `lifetime` ms, unless a value that began later is there (bytes 8 to 15, big-endian). */
   set(key: string, value: Buffer, lifetime: number, replace?: boolean): Promise<void>;
 }
@@ -30,8 +30,15 @@ export interface ValueTier {
 export const LONGEST_VALUE = 16 * 1024 * 1024;
 /** Values above this are written one after the other (bytes). */
 export const LARGE = 512 * 1024;
-/** Beyond so many that wait, large values are not kept: they would fill the memory. */
+/** Beyond so many that wait, large values are not kept, and long ones not read: they would fill the memory. */
 const MOST_WAITING = 16;
+/** So much is read of a value at first (bytes): all of most of them. */
+export const FIRST = 32 * 1024;
+/** Of longer ones the rest is read in pieces (bytes), of so many values at one time: Redis drops entries for replies that wait. */
+export const PIECE = 1024 * 1024;
+const READ_AT_ONCE = 4;
+/** In its first so many bytes a value differs from the one that took its place: by its moment, and checksum or seal. */
+const TELLING = 1024;
 /** Its answer, or one that began later, is still to be kept in tier 2. */
 export interface Filled {
   readonly fill: OrderedFill;
@@ -50,6 +57,9 @@ export function createSharedEntries(
 ) {
   const { account, clock, emit, maxEntry } = parts;
   const largeWrites = createGate(1);
+  const longReads = createGate(READ_AT_ONCE);
+  /** Look-ups under way. */
+  const finding = new Map<string, Promise<StoredAnswer | undefined>>();
   const forEver = new AbortController().signal;
   /** What it takes to write, as a multiple of the body as it lies in memory: compressed, put together, sealed. */
   const copies = sealer.kind === 'none' ? 2 : 4;
@@ -69,14 +79,48 @@ export function createSharedEntries(
     }
   }
 
-  function look(key: string, beside: number): Promise<StoredAnswer | EntryFlaw | undefined> {
-    return counted(async (take) => {
-      take(beside);
-      const found = await values.get(key);
-      if (found === null) return undefined;
-      take(found.length);
-      return decodeEntry(key, found, maxEntry(), sealer, take);
+  const look = (key: string) =>
+    counted(async (take) => {
+      take(FIRST);
+      const first = await values.get(key, 0, FIRST);
+      const found = first.length < FIRST ? first : await readLong(key, first, take);
+      return found.length > 0 ? decodeEntry(key, found, maxEntry(), sealer, take) : undefined;
     });
+
+  /** What takes room before it comes, one piece after the other. Nothing where another value took its place meanwhile. */
+  async function readLong(key: string, first: Buffer, take: (bytes: number) => void) {
+    if (longReads.usage().waiting >= MOST_WAITING) throw new NoRoom();
+    const leave = await longReads.enter(forEver);
+    try {
+      const pieces = [first];
+      let length = first.length;
+      for (;;) {
+        take(PIECE);
+        const piece = await values.get(key, length, PIECE);
+        length += piece.length;
+        pieces.push(piece);
+        if (piece.length < PIECE) break;
+      }
+      const now = await values.get(key, 0, TELLING);
+      if (!now.equals(first.subarray(0, TELLING))) return Buffer.of();
+      take(length);
+      return Buffer.concat(pieces);
+    } finally {
+      leave();
+    }
+  }
+
+  async function findOnce(key: string): Promise<StoredAnswer | undefined> {
+    try {
+      const found = await look(key);
+      if (typeof found !== 'string') return found;
+      emit({ type: 'entry-rejected', why: found });
+    } catch (error) {
+      emit({ type: 'redis-failed', operation: 'get', error });
+    } finally {
+      finding.delete(key);
+    }
+    return undefined;
   }
 
   /** Whether something began later is looked at in the turn that sends the value. False: too long. */
@@ -97,20 +141,21 @@ export function createSharedEntries(
   return {
     /** Tells no one. @throws when tier 2 cannot say */
     async peek(key: string): Promise<StoredAnswer | undefined> {
-      const found = await look(key, 0);
+      const found = await look(key);
       return typeof found === 'string' ? undefined : found;
     },
-    /** Undefined also where tier 2 cannot say. Never rejects. `beside`: bytes of the asker. */
-    async find(key: string, beside = 0): Promise<StoredAnswer | undefined> {
-      try {
-        const found = await look(key, beside);
-        if (typeof found !== 'string') return found;
-        emit({ type: 'entry-rejected', why: found });
-      } catch (error) {
-        emit({ type: 'redis-failed', operation: 'get', error });
-      }
-      return undefined;
-    },
+    /**
+     * Undefined also where tier 2 cannot say. Never rejects. Those who ask for one key at one time share one look-up: a purge that
+     * was acknowledged since it began has given their successors another key, and them no right to use what it brings (`take`).
+     * @param beside bytes of the asker
+     */
+    find: (key: string, beside = 0): Promise<StoredAnswer | undefined> =>
+      counted((take) => {
+        take(beside);
+        const found = finding.get(key) ?? findOnce(key);
+        finding.set(key, found);
+        return found;
+      }),
     /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
     async keep(key: string, filled: Filled): Promise<boolean> {
       const length = bytesOf(filled.answer.body);

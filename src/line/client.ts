@@ -7,6 +7,7 @@ import type {
 } from 'node:http';
 import {
   type AnswerText,
+  dropPiece,
   GZIP_FROM,
   gzipWithSession,
   HEADER_VALUE,
@@ -40,6 +41,8 @@ type Replay = Parameters<Client['replay']>[1];
 
 /** How long a client may take nothing of an answer that is held for it (ms); engines are as patient by default. */
 const LONGEST_STALL = 300_000;
+/** How often it is looked whether it takes anything, where it is made while it is taken (ms). */
+const LOOKS = 10_000;
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
 /** Of what a request says of itself, so much is told (characters): the rest of a long one helps no reader. */
@@ -109,7 +112,7 @@ function engineTimes(steps: EngineSteps, now: number): EngineTimes {
 /** What clients share. */
 type ClientServices = Pick<
   LineOptions,
-  'clock' | 'newId' | 'addressOf' | 'holdBody' | 'cors' | 'emit'
+  'account' | 'clock' | 'newId' | 'addressOf' | 'holdBody' | 'cors' | 'emit'
 >;
 
 /**
@@ -125,6 +128,8 @@ export class XmlaClient implements Client, PassThroughClient {
   /** The one event of the request, filled in as that becomes known. */
   readonly facts: { -readonly [Fact in keyof Answered]: Answered[Fact] };
   readonly wishes: Wishes;
+  /** Whose limits count for it; '' before the login. */
+  owner = '';
   readonly #services: ClientServices;
   readonly #began: number;
   /** Undefined where no engine was needed. */
@@ -233,32 +238,63 @@ export class XmlaClient implements Client, PassThroughClient {
     if (this.isGone) return;
     const { response, facts } = this;
     const text = reply.text?.(this.wishes.takesGzip) ?? answer.body;
-    const { bytes, rest, length } = sendStored(response, answer, reply, text, this);
-    facts.bytes = bytes;
+    const sent = sendStored(response, answer, reply, text, this);
+    if ('pieces' in sent) return void this.#stream(answer, reply, text, sent);
+    facts.bytes = sent.bytes;
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
-    const isStreamed = rest !== undefined;
-    if (!this.#isWatched && !isStreamed && response.socket?.writableLength === 0) {
+    if (!this.#isWatched && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
       return this.#tell(true);
     }
     this.watch();
-    const beside = isStreamed ? INFLATING : 0;
-    response.once('close', this.#services.holdBody(text, beside));
-    this.#watchStall(isStreamed);
-    if (isStreamed) void this.#stream(rest, length);
+    response.once('close', this.#services.holdBody(text));
+    this.#watchStall();
   }
 
-  /** Sends what is left of a body as fast as it is taken. */
-  async #stream(rest: Rest, length: number): Promise<void> {
+  /**
+   * What is made for this client while that takes it has its share of the memory before it begins: many may ask at one time,
+   * and each takes it as slowly as it likes. One that takes nothing while others wait for memory is broken off.
+   */
+  async #stream(answer: StoredAnswer, reply: Replay, text: AnswerText, sent: StreamedText) {
+    const { response, facts, signal } = this;
+    const { bytes, pieces, areOwn } = sent;
+    const { account, clock, holdBody } = this.#services;
+    const letGo = holdBody(text);
+    const room = account.request(this.owner);
+    let looks: NodeJS.Timeout | undefined;
     try {
-      for await (const piece of rest) {
+      const since = clock.now();
+      const waiting = room.grow(INFLATING, signal);
+      if (waiting !== undefined) await waiting;
+      const waited = clock.now() - since;
+      const { outcome, ttl, age } = reply;
+      Object.assign(facts, { outcome, saved: answer.engineMilliseconds });
+      const later = { ...reply, ttl: ttl - waited, age: age + waited };
+      response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
+      response.setTimeout(LONGEST_STALL, () => response.destroy());
+      let taken: number | undefined = 0;
+      looks = setInterval(() => {
+        const before = taken;
+        taken = response.socket?.bytesWritten;
+        if (taken === before && room.isInTheWay()) response.destroy();
+      }, LOOKS);
+      for await (const piece of pieces()) {
+        facts.bytes += piece.length;
+        response.write(piece, (error) => {
+          if (areOwn && !error) dropPiece(piece);
+        });
+        await this.drained();
         if (this.isGone) return;
-        if (!this.write(piece)) await this.drained();
       }
-      this.end(length);
+      this.end(bytes);
+      await this.over();
     } catch (error) {
       this.fail(error);
+    } finally {
+      clearInterval(looks);
+      letGo();
+      room.release();
     }
   }
 
@@ -362,10 +398,9 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 
   /** What is left of an answer that was ended is in memory until the client has it. */
-  #watchStall(moreComes = false): void {
+  #watchStall(): void {
     const { response } = this;
-    if (moreComes || response.writableLength > 0)
-      response.setTimeout(LONGEST_STALL, () => response.destroy());
+    if (response.writableLength > 0) response.setTimeout(LONGEST_STALL, () => response.destroy());
   }
 
   #close(): void {
@@ -399,15 +434,23 @@ export class XmlaClient implements Client, PassThroughClient {
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
+/** A text that is made while it is sent. */
+interface StreamedText {
+  readonly bytes: number;
+  readonly pieces: () => Iterable<Buffer> | AsyncIterable<Buffer>;
+  /** Whether they are of this client alone. */
+  readonly areOwn: boolean;
+}
+
 /** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
 const PLAIN_ID = /^[\w-]+$/;
 
 /**
  * Sends a stored answer, head and body, in one call of the system, and ends the response; the bytes of a long one are
- * not copied. One that lies compressed goes to a client that does not take that as fast as it reads, and so does a long one
- * over TLS.
+ * not copied. One that lies compressed, for a client that does not take that, and a long one over TLS are still to be sent, as
+ * fast as the client reads.
  * @param text compressed or not
- * @returns `length` and `bytes`: of the whole body, and those that were sent; `rest`: what is still to be sent
+ * @returns the bytes of the body
  * @throws as `withSession` does: then nothing was sent
  */
 function sendStored(
@@ -416,7 +459,7 @@ function sendStored(
   reply: Replay,
   text: AnswerText,
   of: Pick<XmlaClient, 'wishes' | 'facts'>,
-): { length: number; bytes: number; rest?: Rest } {
+): { readonly bytes: number } | StreamedText {
   const { sessionId } = reply;
   const { session } = answer;
   // Before the head: nothing of an answer that cannot be given to this client may be sent.
@@ -427,33 +470,28 @@ function sendStored(
     if (short !== undefined) {
       response.writeHead(200, storedHead(answer, short.length, reply, coding, of));
       response.end(short, 'latin1');
-      return { length: short.length, bytes: short.length };
+      return { bytes: short.length };
     }
     pieces = withSession({ body: text, session }, sessionId);
     const bytes = sum(pieces);
     if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
-      response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
       // What is written at once is encrypted at once, into memory that nothing counts.
-      return { length: bytes, bytes: 0, rest: inSlices(pieces) };
+      return { bytes, pieces: () => inSlices(pieces), areOwn: false };
     }
   } else if (of.wishes.takesGzip) {
     coding = 'gzip';
     pieces = gzipWithSession({ body: text, session }, sessionId);
   } else {
-    const { start, length, rest } = inflatedWithSession({ body: text, session }, sessionId);
-    response.writeHead(200, storedHead(answer, length, reply, coding, of));
-    response.write(start);
-    return { length, bytes: start.length, rest };
+    const { length, pieces } = inflatedWithSession({ body: text, session }, sessionId);
+    return { bytes: length, pieces, areOwn: true };
   }
   const bytes = sum(pieces);
   response.cork();
   response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
   response.end(pieces.at(-1));
-  return { length: bytes, bytes };
+  return { bytes };
 }
-
-type Rest = AsyncIterable<Buffer> | Iterable<Buffer>;
 
 const sum = (pieces: readonly Buffer[]) => pieces.reduce((all, { length }) => all + length, 0);
 

@@ -129,7 +129,5 @@ async function digestOf(answer: StoredAnswer, ownTurn: OwnTurn, signal?: AbortSi
 /** The text with an empty session id. */
 async function* piecesOf({ body, session }: StoredAnswer): AsyncGenerator<Buffer> {
   if (Buffer.isBuffer(body)) return yield* withSession({ body, session }, '');
-  const { start, rest } = inflatedWithSession({ body, session }, '');
-  yield start;
-  yield* rest as AsyncIterable<Buffer>;
+  yield* inflatedWithSession({ body, session }, '').pieces();
 }

@@ -79,6 +79,7 @@ export function createXmlaHandler(options: LineOptions) {
       const remembered = head?.login.counts() ? head.login.principal : undefined;
       const principal = remembered ?? (await options.login(request, facts.id));
       facts.principal = principal.name;
+      client.owner = principal.owner;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';
       const isListed = cors?.preflight !== undefined;
@@ -107,6 +108,7 @@ export function createXmlaHandler(options: LineOptions) {
     const key = memo.keyOf(known);
     if (key === undefined) return false;
     client.facts.principal = known.head.login.principal.name;
+    client.owner = known.head.login.principal.owner;
     client.facts.project = known.head.project ?? '';
     client.asks(known.asked);
     const recalled = cache.recall(key, brought);

@@ -103,8 +103,6 @@ const REPORT_LIFE = 120;
 /** Of a note that is not written again (ms): 30 days. */
 const NOTE_LIFE = 30 * 24 * 3_600_000;
 
-/** What lines, reports and notes are sealed for. */
-type Purpose = 'purges' | 'statistics' | 'notes';
 /** Values that are read at one time. */
 const BATCH = 200;
 /** Keys that Redis looks at in one step where only names are asked for. */
@@ -125,13 +123,14 @@ export function createRedisCache(options: {
   const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
   const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
   const logKey = freshnessKey(namespace, 'purges');
-  const reportKeys = ['statistics', 'statistics:told'].map((rest) => freshnessKey(namespace, rest));
+  const reportsKey = freshnessKey(namespace, 'statistics');
+  const reportName = (id: string) => `${reportsKey} ${id}`;
   const taskKey = (task: string) => freshnessKey(namespace, `task:${task}`);
   const noteKey = (name: string) => freshnessKey(namespace, `note:${name}`);
   const gateway = newToken();
-  const seal = (text: string, purpose: Purpose) => sealer.seal(Buffer.from(text), purpose);
-  /** Undefined for what does not open. */
-  const open = (sealed: Buffer, purpose: Purpose) => sealer.open(sealed, purpose)?.toString();
+  /** Lines, reports and notes are sealed for the name under which they lie: under another one they do not open. */
+  const seal = (text: string, name: string) => sealer.seal(Buffer.from(text), name);
+  const open = (sealed: Buffer, name: string) => sealer.open(sealed, name)?.toString();
 
   /** Names that match, each batch from one server; some may come twice. */
   async function* scan(match: string, count: number): AsyncGenerator<string[]> {
@@ -148,7 +147,8 @@ export function createRedisCache(options: {
 
   /** Tier 2: one string for each entry, which Redis drops when its time is over. */
   const values: ValueTier = {
-    get: (key) => run(() => reader.getBuffer(entryKey(key))),
+    get: (key, from, count) =>
+      run(() => reader.getrangeBuffer(entryKey(key), from, from + count - 1)),
     async set(key, value, lifetime, replace = false) {
       const life = Math.ceil(lifetime);
       if (life <= 0) return;
@@ -184,23 +184,24 @@ export function createRedisCache(options: {
   /** The log of purges as one list, each line sealed. What does not open there is skipped. */
   const purgeLines: PurgeLines = {
     async add(line, most) {
-      await addLine(epochs, [logKey], [seal(line, 'purges'), most]);
+      await addLine(epochs, [logKey], [seal(line, logKey), most]);
     },
     async all() {
       const sealed = await writer.lrangeBuffer(logKey, 0, -1);
       // The list has the latest first, the port the oldest.
-      return sealed.toReversed().flatMap((line) => open(line, 'purges') ?? []);
+      return sealed.toReversed().flatMap((line) => open(line, logKey) ?? []);
     },
   };
 
   /** Sealed like the lines; what does not open is skipped. */
   const reports: ReportStore = {
     async set(id, report) {
-      await setReport(writer, reportKeys, [id, seal(report, 'statistics'), REPORT_LIFE]);
+      const keys = [reportsKey, `${reportsKey}:told`];
+      await setReport(writer, keys, [id, seal(report, reportName(id)), REPORT_LIFE]);
     },
     async all() {
-      const sealed = Object.values(await writer.hgetallBuffer(reportKeys[0] ?? ''));
-      return sealed.flatMap((one) => open(one, 'statistics') ?? []);
+      const sealed = Object.entries(await writer.hgetallBuffer(reportsKey));
+      return sealed.flatMap(([id, one]) => open(one, reportName(id)) ?? []);
     },
   };
 
@@ -211,12 +212,14 @@ export function createRedisCache(options: {
       await leave(writer, [taskKey(task)], [gateway, 0]);
     },
     async note(name) {
-      const sealed = await writer.getBuffer(noteKey(name));
-      return sealed ? open(sealed, 'notes') : undefined;
+      const key = noteKey(name);
+      const sealed = await writer.getBuffer(key);
+      return sealed ? open(sealed, key) : undefined;
     },
     async write(name, text, task) {
-      const keys = [noteKey(name), ...(task === undefined ? [] : [taskKey(task)])];
-      return (await writeNote(writer, keys, [seal(text, 'notes'), NOTE_LIFE, gateway])) === 1;
+      const key = noteKey(name);
+      const keys = [key, ...(task === undefined ? [] : [taskKey(task)])];
+      return (await writeNote(writer, keys, [seal(text, key), NOTE_LIFE, gateway])) === 1;
     },
   };
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../common/clock.ts';
 import type { GatewayEvent } from '../common/events.ts';
+import { inTurns } from '../common/in-turn.ts';
 
 /** The hour is counted by minutes of the wall clock (ms). */
 const MINUTE = 60_000;
@@ -213,11 +214,15 @@ export function createHour(
           note(at, `${event.digest} (${event.project || 'no project'})`, 'stale');
       }
     },
-    /** Of the sixty minutes up to this moment. */
-    report(): HourReport {
+    /** Of the sixty minutes up to this moment. A minute of hundreds of projects takes milliseconds. */
+    async report(): Promise<HourReport> {
       const now = clock.wall();
       const told = minutes.filter(({ at }) => at >= firstMinute(now) && at <= now);
-      return mergeHours(told.map(rowsOfMinute));
+      let hour: HourReport = [];
+      await inTurns(told, 1, (minute) => {
+        hour = mergeHours([hour, rowsOfMinute(minute)]);
+      });
+      return hour;
     },
   };
 }

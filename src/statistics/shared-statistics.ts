@@ -1,8 +1,10 @@
 import type { Clock } from '../common/clock.ts';
+import { oneAfterTheOther, inTurns } from '../common/in-turn.ts';
 import type { Gauges } from '../observability/metrics.ts';
 import { fits, isHour, mergeHours, noSums, sumOf } from './hour.ts';
 import {
   type DigestFigures,
+  ENTRIES_AT_ONCE,
   isOfProject,
   MAX_DIGESTS,
   MAX_USERS,
@@ -74,7 +76,7 @@ function usageOf(read: Readings, started_at: string) {
 
 /** What one process tells the others of its gateway. */
 export type OwnFigures = ReturnType<typeof createOwnFigures>;
-type Told<M extends keyof OwnFigures> = ReturnType<OwnFigures[M]>;
+type Told<M extends keyof OwnFigures> = Awaited<ReturnType<OwnFigures[M]>>;
 
 /** Port: all processes of this gateway. */
 export interface Processes {
@@ -126,42 +128,46 @@ export function createOwnFigures(
   },
 ) {
   const { entries, readings, clock } = parts;
-  let counted: ReturnType<Statistics['countByProject']> = [];
+  let counted: ReturnType<Statistics['countByProject']> | undefined;
   let countedUntil = -Infinity;
+  /** Each walks in many turns: of several at one time a turn has a part of one. */
+  const inTurn = oneAfterTheOther();
   const started = new Date(parts.started).toISOString();
   return {
     /** @param most so many digests, the heaviest */
-    report(most: number) {
-      const { totals, digests } = statistics.figures();
-      const heaviest = largest(digests, DIGEST_SORTS.cost, most);
-      return { totals, digests: heaviest, hour: statistics.hour() };
-    },
+    report: (most: number) =>
+      inTurn(async () => {
+        const hour = await statistics.hour();
+        const { totals, digests } = statistics.figures();
+        return { totals, digests: await largest(digests, DIGEST_SORTS.cost, most), hour };
+      }),
     usage: () => usageOf(readings, started),
     /** How many of each project. Of hundreds of thousands it takes a while: as it was some of such whiles ago. */
     countEntries() {
-      const now = clock.now();
-      if (now >= countedUntil) {
-        counted = statistics.countByProject(entries().each);
+      const began = clock.now();
+      if (counted !== undefined && began < countedUntil) return counted;
+      countedUntil = Infinity;
+      return (counted = inTurn(() => statistics.countByProject(entries().each)).finally(() => {
         const end = clock.now();
-        countedUntil = end + COUNTED_FOR * (end - now);
-      }
-      return counted;
+        countedUntil = end + COUNTED_FOR * (end - began);
+      }));
     },
     requests: statistics.requests,
     /** The first `most` of the memory tier, with the names of what they answer as far as they are known. */
-    entries(sort: EntrySort, most: number) {
-      const { total, each } = entries();
-      const rows = largest(each, (row) => row[sort], most);
-      const named = rows.map((row) => Object.assign(statistics.named(row.digest), row));
-      return { total, rows: named };
-    },
+    entries: (sort: EntrySort, most: number) =>
+      inTurn(async () => {
+        const { total, each } = entries();
+        const rows = await largest(each, (row) => row[sort], most);
+        const named = rows.map((row) => Object.assign(statistics.named(row.digest), row));
+        return { total, rows: named };
+      }),
   };
 }
 
 /** Of a gateway that is one process. */
 export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
   ask: async (method, ...args) => ({
-    told: [(own[method] as (...given: typeof args) => Told<typeof method>)(...args)],
+    told: [await (own[method] as (...given: typeof args) => Promise<Told<typeof method>>)(...args)],
     complete: true,
   }),
   gateway: async () => gateway,
@@ -187,7 +193,8 @@ export function createSharedStatistics(options: {
     const { told, complete } = await processes.ask('report', most);
     const gateway = await processes.gateway();
     const others = await store?.all().catch(onError);
-    const read = (others ?? []).flatMap((text) => readReport(text) ?? []);
+    const read: Report[] = [];
+    await inTurns(others ?? [], 1, (text) => read.push(...readReport(text)));
     const reports: Report[] = [
       ...told.map((report) => Object.assign(report, { gateway })),
       ...read.filter((report) => report.gateway !== gateway),
@@ -208,7 +215,7 @@ export function createSharedStatistics(options: {
     async share(): Promise<void> {
       if (store === undefined) return;
       try {
-        const report = own.report(SHARED_DIGESTS);
+        const report = await own.report(SHARED_DIGESTS);
         // Statements stay in their gateway.
         for (const row of report.digests) row.text = '';
         const gateway = await processes.gateway();
@@ -230,7 +237,7 @@ export function createSharedStatistics(options: {
       const found = mergeDigests(reports).filter(
         (row) => isOfProject(row, project) && (digest ?? row.digest) === row.digest,
       );
-      const rows = largest(found, DIGEST_SORTS[sort], offset + limit).slice(offset);
+      const rows = (await largest(found, DIGEST_SORTS[sort], offset + limit)).slice(offset);
       return { ...told, total: found.length, digests: rows.map((row) => digestRow(row, withText)) };
     },
     /** This gateway, and what each of its processes uses. @throws as `Processes.ask` */
@@ -260,8 +267,8 @@ export function createSharedStatistics(options: {
     async entries({ sort, limit, offset }: Page & { readonly sort: EntrySort }) {
       const { told, complete } = await processes.ask('entries', sort, offset + limit);
       const rows = told.flatMap((one) => one.rows);
-      const sorted = largest(rows, (row) => row[sort], offset + limit).slice(offset);
-      return { total: totalOf(told), complete, entries: sorted };
+      const sorted = await largest(rows, (row) => row[sort], offset + limit);
+      return { total: totalOf(told), complete, entries: sorted.slice(offset) };
     },
   };
 }
@@ -275,19 +282,19 @@ function averageOf({ engine_asks, engine_ms, hits, saved_ms }: DigestFigures): n
   return hits > 0 ? saved_ms / hits : 0;
 }
 
-/** The first of them by a figure, the largest first. Of many not all are sorted. */
-export function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number): T[] {
+/** The first of them by a figure, the largest first. Of many not all are sorted, nor looked at in one turn. */
+export async function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number) {
   const cut = (rows: T[]) => rows.sort((a, b) => figure(b) - figure(a)).slice(0, most);
   let best: T[] = [];
   /** Of the last one of the first so many. */
   let least = -Infinity;
-  for (const item of items) {
-    if (figure(item) <= least) continue;
+  await inTurns(items, ENTRIES_AT_ONCE, (item) => {
+    if (figure(item) <= least) return;
     best.push(item);
-    if (best.length <= 2 * most + MAX_DIGESTS) continue;
+    if (best.length <= 2 * most + MAX_DIGESTS) return;
     best = cut(best);
     least = figure(best[most - 1] as T);
-  }
+  });
   return cut(best);
 }
 
@@ -340,16 +347,16 @@ const digestRow = (row: DigestFigures, withText: boolean) => ({
   ...(withText && row.text !== '' && { text: row.text }),
 });
 
-/** Undefined when it is none: others may write to Redis. */
-function readReport(text: string): Report | undefined {
+/** None when it is none: others may write to Redis. */
+function readReport(text: string): readonly Report[] {
   try {
     const report = JSON.parse(text) as Report;
     const { gateway, totals, digests, hour } = report;
     const areFew = digests.length <= SHARED_DIGESTS;
     const areSound =
       areFew && fits(totals, noSums()) && digests.every((row) => fits(row, NO_FIGURES));
-    return typeof gateway === 'string' && areSound && isHour(hour) ? report : undefined;
+    return typeof gateway === 'string' && areSound && isHour(hour) ? [report] : [];
   } catch {
-    return undefined;
+    return [];
   }
 }

@@ -11,6 +11,7 @@ import {
   startAttackedGateway,
   type AttackedGateway,
 } from '../support/under-attack/attacked-gateway.ts';
+import { ATTACKS } from '../support/under-attack/attacks.ts';
 import type { Attack, AttackReport } from '../support/under-attack/attacker.ts';
 import { answerTo, asking } from '../support/under-attack/remembered.ts';
 import type { UserSettings, UserReport } from '../support/under-attack/user.ts';
@@ -72,16 +73,24 @@ async function start(options: {
   /** Whether the engine is told of projects. */
   readonly tellsProjects?: boolean;
   readonly withRedis?: boolean;
+  /** What entries may take in the memory of the gateway, and in Redis. */
+  readonly memory?: string;
+  readonly redisMemory?: string;
 }): Promise<Started> {
-  const { invented = 'rows', tellsProjects = false, withRedis = false } = options;
+  const { invented = 'rows', tellsProjects = false, withRedis = false, redisMemory } = options;
+  const { memory = '32MiB' } = options;
   const enginePort = await told(run('engine', invented));
-  if (withRedis) redis = await startRedis();
+  const args = ['--maxmemory', redisMemory ?? '0', '--maxmemory-policy', 'allkeys-lru'];
+  if (withRedis) redis = await startRedis({ args });
   gateway = await startAttackedGateway(
     {
       engine: { url: `http://127.0.0.1:${enginePort}/xmla${tellsProjects ? '/{project}' : ''}` },
       listen: { open: ['metrics'] },
       // What entries may take is a limit of its own.
-      cache: { memory: '32MiB', ...(redis !== undefined && { redis: { url: redis.url } }) },
+      cache: {
+        memory,
+        ...(redis !== undefined && { redis: { url: redis.url } }),
+      },
       limits: { in_flight: `${IN_FLIGHT}MiB` },
       projects: { FoodMart: {} },
     },
@@ -357,5 +366,50 @@ test.each(
 )(
   '%s take no memory, and the hits of others go on',
   async (what, attack) => attacked(await start({}), what, attack),
+  PATIENCE,
+);
+
+/** An attack by asks for long answers, which are in the cache when it begins. */
+async function attackedByAsks(
+  started: Started,
+  what: string,
+  attack: Parameters<typeof attacked>[2] & { readonly kind: keyof typeof ATTACKS },
+): Promise<void> {
+  const { url } = started;
+  const asAttacker = { user: ATTACKER, headers: { 'content-type': 'text/xml' } };
+  // Each answer is kept behind its end.
+  for (const { body } of [0, 1].map((number) => ATTACKS[attack.kind](number))) {
+    while (shortStatus(await askXmla(url, body, asAttacker)) !== 'hit') await sleep(100);
+  }
+  await attacked(started, what, attack);
+}
+
+test.each(sampled([...new Set([60, sizes.longAskers])]))(
+  '%d connections that ask for a long answer without gzip, and partly take nothing of it, get their share of the memory',
+  async (connections) => {
+    await attackedByAsks(await start({}), `${connections} asks for a long answer`, {
+      kind: 'long-answer',
+      connections,
+      reads: 'most',
+    });
+  },
+  PATIENCE,
+);
+
+test(
+  'many who ask for long answers that lie in Redis drive nothing out of it',
+  async () => {
+    // Of the two the memory of the gateway has room for one, and Redis for three.
+    const started = await start({ withRedis: true, memory: '24MiB', redisMemory: '48mb' });
+    await attackedByAsks(started, `${sizes.redisAskers} asks for answers in Redis`, {
+      kind: 'incompressible-answers',
+      connections: sizes.redisAskers,
+      reads: 'none',
+    });
+    const stats = await onConnection(redis?.port ?? 0, { patience: 20_000 }, (connection) =>
+      connection.info('stats'),
+    );
+    expect(stats).toContain('\nevicted_keys:0\r');
+  },
   PATIENCE,
 );

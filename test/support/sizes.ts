@@ -131,6 +131,9 @@ interface Sizes {
   /** Whether the user has asked for a while before each attack. */
   readonly attackedWarm: boolean;
   readonly unfinishedHeads: number;
+  /** Connections that ask for one long answer, and those that ask for one that lies in Redis alone. */
+  readonly longAskers: number;
+  readonly redisAskers: number;
   /** Sessions that an attacker begins at least: more than the table holds, or fewer. */
   readonly attackersSessions: number;
   /** How long the demo is asked, at least, before the panels of the dashboard are (ms). */
@@ -222,6 +225,8 @@ const SMALL: Sizes = {
   afterAttack: 0,
   attackedWarm: false,
   unfinishedHeads: 8_000,
+  longAskers: 60,
+  redisAskers: 60,
   attackersSessions: 300,
   dashboardTraffic: 10_000,
   slowQuery: 0,
@@ -303,6 +308,8 @@ const CHAOS: Sizes = {
   afterAttack: 0,
   attackedWarm: true,
   unfinishedHeads: 12_000,
+  longAskers: 60,
+  redisAskers: 1_000,
   attackersSessions: 1_000,
   dashboardTraffic: 10_000,
   slowQuery: 0,
@@ -384,6 +391,8 @@ const FULL: Sizes = {
   afterAttack: 60_000,
   attackedWarm: true,
   unfinishedHeads: 15_000,
+  longAskers: 600,
+  redisAskers: 3_000,
   attackersSessions: 110_000,
   dashboardTraffic: 600_000,
   slowQuery: 298_000,

@@ -68,3 +68,23 @@ test('with a key notes lie there sealed, and others cannot put one there', async
   await gateway().write('signature', 'forged');
   expect(await sealed.note('signature')).toBeUndefined();
 });
+
+test('with a key a note counts under its own name alone: what another writes there of others is no note', async () => {
+  const secret = 's'.repeat(32);
+  const sealed = gateway(createSealer(secret));
+  const value = async (name: string) =>
+    (await client.getBuffer(`{test}:2:note:${name}`)) ?? Buffer.of();
+  await sealed.write('watch:East', 'of the East');
+  await sealed.write('watch:West', 'of the West');
+  await client.set('{test}:2:note:watch:East', await value('watch:West'));
+  expect(await sealed.note('watch:East')).toBeUndefined();
+  expect(await sealed.note('watch:West')).toBe('of the West');
+  // As version 0.2.0 left it.
+  await client.set(
+    '{test}:2:note:watch:East',
+    createSealer(secret).seal(Buffer.from('old'), 'notes'),
+  );
+  expect(await sealed.note('watch:East')).toBeUndefined();
+  await sealed.write('watch:East', 'again');
+  expect(await sealed.note('watch:East')).toBe('again');
+});

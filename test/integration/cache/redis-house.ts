@@ -9,14 +9,23 @@ import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import type { RunAtRedis } from '../../../src/redis/redis-health.ts';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 
+/** Reads whole values unless it is told otherwise. */
+interface WholeValues extends ValueTier {
+  get(key: string, from?: number, count?: number): Promise<Buffer>;
+}
+const wholeValues = ({ get, set }: ValueTier): WholeValues => ({
+  get: (key, from = 0, count = 2 ** 30) => get(key, from, count),
+  set,
+});
+
 export interface House {
   /** These ask again when a deadline passed, since the machine that tests may be slow. */
   readonly store: FreshnessStore;
   /** The lease that a purge of the scopes waits for (ms). */
   renew(scopes: readonly Scope[]): Promise<number>;
-  readonly tier: ValueTier;
+  readonly tier: WholeValues;
   /** These do not. */
-  readonly hasty: { readonly store: FreshnessStore; readonly tier: ValueTier };
+  readonly hasty: { readonly store: FreshnessStore; readonly tier: WholeValues };
   readonly connections: RedisConnections;
   /** What was told of failing connections. */
   readonly errors: unknown[];
@@ -58,19 +67,20 @@ export async function house(
     newToken: randomUUID,
     onError,
   });
-  const { values: tier } = createRedisCache({
+  const { values } = createRedisCache({
     connections,
     run: unguarded,
     namespace,
     sealer: NO_SEALER,
     newToken: randomUUID,
   });
+  const tier = wholeValues(values);
   const renew: FreshnessStore['renew'] = (scopes) => patiently(() => store.renew(scopes));
   return {
     store: { ...store, read: (scopes) => patiently(() => store.read(scopes)), renew },
     renew: async (scopes) => (await renew(scopes)).lease,
     tier: {
-      get: (key) => patiently(() => tier.get(key)),
+      get: (...which) => patiently(() => tier.get(...which)),
       set: (...value) => patiently(() => tier.set(...value)),
     },
     hasty: { store, tier },

@@ -74,6 +74,14 @@ describe('the log of purges in Redis', () => {
     expect(await plain.all()).toContain(line(3));
   });
 
+  test('of another namespace is not read where others copy it, when it is sealed', async () => {
+    const [, [, sealer]] = SEALERS;
+    const [one, other] = [await lines(sealer), await lines(sealer, 'other')];
+    await one.add(line(1), 9);
+    await askRedis(redis.port, 'COPY {test}:2:purges {other}:2:purges');
+    expect([await one.all(), await other.all()]).toEqual([[line(1)], []]);
+  });
+
   test('of one namespace is not that of another', async () => {
     const [one, other] = [await lines(), await lines(NO_SEALER, 'other')];
     await one.add(line(1), 9);

@@ -66,6 +66,15 @@ test('with a key they lie there sealed, and others cannot put one there', async 
   expect((await reportsOf().all()).join()).not.toContain('alice');
 });
 
+test('with a key the report of a process counts once, wherever others copy it to', async () => {
+  const sealed = reportsOf(createSealer('x'.repeat(32)));
+  await sealed.set('a', 'figures');
+  const [, report = Buffer.of()] =
+    Object.entries(await client.hgetallBuffer('{test}:2:statistics'))[0] ?? [];
+  await client.hset('{test}:2:statistics', 'b', report);
+  expect(await sealed.all()).toEqual(['figures']);
+});
+
 test('each of two gateways tells the figures of both, under the same digests', async () => {
   const [one, other] = ['a', 'b'].map((id) =>
     statisticsOf({ clock: handClock() }, undefined, {

@@ -2,7 +2,7 @@
  * An attacker in a process of its own. One argument: an Attack as JSON. Attacks at once, and tells an AttackReport
  * at `end`, as soon as it has sent what it was to send at least.
  */
-import { Agent, request } from 'node:http';
+import { Agent, type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
@@ -20,6 +20,8 @@ export interface Attack {
   readonly connections: number;
   /** Requests that it sends at least, or connections that it opens. */
   readonly least: number;
+  /** Which connections take their answers: each; two of three, and the third one nothing more than a head; none, which go with the head. */
+  readonly reads?: 'all' | 'most' | 'none';
 }
 
 export interface AttackReport {
@@ -43,7 +45,25 @@ function note(end: string): void {
 const endOf = (status: number | undefined, cacheStatus: unknown) =>
   `${status} ${String(cacheStatus ?? '').replace(/mdx-gateway;? ?|; ttl=-?\d+/g, '')}`.trim();
 
-function send(kind: keyof typeof ATTACKS, agent: Agent, localAddress: string): Promise<void> {
+type Reads = 'all' | 'head' | 'nothing';
+/** Answers of which nothing more is taken. */
+const left = new Set<IncomingMessage>();
+
+function take(answer: IncomingMessage, reads: Reads): void {
+  if (reads === 'all') answer.resume();
+  else if (reads === 'head' || over) answer.destroy();
+  else {
+    left.add(answer);
+    answer.on('close', () => left.delete(answer));
+  }
+}
+
+function send(
+  kind: keyof typeof ATTACKS,
+  agent: Agent,
+  localAddress: string,
+  reads: Reads,
+): Promise<void> {
   const { path, body, gzip, headers }: HostileRequest = ATTACKS[kind](sent);
   const bytes = gzip ? gzipSync(body, { level: 1 }) : body;
   sent += 1;
@@ -67,7 +87,7 @@ function send(kind: keyof typeof ATTACKS, agent: Agent, localAddress: string): P
       (answer) => {
         note(endOf(answer.statusCode, answer.headers['cache-status']));
         answer.on('close', resolve).on('error', () => {});
-        answer.resume();
+        take(answer, reads);
       },
     );
     asked.on('error', (error: NodeJS.ErrnoException) => {
@@ -79,9 +99,13 @@ function send(kind: keyof typeof ATTACKS, agent: Agent, localAddress: string): P
 }
 
 /** Sends requests on one connection, each after the answer to the one before. */
-async function sendOnAndOn(kind: keyof typeof ATTACKS, localAddress: string): Promise<void> {
+async function sendOnAndOn(
+  kind: keyof typeof ATTACKS,
+  localAddress: string,
+  reads: Reads,
+): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  while (!isOver()) await send(kind, agent, localAddress);
+  while (!isOver()) await send(kind, agent, localAddress, reads);
   agent.destroy();
 }
 
@@ -151,13 +175,25 @@ async function sendPieces(pieces: readonly (string | Buffer)[]): Promise<void> {
 }
 
 process.on('disconnect', () => process.exit());
-process.on('message', () => (over = true));
+process.on('message', () => {
+  over = true;
+  for (const answer of left) answer.destroy();
+});
+/** How the connection of that number takes its answers. */
+const readsOf = (number: number): Reads => {
+  if (attack.reads === 'none') return 'head';
+  return attack.reads === 'most' && number % 3 === 2 ? 'nothing' : 'all';
+};
 const { kind } = attack;
 await (kind in PIECES
   ? sendPieces(PIECES[kind as keyof typeof PIECES])
   : Promise.all(
       Array.from({ length: connections }, (_, number) =>
-        sendOnAndOn(kind as keyof typeof ATTACKS, addresses[number % addresses.length] ?? ''),
+        sendOnAndOn(
+          kind as keyof typeof ATTACKS,
+          addresses[number % addresses.length] ?? '',
+          readsOf(number),
+        ),
       ),
     ));
 const report: AttackReport = { sent, ends };

@@ -1,6 +1,7 @@
 import { discover, execute } from '../envelopes.ts';
 import { HOSTILE_BODIES } from '../hostile-bodies.ts';
-import { INVENTED } from './remembered.ts';
+import { INCOMPRESSIBLE, LONG as LONG_ANSWER } from './long.ts';
+import { asking, INVENTED } from './remembered.ts';
 
 /** One request of an attacker. */
 export interface HostileRequest {
@@ -122,6 +123,8 @@ export const ATTACKS = {
     const body = SLOW[number % SLOW.length]?.toString() ?? '';
     return inBody(Buffer.from(body.replace('SELECT', `SELECT [${INVENTED} ${number}],`)));
   },
+  'long-answer': () => inBody(asking(LONG_ANSWER)),
+  'incompressible-answers': (number: number) => inBody(asking(INCOMPRESSIBLE[number % 2] ?? '')),
 } satisfies Record<string, (number: number) => HostileRequest>;
 
 const LEVELS = 58;

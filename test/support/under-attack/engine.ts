@@ -5,6 +5,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { faultAnswer, rowsetAnswer, envelope, response } from '../answers.ts';
+import { longAnswerTo } from './long.ts';
 import { answerTo, INVENTED, questionOf } from './remembered.ts';
 
 const refuses = process.argv[2] === 'faults';
@@ -27,7 +28,7 @@ function answer(target: string, body: string): string {
   if (body.includes('<BeginSession')) return begunSession();
   if (body.includes('<Discover')) return NO_ROWS;
   const question = questionOf(body);
-  return question === undefined ? envelope('') : answerTo(question);
+  return question === undefined ? envelope('') : (longAnswerTo(question) ?? answerTo(question));
 }
 
 const server = createServer({ maxHeaderSize: MOST_HEAD }, (request, reply) => {

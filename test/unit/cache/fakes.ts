@@ -198,10 +198,10 @@ export function fakeTier(): FakeTier {
     values,
     beforeGet: async () => {},
     beforeSet: async () => {},
-    async get(key) {
+    async get(key, from, count) {
       gets += 1;
       await this.beforeGet();
-      return values.get(key) ?? null;
+      return values.get(key)?.subarray(from, from + count) ?? Buffer.of();
     },
     async set(key, value, _lifetime, replace) {
       sets += 1;

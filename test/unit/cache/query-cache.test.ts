@@ -167,17 +167,23 @@ describe('an answer that one replica stored', () => {
   });
 
   test('that landed while tier 2 was asked is found by the second look', async () => {
-    const { a, values, engine, query } = twoReplicas();
-    const [first, second] = [checkpoint(), checkpoint()];
-    const holds = [first, second];
-    values.beforeGet = () => holds.shift()?.arrive() ?? Promise.resolve();
-    const [leads, looks] = [a.answer(query), a.answer(query)];
-    await Promise.all([first.arrived, second.arrived]);
-    first.release();
+    const { a, values, clock } = twoReplicas();
+    const [asking, looking] = [checkpoint(), checkpoint()];
+    const engine = fakeEngine(async () => {
+      await asking.arrive();
+      return engineAnswer(rowset('one'), clock);
+    });
+    const query = queryOf(engine.ask);
+    const leads = a.answer(query);
+    await asking.arrived;
+    values.beforeGet = looking.arrive;
+    const looks = a.answer(query);
+    await looking.arrived;
+    asking.release();
     expect(told(await leads)).toBe('miss');
     // The second one asked tier 2 before the first one's value was there.
     values.values.clear();
-    second.release();
+    looking.release();
     expect([told(await looks), engine.asked]).toEqual(['hit:memory', 1]);
   });
 

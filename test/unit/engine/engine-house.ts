@@ -11,6 +11,7 @@ import {
 } from '../../../src/engine/http-engine.ts';
 import type { EngineAddressee } from '../../../src/engine/replicas.ts';
 import { XmlaClient } from '../../../src/line/client.ts';
+import { bodyAccount } from '../cache/fakes.ts';
 
 /** Nobody listens there: connections are refused. */
 export const DEAD = 'http://127.0.0.1:1';
@@ -98,6 +99,7 @@ export async function startFront(
     const client = new XmlaClient(request, response, {
       newId: () => 'one',
       addressOf: () => '',
+      account: bodyAccount(),
       holdBody: () => () => {},
       cors: undefined,
       clock: systemClock,

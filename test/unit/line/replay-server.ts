@@ -41,19 +41,22 @@ export type Facts = {
 };
 
 /** A server whose client of each request is told what to do; failures are answered as the handler does. */
-export async function serve(answer: (client: XmlaClient) => void | Promise<void>) {
+export async function serve(
+  answer: (client: XmlaClient) => void | Promise<void>,
+  account = bodyAccount(),
+) {
   const events: GatewayEvent[] = [];
   const responses: ServerResponse[] = [];
-  const account = bodyAccount();
-  const memory = createMemoryTier({ maxBytes: 100_000, clock: handClock(), account });
+  const clock = handClock();
+  const memory = createMemoryTier({ maxBytes: 100_000, clock, account });
   const server = createServer((request, response) => {
-    const clock = handClock();
     const emit = (event: GatewayEvent) => void events.push(event);
     const client = new XmlaClient(request, response, {
       newId: () => 'id',
       addressOf: () => '127.0.0.1',
       clock,
       emit,
+      account,
       holdBody: memory.hold,
       cors: undefined,
     });
@@ -67,7 +70,7 @@ export async function serve(answer: (client: XmlaClient) => void | Promise<void>
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const ask = (headers: Record<string, string> = {}) => send(url, { method: 'POST', headers });
-  return { url, events, responses, ask, account, memory };
+  return { url, events, responses, ask, account, memory, clock };
 }
 
 export function replay(

@@ -41,14 +41,14 @@ function create(names: Parameters<typeof createHour>[1] = NAMES) {
   const statistics = createStatistics({ clock, names });
   const { on } = statistics;
   const report = () => statistics.hour();
-  const projects = () => rowsOf(report(), 'project');
-  const reasons = () => reasonsOf(report());
-  const counts = () => sumOf(minutesOf(report(), clock.wall()));
+  const projects = async () => rowsOf(await report(), 'project');
+  const reasons = async () => reasonsOf(await report());
+  const counts = async () => sumOf(minutesOf(await report(), clock.wall()));
   return { on, clock, report, projects, reasons, counts };
 }
 
 describe('the last hour', () => {
-  test('is counted by outcome, with the time of the engine and the time saved', () => {
+  test('is counted by outcome, with the time of the engine and the time saved', async () => {
     const { on, counts, reasons } = create();
     on(answered({ saved: 200 }));
     on(asked(300));
@@ -58,7 +58,7 @@ describe('the last hour', () => {
     on(asked(70, { complete: false }));
     // A clock that was set back takes nothing away.
     on(answered({ saved: -5 }));
-    expect(counts()).toMatchObject({
+    expect(await counts()).toMatchObject({
       asks: 7,
       hits: 2,
       misses: 3,
@@ -67,7 +67,7 @@ describe('the last hour', () => {
       engine_ms: 450,
       saved_ms: 200,
     });
-    expect(reasons()).toEqual([
+    expect(await reasons()).toEqual([
       { outcome: 'hit', reason: 'memory', count: 2 },
       { outcome: 'miss', reason: '', count: 2 },
       { outcome: 'bypass', reason: 'volatile', count: 1 },
@@ -76,7 +76,7 @@ describe('the last hour', () => {
     ]);
   });
 
-  test('is told in sixty minutes of the wall clock, of which the oldest goes', () => {
+  test('is told in sixty minutes of the wall clock, of which the oldest goes', async () => {
     const { on, clock, report, counts } = create();
     const begin = clock.wall();
     on(answered());
@@ -85,36 +85,36 @@ describe('the last hour', () => {
     clock.moved.wall = begin + MINUTE;
     on(answered());
     clock.moved.wall = begin + 59 * MINUTE;
-    const minutes = minutesOf(report(), clock.wall());
+    const minutes = minutesOf(await report(), clock.wall());
     expect(minutes.map(({ at }) => at)).toEqual(
       Array.from({ length: 60 }, (_, i) => begin + i * MINUTE),
     );
     expect(minutes.map(({ hits }) => hits).filter((hits) => hits > 0)).toEqual([2, 1]);
     clock.moved.wall = begin + 60 * MINUTE;
-    expect(counts().hits).toBe(1);
+    expect((await counts()).hits).toBe(1);
     on(answered());
-    expect(counts().hits).toBe(2);
+    expect((await counts()).hits).toBe(2);
     clock.moved.wall = begin + 1_000 * MINUTE;
-    expect([counts().hits, report()]).toEqual([0, []]);
+    expect([(await counts()).hits, await report()]).toEqual([0, []]);
   });
 
-  test('goes on in the minutes that a clock comes back to, and tells none that are to come', () => {
+  test('goes on in the minutes that a clock comes back to, and tells none that are to come', async () => {
     const { on, clock, counts } = create();
     on(answered());
     clock.moved.wall += 10 * MINUTE;
     on(answered());
     clock.moved.wall -= 10 * MINUTE;
     on(answered());
-    expect(counts().hits).toBe(2);
+    expect((await counts()).hits).toBe(2);
     clock.moved.wall += 10 * MINUTE;
     on(answered());
-    expect(counts().hits).toBe(4);
+    expect((await counts()).hits).toBe(4);
     clock.moved.wall -= 24 * 60 * MINUTE;
     on(answered());
-    expect(counts().hits).toBe(1);
+    expect((await counts()).hits).toBe(1);
   });
 
-  test('names projects that are known, in one spelling; the catalog stands where the path names none', () => {
+  test('names projects that are known, in one spelling; the catalog stands where the path names none', async () => {
     const { on, projects, clock } = create();
     on(answered({ project: 'SHOP' }));
     clock.moved.wall += 1_000;
@@ -122,7 +122,7 @@ describe('the last hour', () => {
     on(answered({ project: '', catalogs: ['Sales', 'Stock'] }));
     on(answered({ project: '', catalogs: [] }));
     on(answered({ project: 'invented' }));
-    expect(projects().map(({ name, hits, last }) => [name, hits, last])).toEqual([
+    expect((await projects()).map(({ name, hits, last }) => [name, hits, last])).toEqual([
       ['Shop', 2, clock.wall()],
       ['', 1, clock.wall()],
       ['Sales', 1, clock.wall()],
@@ -130,32 +130,32 @@ describe('the last hour', () => {
     ]);
   });
 
-  test('has requests without a login under no name', () => {
+  test('has requests without a login under no name', async () => {
     const { on, projects, reasons, counts } = create();
     const outcome = { kind: 'gateway', detail: 'unauthenticated' } as const;
     on(answered({ principal: '', outcome }));
-    expect([projects(), counts().by_gateway]).toEqual([[], 1]);
-    expect(reasons()).toEqual([{ outcome: 'gateway', reason: 'unauthenticated', count: 1 }]);
+    expect([await projects(), (await counts()).by_gateway]).toEqual([[], 1]);
+    expect(await reasons()).toEqual([{ outcome: 'gateway', reason: 'unauthenticated', count: 1 }]);
   });
 
-  test('tells at most two hundred projects apart, however many are known', () => {
+  test('tells at most two hundred projects apart, however many are known', async () => {
     const { on, report, projects, counts, clock } = create({
       find: (name) => ({ spelling: name }),
     });
     for (let i = 0; i < 5_000; i += 1) on(answered({ project: `project ${i}` }));
-    expect([projects().length, projects()[0]?.name, projects()[0]?.hits]).toEqual([
-      200,
-      'other',
-      4_801,
-    ]);
+    expect([
+      (await projects()).length,
+      (await projects())[0]?.name,
+      (await projects())[0]?.hits,
+    ]).toEqual([200, 'other', 4_801]);
     clock.moved.wall += MINUTE;
     for (let i = 0; i < 5_000; i += 1) on(answered({ project: `later ${i}` }));
-    expect([projects().length, counts().hits]).toEqual([200, 10_000]);
-    expect(sumOf(projects()).hits).toBe(10_000);
-    expect(isHour(report())).toBe(true);
+    expect([(await projects()).length, (await counts()).hits]).toEqual([200, 10_000]);
+    expect(sumOf(await projects()).hits).toBe(10_000);
+    expect(isHour(await report())).toBe(true);
   });
 
-  test('counts what else went wrong, and names the stale answers that were found', () => {
+  test('counts what else went wrong, and names the stale answers that were found', async () => {
     const { on, report, reasons, clock } = create();
     const login = {
       id: 'id',
@@ -173,7 +173,7 @@ describe('the last hour', () => {
       { ...RUN, state: 'ended', cut: 'failures' },
     ];
     for (const event of events) on(event);
-    expect(reasons()).toEqual([
+    expect(await reasons()).toEqual([
       { outcome: 'login-refused', reason: '', count: 2 },
       { outcome: 'entry-rejected', reason: '', count: 1 },
       { outcome: 'internal-error', reason: '', count: 1 },
@@ -184,24 +184,24 @@ describe('the last hour', () => {
     on({ ...compared, digest: 'twice', verdict: 'stale' });
     on({ ...compared, digest: 'twice', verdict: 'stale' });
     on({ ...compared, project: '', digest: 'once', verdict: 'stale' });
-    expect(rowsOf(report(), 'stale').map(({ name }) => name)).toEqual([
+    expect(rowsOf(await report(), 'stale').map(({ name }) => name)).toEqual([
       'twice (Shop)',
       'once (no project)',
     ]);
     clock.moved.wall += 60 * MINUTE;
-    expect(report()).toEqual([]);
+    expect(await report()).toEqual([]);
   });
 
-  test('has the durations of hits and misses', () => {
+  test('has the durations of hits and misses', async () => {
     const { on, report, clock } = create();
     on(answered({ milliseconds: 1_000 }));
     clock.moved.wall += 61 * MINUTE;
     for (let i = 1; i <= 100; i += 1) on(answered({ milliseconds: i }));
     on(asked(194));
     on(answered({ outcome: { kind: 'bypass', detail: 'volatile' }, milliseconds: 9_999 }));
-    const { p50 = 0, p95 = 0 } = percentiles(report(), 'hit') ?? {};
+    const { p50 = 0, p95 = 0 } = percentiles(await report(), 'hit') ?? {};
     expect([Math.abs(p50 / 50 - 1) < 0.06, Math.abs(p95 / 95 - 1) < 0.06]).toEqual([true, true]);
-    expect(Math.abs((percentiles(report(), 'miss')?.p50 ?? 0) / 200 - 1)).toBeLessThan(0.06);
+    expect(Math.abs((percentiles(await report(), 'miss')?.p50 ?? 0) / 200 - 1)).toBeLessThan(0.06);
   });
 });
 

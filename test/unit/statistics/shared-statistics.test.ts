@@ -209,7 +209,7 @@ describe('the last hour', () => {
   test('is not asked of a process with its digests', async () => {
     const { on, own } = gateway('a');
     on(answered());
-    expect(own.report(0)).toMatchObject({ digests: [], totals: { asks: 1 } });
+    expect(await own.report(0)).toMatchObject({ digests: [], totals: { asks: 1 } });
   });
 
   test('counts the entries of each project whose queries are known', async () => {
@@ -261,11 +261,71 @@ describe('entries of the memory tier', () => {
   });
 });
 
-test('the largest of many are found without all being sorted', () => {
+describe('hundreds of thousands of entries', () => {
+  const COUNT = 60_000;
+  /** And the one that is there when the turn ends. */
+  const MOST_IN_A_TURN = 5_000 + 1;
+
+  /** What is looked at in each turn of the event loop while a page is made. */
+  async function visited(
+    page: (shared: ReturnType<typeof statisticsOf>['shared']) => Promise<unknown>,
+  ) {
+    const turns: number[] = [0];
+    let over = false;
+    function* each(): Generator<EntryFacts> {
+      for (let i = 0; i < COUNT; i += 1) {
+        turns[turns.length - 1]! += 1;
+        yield { digest: 'd', bytes: i, hits: COUNT - i, age: i % 7, rest: 1 };
+      }
+    }
+    const entries = () => ({ total: COUNT, each: each() });
+    const { on, shared } = statisticsOf({ clock: handClock() }, { entries });
+    on(answered());
+    const nextTurn = () => {
+      turns.push(0);
+      if (!over) setImmediate(nextTurn);
+    };
+    setImmediate(nextTurn);
+    const told = await page(shared);
+    over = true;
+    return { told, most: Math.max(...turns), all: turns.reduce((sum, one) => sum + one) };
+  }
+
+  test.each(['hits', 'bytes', 'age'] as const)(
+    'are sorted by %s a part in each turn, so that nobody else waits for all of them',
+    async (sort) => {
+      const { told, most, all } = await visited((shared) =>
+        shared.entries({ sort, limit: 1_000, offset: 10_000 }),
+      );
+      expect([most, all]).toEqual([MOST_IN_A_TURN, COUNT]);
+      expect(told).toMatchObject({ total: COUNT, entries: { length: 1_000 } });
+    },
+  );
+
+  test('are counted a part in each turn, and once for all who ask meanwhile', async () => {
+    const { told, most, all } = await visited((shared) =>
+      Promise.all([shared.hour(), shared.hour()]),
+    );
+    expect([most, all]).toEqual([MOST_IN_A_TURN, COUNT]);
+    expect(told).toMatchObject([{ entries: [['Shop', COUNT]] }, { entries: [['Shop', COUNT]] }]);
+  });
+
+  test('are walked through by one page at a time', async () => {
+    const page = { sort: 'hits', limit: 1, offset: 0 } as const;
+    const { most, all } = await visited((shared) =>
+      Promise.all([shared.entries(page), shared.entries(page), shared.hour()]),
+    );
+    expect(all).toBe(3 * COUNT);
+    // The last part of one and the first of the next may meet.
+    expect(most).toBeLessThanOrEqual(2 * MOST_IN_A_TURN);
+  });
+});
+
+test('the largest of many are found without all being sorted', async () => {
   const random = seeded(5);
   const numbers = Array.from({ length: 20_000 }, random);
   const expected = numbers.toSorted((a, b) => b - a).slice(0, 7);
-  expect(largest(numbers, (one) => one, 7)).toEqual(expected);
+  expect(await largest(numbers, (one) => one, 7)).toEqual(expected);
 });
 
 test('full tables are filtered, sorted and paged within the time of a click', async () => {

@@ -29,18 +29,6 @@ describe('a body that is sent', () => {
     expect(sending()).toBe(0);
   });
 
-  test('counts what each client needs beside it, wherever the body lies', () => {
-    const { memory, keep, body, sending } = house();
-    keep(0);
-    const [first, second] = [memory.hold(body, 70), memory.hold(body, 70)];
-    expect(sending()).toBe(140);
-    first();
-    first();
-    expect(sending()).toBe(70);
-    second();
-    expect(sending()).toBe(0);
-  });
-
   test('does not count as long as the memory tier counts it, and counts when that drops it for others', () => {
     const { memory, keep, body, sending } = house();
     keep(0);

@@ -304,3 +304,35 @@ describe('the memory tier', () => {
     expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
   });
 });
+
+test('entries are listed over many turns, in which some are used, replaced, dropped and added', async () => {
+  const clock = handClock();
+  const tier = createMemoryTier({ maxBytes: 1_000_000, clock, account: bodyAccount() });
+  const digest = (of: string) => '0'.repeat(500) + of;
+  const put = (key: string) =>
+    tier.set(key, storedAnswer({ requestedAt: clock.wall() }), digest(key));
+  const keys = [...'abcdefgh'];
+  for (const key of keys) put(key);
+  const seen: string[] = [];
+  const changes = [
+    () => keys.toReversed().forEach((key) => tier.get(key, true)),
+    () => put('a'),
+    () => put('new'),
+    () => tier.get('h', true),
+  ];
+  const { total, each } = tier.list();
+  for (const { digest: of } of each) {
+    seen.push(of);
+    changes.shift()?.();
+  }
+  expect(total).toBe(keys.length);
+  expect(new Set(seen).size).toBe(seen.length);
+  expect(seen).toHaveLength(keys.length);
+  const again: string[] = [];
+  for (const { digest: of } of tier.list().each) {
+    if (again.length === 2) tier.clear();
+    again.push(of);
+  }
+  expect(again).toHaveLength(3);
+  expect([...tier.list().each]).toEqual([]);
+});

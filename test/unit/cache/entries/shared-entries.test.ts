@@ -3,7 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { createBodyAccount } from '../../../../src/common/body-account.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createFillOrder } from '../../../../src/cache/flights.ts';
-import { createSharedEntries, LARGE, LONGEST_VALUE } from '../../../../src/cache/shared-entries.ts';
+import {
+  createSharedEntries,
+  FIRST,
+  LARGE,
+  LONGEST_VALUE,
+  PIECE,
+} from '../../../../src/cache/shared-entries.ts';
 import { deflated } from '../../../../src/cache/stored-answer.ts';
 import { NO_SEALER, type Sealer } from '../../../../src/common/sealing.ts';
 import { bytesIn } from './session-documents.ts';
@@ -182,7 +188,7 @@ describe('what the asker keeps while tier 2 is asked', () => {
     values.beforeGet = asking.arrive;
     const finding = entries.find(newKey(), 7);
     await asking.arrived;
-    expect(account.usage().bytes.value).toBe(7);
+    expect(account.usage().bytes.value).toBe(7 + FIRST);
     asking.release();
     expect(await finding).toBeUndefined();
     expect(account.usage().bytes.value).toBe(0);
@@ -197,10 +203,118 @@ describe('what the asker keeps while tier 2 is asked', () => {
 
   test('must find room: else tier 2 is not asked, and nothing is told', async () => {
     const { values, entries, events, account } = house();
-    account.open('fill').grow(IN_FLIGHT * (3 / 4) - 6);
+    account.open('fill').grow(IN_FLIGHT * (3 / 4) - FIRST - 6);
     expect(await entries.find(newKey(), 7)).toBeUndefined();
     expect([values.gets, events]).toEqual([0, []]);
     expect(await entries.find(newKey(), 6)).toBeUndefined();
     expect(values.gets).toBe(1);
+  });
+});
+
+describe('look-ups of tier 2', () => {
+  const many = <T>(count: number, look: (number: number) => T) =>
+    Array.from({ length: count }, (_, number) => look(number));
+
+  async function holding(...keys: readonly string[]) {
+    const one = house();
+    const { entries, order, longAnswer, values } = one;
+    for (const key of keys) {
+      const filled = { answer: longAnswer(), tokens: ['a'], replace: false };
+      await entries.keep(key, { fill: order.enter(key), ...filled });
+    }
+    const bytes = values.values.get(keys[0] ?? '')?.length ?? 0;
+    /** Of one look-up: the first piece, the others, and whether it is still the same value. */
+    const gets = 1 + Math.ceil((bytes - FIRST + 1) / PIECE) + 1;
+    return { ...one, gets };
+  }
+
+  test('of one key at one time are one, and give all who ask the same answer or the same miss', async () => {
+    const [key, missing] = [newKey(), newKey()];
+    const { values, entries, gets } = await holding(key);
+    const found = await Promise.all(many(3_000, () => entries.find(key)));
+    expect(new Set(found).size).toBe(1);
+    expect(found[0]?.body).toHaveLength(LARGE + 1);
+    expect(values.gets).toBe(gets);
+    expect(new Set(await Promise.all(many(30, () => entries.find(missing))))).toEqual(
+      new Set([undefined]),
+    );
+    expect(values.gets).toBe(gets + 1);
+  });
+
+  test('share how tier 2 failed, which is told once; who asks afterwards asks anew', async () => {
+    const key = newKey();
+    const { values, entries, events } = await holding(key);
+    values.beforeGet = () => Promise.reject(new Error('Redis is away'));
+    await Promise.all(many(30, () => entries.find(key)));
+    expect([values.gets, events.length]).toEqual([1, 1]);
+    values.beforeGet = async () => {};
+    expect(await entries.find(key)).toBeDefined();
+  });
+
+  test('of other keys are not shared', async () => {
+    const keys = [newKey(), newKey()];
+    const { entries } = await holding(...keys);
+    const [one, other] = await Promise.all(keys.map((key) => entries.find(key)));
+    expect(one && other && bytesIn(one.body).equals(bytesIn(other.body))).toBe(false);
+  });
+
+  test('count what those who share one keep meanwhile, each for itself', async () => {
+    const { values, entries, account } = house();
+    const asking = checkpoint();
+    values.beforeGet = asking.arrive;
+    const key = newKey();
+    const finding = many(3, () => entries.find(key, 7));
+    await asking.arrived;
+    expect(account.usage().bytes.value).toBe(3 * 7 + FIRST);
+    asking.release();
+    await Promise.all(finding);
+    expect(account.usage().bytes.value).toBe(0);
+  });
+
+  test('take room before each piece of a long value comes, and are misses where there is none', async () => {
+    const key = newKey();
+    const { values, entries, account, events } = await holding(key);
+    const others = account.open('fill');
+    others.grow(IN_FLIGHT * (3 / 4) - FIRST - 3 * PIECE);
+    expect(await entries.find(key)).toBeDefined();
+    others.grow(2 * PIECE + 1);
+    const before = values.gets;
+    expect(await entries.find(key)).toBeUndefined();
+    expect([values.gets - before, events]).toEqual([1, []]);
+    expect(account.usage().bytes.value).toBe(0);
+  });
+
+  test('of many long values are read a few at a time, and what would wait too long is a miss', async () => {
+    const keys = many(40, newKey);
+    const { values, entries } = await holding(...keys);
+    const firsts = Promise.withResolvers<void>();
+    let [inside, most] = [0, 0];
+    values.beforeGet = async () => {
+      if (values.gets === keys.length) firsts.resolve();
+      if (values.gets <= keys.length) return firsts.promise;
+      most = Math.max(most, (inside += 1));
+      await quiet();
+      inside -= 1;
+    };
+    const found = await Promise.all(keys.map((key) => entries.find(key)));
+    expect(found.filter((one) => one !== undefined)).toHaveLength(4 + 16);
+    expect(most).toBe(4);
+    expect(await entries.find(keys[39] ?? '')).toBeDefined();
+  });
+
+  test('are misses, of which nothing is told, where the value is replaced while its pieces come', async () => {
+    const key = newKey();
+    const { values, entries, events, order, clock } = await holding(key);
+    const before = values.gets;
+    values.beforeGet = async () => {
+      if (values.gets - before !== 2) return;
+      values.beforeGet = async () => {};
+      const answer = storedAnswer({ body: randomBytes(LARGE + 1), requestedAt: clock.wall() });
+      const filled = { answer, tokens: ['a'], replace: true };
+      await entries.keep(key, { fill: order.enter(key), ...filled });
+    };
+    expect(await entries.find(key)).toBeUndefined();
+    expect(events).toEqual([]);
+    expect(await entries.find(key)).toBeDefined();
   });
 });
