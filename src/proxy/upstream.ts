@@ -296,6 +296,8 @@ export function answerTo(
       if (use !== undefined) use.answer = incoming;
       ends.heard();
       incoming.on('error', () => {});
+      // Its reader left it, which node would tell as a reset by the upstream.
+      request.once('abort', () => incoming.destroy());
       incoming.once('end', () => {
         // Answered before all of it was sent: the upstream may take the rest for another request.
         if (!request.writableFinished) socket.destroy();

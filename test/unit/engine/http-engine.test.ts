@@ -83,8 +83,6 @@ describe('an answer to a query', () => {
     ['coded', { 'content-encoding': 'gzip' }, gzipSync(Buffer.alloc(1_000_000)).subarray(0, -20)],
   ])('may be left in the middle without being called a failure: %s', async (_, headers, part) => {
     const engine = open([stub.url]);
-    // The first of all is sent in another way than the next ones.
-    for (let count = 0; count < 2; count += 1) await ask(engine);
     const closed = gate();
     stub.answerWith((response) => {
       response.on('close', closed.open);
