@@ -50,6 +50,9 @@ export function configWarnings(config: Config, now: number, waiting: readonly st
       cache.redis.url.length > 0 &&
       cache.redis.encryption_key === undefined &&
       'warm.mode: auto keeps bodies of queries in Redis, where they lie as they are; cache.redis.encryption_key would encrypt them',
+    config.auth.provider === 'engine' &&
+      config.engine.headers.length > 0 &&
+      'engine.headers: logins are tried at the engine without these headers (auth.provider: engine); an engine that refuses a login without them lets no user in',
     missingUsers(config),
     endingCertificate(config.listen, now),
   ].filter((warning) => typeof warning === 'string');

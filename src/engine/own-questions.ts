@@ -183,7 +183,8 @@ export async function touch(
 ): Promise<Touch> {
   try {
     const sent = emptyExecute(sessionId, element);
-    const { head, body } = await ask(addressee, TOUCH_HEADERS, sent, signal);
+    const headers = { ...TOUCH_HEADERS, ...addressee.named };
+    const { head, body } = await ask(addressee, headers, sent, signal);
     const bytes = await bodyUpTo(body, LONGEST_TOUCH);
     if (bytes === undefined) return { kind: 'failed' };
     const content = soapContent(head, bytes);
@@ -213,7 +214,7 @@ const DISCOVER_HEADERS = { ...TOUCH_HEADERS, soapaction: soapActionOf('Discover'
  */
 export async function askOnDemand(ask: Ask, addressee: EngineAddressee, signal: AbortSignal) {
   const to = { ...addressee, again: true };
-  const { head, body } = await ask(to, DISCOVER_HEADERS, CATALOGS, signal);
+  const { head, body } = await ask(to, { ...DISCOVER_HEADERS, ...to.named }, CATALOGS, signal);
   const bytes = await bodyUpTo(body, LARGEST_ANSWER);
   const rows = rowsIn((bytes && soapContent(head, bytes)) ?? []);
   const onDemand = rows.filter((row) => row('CLIENTCACHEREFRESHPOLICY') === '0');

@@ -27,6 +27,8 @@ export interface EngineAddressee {
   readonly again?: boolean;
   /** What ends the stay in the place that it has already; undefined where it has none, or not any more. */
   readonly admitted?: (() => (() => void) | undefined) | undefined;
+  /** Headers of its client that `engine.headers` names, for the gateway's own questions in its place. */
+  readonly named?: Readonly<Record<string, string>> | undefined;
   /** The project or catalog that is told of it; by default that of the path. */
   readonly label?: string | undefined;
 }

@@ -166,7 +166,8 @@ export function createXmlaHandler(options: LineOptions) {
     const fresh = control === 'no-cache';
     const query = await queryOf({ ...toEngine, asked, body, session, fresh });
     if (typeof query === 'string') return pass(passing, query);
-    const gone = session && (await keepAlive(session, destination, client));
+    const addressee = { ...destination.addressee, named: asked.namedHeaders };
+    const gone = session && (await keepAlive(session, { ...destination, addressee }, client));
     if (gone !== undefined) {
       const outcome = { kind: 'bypass', detail: 'unknown-session' } as const;
       client.open(gone.head, outcome, gone.body.length);

@@ -84,8 +84,9 @@ export function createPass(options: LineOptions) {
 /** Whether it only reads, for certain, and neither begins nor ends a session nor runs in one. */
 function mayBeSentAgain({ asked, client }: Passing): boolean {
   if (asked === undefined || client.request.method !== 'POST') return false;
-  const { session, sessionIds, leavesState, change } = asked;
-  return session.kind === 'none' && sessionIds.length === 0 && !leavesState && change === undefined;
+  const { session, sessionIds, sessionToken, leavesState, change } = asked;
+  const isInSession = session.kind !== 'none' || sessionIds.length > 0 || sessionToken;
+  return !isInSession && !leavesState && change === undefined;
 }
 
 /** What a statement made stale: the catalogs in which it may have run; where none is named, everything. */

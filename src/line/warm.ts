@@ -11,7 +11,12 @@ import { ofNoClient, withoutReader } from './compare.ts';
 import type { LineOptions } from './options.ts';
 import type { QueryOf, SharedQuery } from './query.ts';
 import { enterSession, judge, noteBegun } from './session-step.ts';
-import { type Destination, destinationOf, understand } from './understand.ts';
+import {
+  type Destination,
+  destinationOf,
+  understand,
+  type UnderstoodRequest,
+} from './understand.ts';
 
 /** So long the end of a session may take (ms): nothing depends on it. */
 const ENDING = 2_000;
@@ -46,7 +51,12 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
     const { principal, authorization, isUser } = as;
     /** Sessions of this lane, by where they live and what they were begun with. */
     const begun = new Map<string, Promise<string | undefined>>();
-    const toEnd: { id: string; destination: Destination; replica: string }[] = [];
+    const toEnd: {
+      id: string;
+      destination: Destination;
+      asked: UnderstoodRequest;
+      replica: string;
+    }[] = [];
     let place: Place | undefined;
     // What it uses of this configuration is closed after it.
     work.begin();
@@ -96,7 +106,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         const answer = await engine.ask(to, forwarded, bytes, gone.signal);
         const tell = tellSessions(answer.head, async (id, before) => {
           // Also one whose answer is given up.
-          toEnd.push({ id, destination, replica });
+          toEnd.push({ id, destination, asked, replica });
           await noteBegun(sessions, destination, id, before, facts);
           ids.push(id);
         });
@@ -179,8 +189,9 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       return [...new Map((await Promise.all(all)).flat()).values()];
     }
 
-    async function onlyOnDemand(destination: Destination, catalogs: readonly string[]) {
-      const { settings, engine, place: where, addressee } = destination;
+    async function onlyOnDemand({ destination, asked }: Asking, catalogs: readonly string[]) {
+      const { settings, engine, place: where } = destination;
+      const addressee = { ...destination.addressee, named: asked.namedHeaders };
       if (settings.kind === 'kylin' || catalogs.length === 0) return false;
       const ask = () =>
         withPlace(cut, ({ gone }) => engine.onDemand(addressee, gone.signal)).catch((error) => {
@@ -204,8 +215,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         return [skipped('login-forward')];
       if (settings.kind === 'kylin' && candidate.subject === 'DISCOVER_PROPERTIES')
         return [skipped('discover-type')];
-      if (await onlyOnDemand(seen.destination, candidate.catalogs))
-        return [skipped('refresh-policy')];
+      if (await onlyOnDemand(seen, candidate.catalogs)) return [skipped('refresh-policy')];
       if (seen.judged !== 'refuse' && seen.judged.before === 'take-catalog') {
         await enterSession(seen.asked, seen.judged, sessions);
         // As of any session, the answer that moves it is not kept.
@@ -254,9 +264,10 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       },
       async close() {
         const until = AbortSignal.timeout(ENDING);
-        for (const { id, destination, replica } of toEnd) {
+        for (const { id, destination, asked, replica } of toEnd) {
           const { engine, addressee, place: where } = destination;
-          const end = () => engine.touch({ ...addressee, replica }, id, until, 'EndSession');
+          const to = { ...addressee, replica, named: asked.namedHeaders };
+          const end = () => engine.touch(to, id, until, 'EndSession');
           await withPlace(until, end).catch(() => {});
           await sessions.end({ place: where, id });
         }
@@ -271,6 +282,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
 }
 
 type Headers = Readonly<Record<string, string>>;
+type Asking = { readonly destination: Destination; readonly asked: UnderstoodRequest };
 /** One for each session of a lane. */
 const nameOf = ({ project, session }: Way) => JSON.stringify([project, session?.profile]);
 type Source = Omit<Parameters<QueryOf>[0], 'principal'>;

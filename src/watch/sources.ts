@@ -14,7 +14,7 @@ import {
 } from '../engine/own-questions.ts';
 import { describeFailure } from '../engine/probe.ts';
 import { createReplicas, tellsProject } from '../engine/replicas.ts';
-import { serviceAuthorization } from '../proxy/forwarded.ts';
+import { answerHead, decodedAnswer, serviceAuthorization } from '../proxy/forwarded.ts';
 import { createUpstream } from '../proxy/upstream.ts';
 import { isElement, type XmlElement } from '../xml/xml-scanner.ts';
 import { SOAP, XMLA } from '../xmla/names.ts';
@@ -228,7 +228,9 @@ function askUrl({ watch }: Watched): Source {
       if (answer.headers.etag !== undefined) return `ETag ${answer.headers.etag}`;
       const digest = createHash('sha256');
       let size = 0;
-      for await (const piece of answer as AsyncIterable<Buffer>) {
+      // A server may compress it one time, and not the next.
+      const { body } = decodedAnswer(answer, answerHead(answer), () => {});
+      for await (const piece of body) {
         size += piece.length;
         if (size > LARGEST) throw new Error('it has no ETag, and its body is longer than 16MiB');
         digest.update(piece);

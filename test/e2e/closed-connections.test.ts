@@ -80,6 +80,11 @@ describe('a request at which the engine closes its kept connection', () => {
     ['DRILLTHROUGH in a session', () => reading('DRILLTHROUGH SELECT', inSession)],
     ['the beginning of a session', () => execute({ statement: '', session: { kind: 'begin' } })],
     ['the end of a session', () => execute({ statement: '', session: { kind: 'end', id: 's' } })],
+    [
+      'what asks for the token of its session',
+      () => reading('SELECT'),
+      { headers: { 'x-as-getsessiontoken': 'true' } },
+    ],
     ['CREATE SESSION MEMBER', () => execute({ statement: 'CREATE SESSION MEMBER [a].[b] AS 1' })],
     ['UPDATE CUBE', () => execute({ statement: 'UPDATE CUBE [a] SET x = 1' })],
     ['SELECT INTO', () => execute({ statement: 'SELECT * INTO [x] FROM [y]' })],

@@ -153,6 +153,23 @@ describe('a header that engine.headers names', () => {
     ]);
   });
 
+  test('is in the empty statement by which a session is kept alive beside a hit', async () => {
+    let passed = 0;
+    const clock = { now: () => performance.now() + passed, wall: () => Date.now() + passed };
+    gateway = await startTestGateway(
+      { engine: { url: engine.url, kind: 'emondrian', headers: NAMES, session_idle: '1h' } },
+      { clock },
+    );
+    const headers = { 'X-Tenant': 'A' };
+    const id = await beginSession(gateway.url, { headers });
+    const body = execute({ statement: 'SELECT FROM [Sales]', session: inSession(id) });
+    expect(shortStatus(await askXmla(gateway.url, body, { headers }))).toBe('miss stored');
+    passed = 20 * 60_000;
+    engine.seen.length = 0;
+    expect(shortStatus(await askXmla(gateway.url, body, { headers }))).toBe('hit');
+    expect(engine.seen.map((seen) => said(seen.headers))).toEqual(['x-tenant: A']);
+  });
+
   test('is told by POST /admin/explain as a part of the key', async () => {
     await start(NAMES);
     const digests = new Set<string>();

@@ -19,12 +19,12 @@ const BY_TOPIC: readonly (readonly [Standing, string])[] = [
       ELSE
     `,
   ],
-  ['method', 'Item Lag Lead Properties Members Levels Hierarchies Dimensions'],
+  ['method', 'Item Lag Lead Properties Members Levels Hierarchies Dimensions CalculatedChild'],
   // Members, levels, hierarchies.
   [
     'function',
     `
-      Ancestor Ancestors Ascendants CalculatedChild Caption Children ClosingPeriod Cousin Current CurrentMember
+      Ancestor Ancestors Ascendants Caption Children ClosingPeriod Cousin Current CurrentMember
       CurrentOrdinal DataMember DefaultMember Descendants Dimension FirstChild FirstSibling Hierarchy IsAncestor
       IsEmpty IsGeneration IsLeaf IsSibling LastChild LastNonEmpty LastPeriods LastSibling Leaves Level LinkMember
       Member_Caption Member_Key MemberToStr MemberValue MTD Name NameToSet NextMember OpeningPeriod OrderKey Ordinal

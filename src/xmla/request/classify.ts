@@ -236,7 +236,7 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   const parts: Part[] = tokens.comments.filter(isNested).map(() => ANYTHING);
   let words: string[] = [];
   let reaches = false;
-  const mayReach = REACHING.test(tokens.text);
+  const mayReach = REACHING.test(foldName(tokens.text));
   const hasLineEnd = tokens.text.includes('\n');
   let isCertain = kindAt(tokens, 0) !== MDX.semicolon && !UNCERTAIN.test(tokens.text);
   const judge = (): void => {
@@ -256,7 +256,8 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   };
   for (let index = 0; index < tokens.packed.length; index += 1) {
     const kind = kindAt(tokens, index);
-    if (kind === MDX.word && mayReach && REACHING.test(textAt(tokens, index))) reaches = true;
+    if (kind === MDX.word && mayReach && REACHING.test(foldName(textAt(tokens, index))))
+      reaches = true;
     const isLong = kind === MDX.bracketed && hasLineEnd && textAt(tokens, index).includes('\n');
     isCertain &&= !isLong && kind !== MDX.unterminated && kind !== MDX.closingBracket;
     if (kind === MDX.semicolon) judge();

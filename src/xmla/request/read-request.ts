@@ -165,10 +165,22 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Tex
   reader.blank(body);
   const read = reader.method(method);
   if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
-  const { oddity: unexpected, oddBeside } = reader;
+  const { oddity: unexpected } = reader;
+  const oddBeside = reader.oddBeside && !speaksTwice(root);
   const forms = reader.forms.sort();
   const request: XmlaRequest = { ...read, ...header, sessionIds, forms, unexpected, oddBeside };
   return { kind: 'understood', request, root, encoding, declared } as const;
+}
+
+/** An engine that looks for these wherever they stand could find another statement beside the one that was read. */
+const SPOKEN: ReadonlySet<string> = new Set(['Body', 'Execute', 'Command', 'Statement']);
+
+function speaksTwice({ local, children }: XmlElement, before = new Set<string>()): boolean {
+  if (SPOKEN.has(local)) {
+    if (before.has(local)) return true;
+    before.add(local);
+  }
+  return children.some((child) => speaksTwice(child, before));
 }
 
 function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<string>()) {
@@ -436,8 +448,10 @@ class EnvelopeReader {
       this.#children(command, ({ uri, local }) => local !== 'Statement' || uri === XMLA);
     }
     for (const one of children) {
-      const { local, attributes } = one;
+      const { local, uri, attributes } = one;
       if (foldName(local) === 'cancel') {
+        if (uri !== XMLA && !uri.startsWith(ANALYSIS_SERVICES))
+          this.#note('Cancel of another kind');
         this.blank(one);
         this.#text(one);
       }

@@ -142,7 +142,10 @@ function labelsOf(body: Uint8Array, contentType = ''): readonly string[] | undef
   const letters = lettersOf(body.subarray(0, LONGEST_START));
   const isXml = /^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.test(letters);
   if (!isXml) return undefined;
-  const declaration = letters.slice(0, DECLARATION).split('?>', 1)[0] ?? '';
+  const start = letters.slice(0, DECLARATION);
+  // Behind so many blanks it may say anything.
+  if (start.includes('<?xml') && !start.includes('?>')) return [''];
+  const declaration = start.split('?>', 1)[0] ?? '';
   return [
     ...labels(contentType, /charset/i, /^="?([\w.:-]+)"?[ \t]*(?:;|$)/),
     ...labels(declaration, /encoding/i, /^[ \t\r\n]*=[ \t\r\n]*["']([\w.:-]+)["']/),

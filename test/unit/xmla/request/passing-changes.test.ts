@@ -250,7 +250,38 @@ describe('what is not known to change nothing is a change of everything', () => 
     expect(changeOf(statement)).toEqual(EVERYTHING);
   });
 
+  test.each(['SELECT * \u0131nto [m]', 'SELECT * INTO [m]'])(
+    'a SELECT that reaches beyond, in other letters: %j',
+    (statement) => {
+      expect(changeOf(statement)).toEqual(EVERYTHING);
+      expect(leavesState(requestOf(execute({ statement })))).toBe(true);
+    },
+  );
+
+  test('a Cancel of another kind', () => {
+    expect(commandOf('<y:Cancel xmlns:y="urn:y"/>')).toMatchObject({ reach: 'everything' });
+    expect(leavesState(commandsOf('<y:Cancel xmlns:y="urn:y"/>'))).toBe(true);
+    expect(commandOf(`<Cancel xmlns="${AS}"/>`)).toBeUndefined();
+  });
+
   const harmless = execute({ statement: 'SELECT FROM [a]' }).toString();
+  test.each([
+    [
+      'in a header block',
+      '<SOAP-ENV:Body>',
+      '<SOAP-ENV:Header><x xmlns="">',
+      '</x></SOAP-ENV:Header>$&',
+    ],
+    ['among the properties', '<PropertyList>', '', '$&'],
+  ])('a second statement %s, where an engine may look for it', (_where, from, before, behind) => {
+    for (const hidden of ['<Statement>DROP x</Statement>', '<Command/>', '<Execute/>', '<Body/>']) {
+      const request = requestOf(Buffer.from(harmless.replace(from, `${before}${hidden}${behind}`)));
+      expect(passingChange(request)).toMatchObject({ reach: 'everything' });
+    }
+    const other = requestOf(Buffer.from(harmless.replace(from, `${before}<Other/>${behind}`)));
+    expect(passingChange(other)).toBeUndefined();
+  });
+
   test.each([
     ['a second Command', '</Command>', `</Command><Command><Process xmlns="${AS}"/></Command>`],
     ['an element in a Statement', 'SELECT FROM [a]', '<x>COMMIT</x>'],

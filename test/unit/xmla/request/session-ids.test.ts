@@ -130,6 +130,12 @@ describe('the text of a body in another encoding', () => {
     expect(textIn(charset, `<a>${bytes}</a>`)).toBe(`<a>${letters}</a>`);
   });
 
+  test('is not certain where the declaration may name one behind many blanks', () => {
+    const hidden = ASCII.replace(' encoding="UTF-8"', `${' '.repeat(1_100)} encoding="utf-7"`);
+    expect(hidden).toContain('utf-7');
+    expect(textIn('', hidden, 'text/xml')).toBeUndefined();
+  });
+
   test.each([
     ['utf-7', ASCII],
     ['iso-2022-jp', ASCII],
