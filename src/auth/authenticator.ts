@@ -1,5 +1,5 @@
 import { parse } from 'basic-auth';
-import { isUtf8 } from 'node:buffer';
+import { isAscii, isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../common/clock.ts';
@@ -208,8 +208,9 @@ export function readBasicCredentials(authorization: string): ReadCredentials | s
   const { name = '', pass: password = '' } = parse(asBasic(Buffer.from(text))) ?? {};
   if (name === '') return 'no user name with a colon behind it';
   if (CONTROL.test(name + password)) return 'a control character';
-  const nameBytes = bytes.subarray(0, bytes.indexOf(':'));
-  const nameAsSent = isUtf8(nameBytes) ? nameBytes.toString() : inLatin1(name);
+  // An engine may read all of it in one encoding.
+  const isPlain = encoding === 'utf-8' || isAscii(Buffer.from(name));
+  const nameAsSent = isPlain ? name : inLatin1(name);
   return { name, password, encoding, nameAsSent, authorization: asBasic(bytes) };
 }
 
