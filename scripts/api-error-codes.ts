@@ -19,7 +19,7 @@ const COMMON = [
 ] as const;
 
 interface ErrorCode {
-  /** The word between the brackets of `errorMesg`. */
+  /** The word in `code`, which also begins `errorMesg`, in capitals and between brackets. */
   readonly code: string;
   readonly status: number;
   readonly meaning: string;

@@ -82,7 +82,7 @@ export function renderOpenApi(): string {
     const references = names.flatMap((name) =>
       Object.keys(answersOf(shared[name] ?? {})).map((status) => [
         status,
-        { $ref: `#/components/responses/${name}-${status}` },
+        { $ref: `#/${placeOf(name)}/${name}-${status}` },
       ]),
     );
     return {
@@ -91,17 +91,28 @@ export function renderOpenApi(): string {
       ...own,
     };
   };
-  const responses = Object.entries(shared).flatMap(([name, answers]) =>
-    Object.entries(answersOf(answers)).map(([status, answer]) => [`${name}-${status}`, answer]),
-  );
+  const responsesAt = (place: string) =>
+    Object.fromEntries(
+      Object.entries(shared)
+        .filter(([name]) => placeOf(name) === place)
+        .flatMap(([name, answers]) =>
+          Object.entries(answersOf(answers)).map(([status, one]) => [`${name}-${status}`, one]),
+        ),
+    );
   const expanded = expand(document, answersOf) as WrittenDocument;
   const whole = {
     ...expanded,
     info: { ...expanded.info, version: '' },
-    components: { ...expanded.components, responses: Object.fromEntries(responses) },
+    components: { ...expanded.components, responses: responsesAt(COMPONENTS) },
+    [OF_OTHER_METHODS]: responsesAt(OF_OTHER_METHODS),
   };
   return `${JSON.stringify(whole, undefined, 2)}\n`;
 }
+
+const COMPONENTS = 'components/responses';
+/** A tool that knows nothing of `x-other-methods` would find that nobody refers to these. */
+const OF_OTHER_METHODS = 'x-responses';
+const placeOf = (name: string) => (name.endsWith('OtherMethod') ? OF_OTHER_METHODS : COMPONENTS);
 
 function expand(value: unknown, answersOf: (answers: WrittenAnswers) => Json): unknown {
   if (typeof value === 'string')
@@ -139,7 +150,7 @@ function failureAnswers(
       ...named.map((name) => ({ $ref: `#/components/schemas/${name}` })),
     ];
     return {
-      schema: named.length > 0 ? { oneOf: all } : problems,
+      schema: all.length === 1 ? all[0] : { anyOf: all },
       examples: examples(group, (word) => ({
         error: word,
         message: textOf(word),
@@ -156,12 +167,13 @@ function failureAnswers(
     schema: {
       $ref: '#/components/schemas/Failure',
       type: 'object',
-      properties: { errorMesg: { type: 'string', pattern: `^\\[(?:${group.join('|')})\\] ` } },
+      properties: { code: { enum: group } },
     },
     examples: examples(group, (word) => ({
       status: 1,
       data: 'failure',
-      errorMesg: `[${word}] ${textOf(word)}`,
+      errorMesg: `[${word.toUpperCase()}] ${textOf(word)}`,
+      code: word,
     })),
   });
   const contentOf: Readonly<Record<Shape, (group: readonly Reason[]) => Json>> = {

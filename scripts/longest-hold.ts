@@ -1,7 +1,7 @@
 /**
  * `npm run longest-hold -- [PATTERN]`: sends hostile bodies of 10 MB, and of 1 MB (about the longest that are parsed), to
  * a gateway, and prints for how long each held its event loop at most (ms). Then eight at once, and what a hit and
- * `/health/live` waited beside them. Let nothing else run meanwhile.
+ * `/health/live` waited beside them. Last a thousand at once of the longest that count as short. Let nothing else run meanwhile.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -17,6 +17,11 @@ import { HOSTILE_BODIES } from '../test/support/hostile-bodies.ts';
 
 const SIZES = [10_000_000, 1_000_000];
 const AT_ONCE = 8;
+const SHORT = 64_000;
+const CROWD = 1_000;
+/** Of many nodes, long statements, many strings. */
+const OF_CROWD =
+  /^(?:properties|restrictions) of many names|^"<a\/>" .*: root|^"(?:now |n\u00E4w )" |^strings in strings/;
 const HEADERS = { ...XMLA_HEADERS, ...basic(ANALYST) };
 
 const print = (text: string) => void process.stdout.write(`${text}\n`);
@@ -29,8 +34,13 @@ function question(gateway: MeasuredGateway, body: Buffer | string, coding = 'ide
 
 /** @returns for how long the event loop was held at most while the bodies were read */
 async function holdOf(gateway: MeasuredGateway, bodies: readonly Buffer[]): Promise<number> {
+  const zipped = bodies.map((body) => gzipSync(body));
+  return holdWhile(gateway, () => zipped.map((body) => question(gateway, body, 'gzip')));
+}
+
+async function holdWhile(gateway: MeasuredGateway, ask: () => Promise<unknown>[]): Promise<number> {
   await gateway.asked('delay');
-  await Promise.all(bodies.map((body) => question(gateway, gzipSync(body), 'gzip')));
+  await Promise.all(ask());
   return (await gateway.asked('delay')).most;
 }
 
@@ -76,6 +86,14 @@ async function main(pattern = ''): Promise<void> {
       ]);
       const figures = [...holds, atOnce, waitOfHit, waitOfLive].map(shown);
       print(`${figures[0]} ${figures[1]}     ${figures[2]} ${figures[3]} ${figures[4]}  ${name}`);
+    }
+    print(`\n${CROWD} of ${SHORT / 1_000} KB at once, the longest hold and what a hit waited`);
+    for (const [name, make] of Object.entries(HOSTILE_BODIES)) {
+      if (!OF_CROWD.test(name) || !name.includes(pattern)) continue;
+      const ask = () => Array.from({ length: CROWD }, () => question(gateway, make(SHORT)));
+      const work = holdWhile(gateway, ask);
+      const waitOfHit = await longestWait(work, () => question(gateway, hit));
+      print(`${shown(await work)} ${shown(waitOfHit)}  ${name}`);
     }
   } finally {
     await close();

@@ -89,8 +89,8 @@ export function createApp(config: Config, given: PageParts) {
   /** Lets only known users through, unless the page is open. */
   const loginFor = (page: OpenPage): RequestHandler => {
     const open = config.listen.open.includes(page);
-    return async (request, _response, next) => {
-      if (!open) await login(request);
+    return async (request, response, next) => {
+      if (!open) await login(request, nameRequest(request, response, newId));
       next();
     };
   };
@@ -157,13 +157,13 @@ function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep
   return { handlers, reachable, close() {} };
 }
 
-/** Allows only some methods on a path (HEAD goes with GET). */
+/** Allows only some methods on a path (HEAD goes with GET), and answers OPTIONS. */
 export function onlyMethods(...methods: string[]): RequestHandler {
-  return (request, _response, next) => {
+  const allow = [...methods, 'OPTIONS'].join(', ');
+  return (request, response, next) => {
     if (methods.includes(request.method)) return next();
-    throw new GatewayError('method-not-allowed', `Allowed here: ${methods.join(', ')}.`, {
-      headers: { allow: methods.join(', ') },
-    });
+    if (request.method === 'OPTIONS') return void response.writeHead(204, { allow }).end();
+    throw new GatewayError('method-not-allowed', `Allowed here: ${allow}.`, { headers: { allow } });
   };
 }
 

@@ -61,6 +61,7 @@ export async function createGateway(
     owedPurges: () => cache.owed().length,
     redisConditions: () => cache.redis().conditions,
     watches: () => watches.sight(),
+    droppedHeaders: () => runtime.droppedHeaders(),
     hooks: () => current.hooks.keys(),
     states: {
       // Of several workers the primary process knows these.

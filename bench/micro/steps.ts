@@ -13,6 +13,7 @@ import { readRequest } from '../../src/xmla/request/read-request.ts';
 import { ANSWER_TYPE, datasetOf, wholeAnswer } from '../answers.ts';
 import { basic } from '../credentials.ts';
 import { filled, template } from '../questions.ts';
+import { principalOf } from '../../src/common/principal.ts';
 
 /** One step of the line of a request. */
 export interface Step {
@@ -39,6 +40,8 @@ const asked = askedOf({
   userAgentClass: 'mdx-gateway',
   accept: null,
   contentType: 'text/xml',
+  soapAction: '"urn:schemas-microsoft-com:xml-analysis:Execute"',
+  namedHeaders: undefined,
   request,
 });
 const parts: KeyParts = { asked, identity: 'user:ANALYST', session: 'a profile' };
@@ -55,7 +58,12 @@ const credentials = createVerifiedCredentials({
   users: { accounts: { get: () => 'a proof' } },
   clock: systemClock,
 });
-credentials.remember(credentials.digest(Authorization), 'ANALYST', 'a proof', systemClock.now());
+credentials.remember(
+  credentials.digest(Authorization),
+  principalOf('ANALYST'),
+  'a proof',
+  systemClock.now(),
+);
 
 function storedAnswer(size: number): StoredAnswer & { readonly body: Buffer } {
   const shown = wholeAnswer(datasetOf(size), SESSION);

@@ -1,10 +1,12 @@
 import express, { type Request, type Response, type Router } from 'express';
-import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
+import type { Login, Permissions } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
+import type { Principal } from '../common/principal.ts';
+import { parameterName } from '../proxy/forwarded.ts';
 import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
-import { forgery, nameRequest, refuseDelegation, unclearHead } from '../http/request-head.ts';
+import { forgedAct, nameRequest, refuseDelegation, unclearHead } from '../http/request-head.ts';
 
 /**
  * The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. `changes`:
@@ -24,7 +26,16 @@ export const API_OPERATIONS = [
   { name: 'listDatasets', method: 'GET', path: '/datasets/MDX/:project', changes: undefined },
 ] as const;
 
+const PATHS = [...new Set(API_OPERATIONS.map(({ path }) => path))];
+
 export type ApiOperation = (typeof API_OPERATIONS)[number];
+/** As the interface document names them; other operations have none. */
+export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> =
+  {
+    listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
+    exportDataset: ['project', 'datasetType', 'datasetName'],
+    importDataset: ['createType'],
+  };
 
 /** One request of an operation that its sender may do; the id ties it to the log. */
 export interface ApiExchange {
@@ -100,7 +111,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
     try {
       const unclear = unclearHead(request);
       if (unclear !== undefined) throw unclear;
-      principal = await login(request);
+      principal = await login(request, id);
       refuseTarget(request);
       await work({ id, request, response, principal, facts });
     } catch (error) {
@@ -136,6 +147,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
       const work = async (call: Call) => {
         if (operation !== undefined) {
           if (operation.changes !== undefined) refuseChange(call, permissions);
+          refuseMisspelt(request.originalUrl, QUERY_PARAMETERS[operation.name]);
           const parameters = request.params as Record<string, string>;
           const data = await handlers[operation.name]({ ...call, operation, parameters });
           // A success in the envelope of the interface document §2.2.
@@ -147,8 +159,9 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
       return during(answer(request, response, operation, work));
     });
   }
-  router.use(() => {
-    throw new GatewayError('not-found', 'No operation of the API has this path.');
+  router.use(({ path }) => {
+    const text = `No operation of the API has this path; it must be ${pathsLike(path)}.`;
+    throw new GatewayError('not-found', text);
   });
   const refuse: express.ErrorRequestHandler = (error, request, response, _next) =>
     during(answer(request, response, undefined, () => refusePath(error)));
@@ -175,9 +188,37 @@ function refuseTarget({ originalUrl, headers }: Request): void {
   throw new GatewayError('bad-request', 'The request target must not hold a fragment (#…).');
 }
 
+/** Without its filter a list would be answered whole. @throws GatewayError `bad-request` */
+function refuseMisspelt(target: string, known: readonly string[] = []): void {
+  for (const piece of target.replace(/^[^?]*\??/, '').split('&')) {
+    const given = parameterName(piece);
+    const meant = known.includes(given) ? undefined : known.find((name) => isNearly(given, name));
+    if (meant === undefined) continue;
+    throw new GatewayError('bad-request', `${shown(given)}: this parameter is spelt ${meant}.`);
+  }
+}
+
+/** The same but for letter case, separators, and two letters beside each other. */
+function isNearly(given: string, name: string): boolean {
+  const [a = '', b = ''] = [given, name].map((text) =>
+    text.toLowerCase().replaceAll(/[^a-z]/g, ''),
+  );
+  let [begin, end] = [0, 0];
+  while (begin < a.length && a[begin] === b[begin]) begin += 1;
+  while (end < Math.min(a.length, b.length) - begin && a.at(-1 - end) === b.at(-1 - end)) end += 1;
+  return Math.max(a.length, b.length) - begin - end <= 2;
+}
+
+/** The paths that begin as this one does, or all. */
+function pathsLike(given: string): string {
+  const begins = (path: string) => path.split('/')[1] === given.split('/')[1];
+  const like = PATHS.some(begins) ? PATHS.filter(begins) : PATHS;
+  return like.map((path) => `/api${path.replace(/:(\w+)/, '{$1}')}`).join(', ');
+}
+
 /** @throws GatewayError `forbidden` */
 function refuseChange({ request, principal }: Call, permissions: Permissions): void {
-  const forged = forgery(request.headers);
+  const forged = forgedAct(request.headers);
   if (forged !== undefined) throw new GatewayError('forbidden', `Nothing was done: ${forged}.`);
   if (permissions.mayAdminister(principal)) return;
   throw new GatewayError('forbidden', `Nothing was done: ${principal.name} is not in auth.admins.`);

@@ -1,6 +1,5 @@
 import { ApiError, GatewayError } from '../common/errors.ts';
 import type { Invalidate, Stale } from '../common/events.ts';
-import { foldCase } from '../common/fold-case.ts';
 import { type DatasetStore, exportQuery, importQuery, readDocument } from '../datasets/dataset.ts';
 import type { DatasetIdentity } from '../datasets/document.ts';
 import { sendJson } from '../http/answers.ts';
@@ -10,7 +9,7 @@ import { type DocumentGate, sendDocument } from './documents.ts';
 import { checked, receiveDataset } from './json.ts';
 
 const EXISTS = 'dataset_name: the project has a dataset of this name already';
-const NONE = 'dataset_name: the project has no dataset of this name';
+const NO_SUCH = 'the project has no dataset of this name';
 
 /** What datasets go through, wherever they are kept. */
 export interface DatasetParts {
@@ -38,7 +37,8 @@ export function createDatasetOperations(
         result === 'no-such-dataset' ? 'no' : 'yes',
       );
       if (saved === 'exists') throw new ApiError('dataset-exists', `${EXISTS}; PUT updates it.`);
-      if (saved === 'no-such-dataset') throw new ApiError(saved, `${NONE}; POST imports it.`);
+      if (saved === 'no-such-dataset')
+        throw new ApiError(saved, `dataset_name: ${NO_SUCH}; POST imports it.`);
       return { dataset_id: saved.id };
     });
   };
@@ -46,12 +46,12 @@ export function createDatasetOperations(
   return {
     async exportDataset(exchange) {
       const { request, response } = exchange;
-      const { project, name, type } = checked(exportQuery, queryParameters(request));
-      const none = 'The project has no dataset of this name and type.';
+      // As the reference server does, whatever datasetType says: project and name identify it.
+      const { project, name } = checked(exportQuery, queryParameters(request));
       const read = async () => {
         const dataset = await datasets.read(project, name);
-        if (dataset && foldCase(dataset.type) === foldCase(type)) return dataset.document;
-        throw new ApiError('no-such-dataset', none);
+        if (dataset !== undefined) return dataset.document;
+        throw new ApiError('no-such-dataset', `datasetName: ${NO_SUCH}.`);
       };
       await documents.pass(exchange, read, (document) => sendDocument(response, document));
     },

@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import type { Principal } from '../auth/authenticator.ts';
 import { GatewayError } from '../common/errors.ts';
-import { foldCase } from '../common/fold-case.ts';
+import type { Principal } from '../common/principal.ts';
 import { createGate, type Gate } from '../common/body-account.ts';
 import { sendHead } from '../http/answers.ts';
 
@@ -61,7 +60,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
 
   /** Enters the user's own gate first: a request that waits for others of its user holds no slot that others need. */
   async function within<T>(asker: Asker, gates: readonly Gate[], work: Work<T>): Promise<T> {
-    const user = foldCase(asker.principal.name);
+    const user = asker.principal.owner;
     const mine = users.get(user) ?? createGate(own);
     if (mine.usage().waiting >= queue) throw overloaded();
     users.set(user, mine);

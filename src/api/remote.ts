@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
+import { words } from '../common/header-names.ts';
 import type { RemoteConfig } from '../config/config.ts';
 import { readDocument } from '../datasets/dataset.ts';
 import { carriesBody, REQUEST_ID } from '../http/request-head.ts';
@@ -15,7 +16,6 @@ import {
   requestHeaders,
   serviceAuthorization,
   type UpstreamHead,
-  words,
 } from '../proxy/forwarded.ts';
 import { namedRole } from '../roles/role.ts';
 import { createUpstream, NotConnected, reasonOf } from '../proxy/upstream.ts';
@@ -23,18 +23,12 @@ import {
   API_OPERATIONS,
   type ApiExchange,
   type ApiHandlers,
-  type ApiOperation,
+  QUERY_PARAMETERS,
   roleSubject,
 } from './api.ts';
 import { type DatasetParts, datasetSubject, invalidating, type Made } from './datasets.ts';
 import { receiveDataset, receiveJson } from './json.ts';
 
-/** As the interface document names them; other operations have none. */
-const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> = {
-  listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
-  exportDataset: ['project', 'datasetType', 'datasetName'],
-  importDataset: ['createType'],
-};
 /** All that crosses, beside what is made anew: no list of headers that tell servers who asks for what is complete. */
 const SENT = words('content-type accept accept-language accept-encoding user-agent');
 /** Bytes of the answer to a change: an id, or an error page. */
@@ -70,7 +64,7 @@ export function createRemoteOperations(
     const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
     const authorization = service ? serviceAuthorization(service) : given.authorization;
     const path = remoteTarget(url, request.url, QUERY_PARAMETERS[operation.name] ?? []);
-    const headers = requestHeaders(given, authorization, body?.length, SENT);
+    const headers = requestHeaders(given, authorization, body?.length, (name) => SENT.has(name));
     let answer: IncomingMessage | undefined;
     try {
       answer = await upstream.forward({ method, path, headers, body }, { signal, timeout });

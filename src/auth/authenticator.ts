@@ -2,19 +2,18 @@ import { parse } from 'basic-auth';
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
+import { inLatin1, type Principal } from '../common/principal.ts';
 import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
 
-/** Spelt as in the users file, or, where the engine checks, as in the credentials. */
-export interface Principal {
-  readonly name: string;
-}
-
-/** @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` where the engine checks */
-export type Login = (request: IncomingMessage) => Principal | Promise<Principal>;
+/**
+ * @param id of the request, for the log
+ * @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` where the engine checks
+ */
+export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
 export interface RememberedLogin {
   readonly principal: Principal;
@@ -28,10 +27,12 @@ type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 /** Port: where passwords are checked, `atOnce` at one time. */
 export interface PasswordCheck {
   readonly atOnce: number;
+  /** Who they are if they are right. */
+  principalOf(credentials: ReadCredentials): Principal;
   /** False: it cannot be checked for certain. */
   mayCheck(password: string): boolean;
   /** With the users of the moment in which it is called. Rejects when the check itself failed. */
-  check(credentials: Credentials): Promise<CheckOutcome>;
+  check(credentials: ReadCredentials): Promise<CheckOutcome>;
   /** In tables, since every hit asks them. */
   readonly users: {
     /** What right credentials are compared with: verified ones count while it is the same value. */
@@ -52,11 +53,14 @@ export interface LoginOptions {
   readonly askLeave?: AskLeave | undefined;
 }
 
-const RETRY_WHEN_LINE_IS_FULL = 1;
+const LINE_IS_FULL = { retryAfter: 1 };
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
-type Attempt = Credentials & { readonly digest: string; readonly address: string };
+/** What of a request is told of its login. */
+type Caller = Readonly<Record<'id' | 'address', string>>;
+type Attempt = ReadCredentials &
+  Caller & { readonly digest: string; readonly principal: Principal };
 
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
@@ -71,18 +75,18 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
   /** The proof may change meanwhile: what counts is the one that the user has at the end. */
   async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
-    const { name, digest } = attempt;
+    const { principal, digest } = attempt;
     for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
       if (closed) break;
-      const proof = users.accounts.get(name);
+      const proof = users.accounts.get(principal.name);
       // An engine may look at its users as soon as it is asked; what it knew later is not proved.
       const at = clock.now();
       const outcome = await check.check(attempt).catch((error: unknown) => {
         emit({ type: 'warning', message: 'a login could not be checked', error });
         return 'failed' as const;
       });
-      if (closed || users.accounts.get(name) !== proof) continue;
-      if (outcome === 'right') verified.remember(digest, name, proof, at);
+      if (closed || users.accounts.get(principal.name) !== proof) continue;
+      if (outcome === 'right') verified.remember(digest, principal, proof, at);
       if (outcome === 'wrong') verified.forget(digest);
       return outcome;
     }
@@ -90,18 +94,18 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   }
 
   async function login(attempt: Attempt): Promise<Principal> {
-    const { name, digest, address } = attempt;
+    const { principal, digest, address } = attempt;
     // They must work while others guess.
     const wasRight = verified.wasRight(digest);
-    const leave = wasRight ? () => {} : await askLeave(name, address);
-    if (typeof leave === 'number') throw refusal(attempt, 'throttled', leave);
+    const leave = wasRight ? () => {} : await askLeave(principal.owner, address);
+    if (typeof leave === 'number') throw refusal(attempt, 'throttled', { retryAfter: leave });
     const outcome = await inTurn(() => verify(attempt), wasRight);
     if (outcome === 'right') {
       leave('succeeded');
-      return { name };
+      return principal;
     }
     if (outcome !== 'wrong') leave('abandoned');
-    if (outcome === undefined) throw refusal(attempt, 'throttled', RETRY_WHEN_LINE_IS_FULL);
+    if (outcome === undefined) throw refusal(attempt, 'throttled', LINE_IS_FULL);
     // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
@@ -109,27 +113,29 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
   /** Tells a name only when there is such a user: another may be a password typed into the wrong field. */
   function refusal(
-    { name, address }: Attempt,
+    { id, address, principal }: Caller & Partial<Pick<Attempt, 'principal'>>,
     reason: 'malformed' | 'rejected' | 'throttled',
-    retryAfter?: number,
+    { why, retryAfter }: { readonly why?: string; readonly retryAfter?: number } = {},
   ): GatewayError {
-    const user = users.accounts.has(name) ? name : undefined;
-    emit({ type: 'login-refused', reason, user, address });
+    const user = principal && users.accounts.has(principal.name) ? principal.name : undefined;
+    emit({ type: 'login-refused', id, reason, why, user, address });
     return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
   }
 
   return {
     /** Without a promise where it was verified a short time ago: every request comes here. @throws as {@link Login} */
-    authenticate(authorization: string | undefined, address: string): ReturnType<Login> {
-      if (closed || authorization === undefined) throw unauthenticated();
+    authenticate(authorization: string | undefined, caller: Caller): ReturnType<Login> {
+      // Browsers, and what they drive, ask for the first time without one.
+      if (closed || !authorization) throw unauthenticated();
       const digest = verified.digest(authorization);
       const remembered = verified.find(digest);
       if (remembered !== undefined) return remembered.principal;
-      const credentials = parseBasicCredentials(authorization);
-      if (credentials === undefined) throw unauthenticated();
-      const attempt: Attempt = { ...credentials, digest, address };
-      if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed');
-      const key = `${digest} ${clientNetwork(address)}`;
+      const credentials = readBasicCredentials(authorization);
+      if (typeof credentials === 'string') throw refusal(caller, 'malformed', { why: credentials });
+      const principal = check.principalOf(credentials);
+      const attempt: Attempt = { ...credentials, ...caller, principal, digest };
+      if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed', UNCHECKABLE);
+      const key = `${digest} ${clientNetwork(caller.address)}`;
       const flight = flights.get(key) ?? login(attempt).finally(() => flights.delete(key));
       flights.set(key, flight);
       return flight;
@@ -148,7 +154,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
 /** One text for every reason, so that no client learns which user names exist. */
 export function unauthenticated(): GatewayError {
-  const text = 'A valid user name and password are needed (HTTP Basic authentication).';
+  const text =
+    'A valid user name and password are needed, in the header Authorization (HTTP Basic authentication).';
   return new GatewayError('unauthenticated', text, {
     // RFC 9110 §11.6.1; the parameter charset: RFC 7617 §2.1.
     headers: { 'www-authenticate': 'Basic realm="mdx-gateway", charset="UTF-8"' },
@@ -169,31 +176,53 @@ export type Credentials = Readonly<Record<'name' | 'password', string>>;
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
 const CONTROL = /\p{Cc}/u;
+const UNCHECKABLE = { why: 'its password is one that cannot be checked' };
 
-/**
- * Reads Basic credentials (RFC 7617) in UTF-8, more strictly than the npm package: padded standard base64 (RFC 4648
- * §4), a user name, no control characters. So one pair of name and password has one token.
- */
-export function parseBasicCredentials(authorization: string): Credentials | undefined {
-  if (authorization.length > MAX_HEADER_LENGTH) return undefined;
-  const token = BASIC.exec(authorization)?.[1];
-  if (token === undefined) return undefined;
-  const bytes = Buffer.from(token, 'base64');
-  // The decoder skips what it does not know; encoding again shows whether it skipped anything.
-  if (bytes.toString('base64') !== token || !isUtf8(bytes)) return undefined;
-  const { name = '', pass: password = '' } = parse(authorization) ?? {};
-  return name === '' || CONTROL.test(name + password) ? undefined : { name, password };
+/** Credentials as they were read, and what of their bytes the letters do not tell. */
+export interface ReadCredentials extends Credentials {
+  /** Of both together. A client writes them in one encoding. */
+  readonly encoding: 'utf-8' | 'iso-8859-1';
+  /** The name by its own bytes: different bytes are different texts. */
+  readonly nameAsSent: string;
+  /** The same bytes in the spelling of the header that every server reads: some take scheme and spaces strictly. */
+  readonly authorization: string;
 }
 
-/** Basic credentials in the spelling that every server reads, whose scheme and spaces some take strictly. */
+/**
+ * Reads Basic credentials (RFC 7617): padded standard base64 (RFC 4648 §4), a user name, no control characters. So one
+ * pair of name and password has one token in each encoding. What is not UTF-8 is read as ISO-8859-1, in which older
+ * clients write it.
+ * @returns why they cannot be read, in words for the log
+ */
+export function readBasicCredentials(authorization: string): ReadCredentials | string {
+  if (authorization.length > MAX_HEADER_LENGTH)
+    return `longer than ${MAX_HEADER_LENGTH} characters`;
+  if (!/^ *basic(?: |$)/i.test(authorization)) return 'another scheme than Basic';
+  const token = BASIC.exec(authorization)?.[1];
+  const bytes = Buffer.from(token ?? '', 'base64');
+  // The decoder skips what it does not know; encoding again shows whether it skipped anything.
+  if (token === undefined || bytes.toString('base64') !== token) return 'no padded base64';
+  const encoding = isUtf8(bytes) ? 'utf-8' : 'iso-8859-1';
+  const text = bytes.toString(encoding === 'utf-8' ? encoding : 'latin1');
+  // The library reads UTF-8.
+  const { name = '', pass: password = '' } = parse(asBasic(Buffer.from(text))) ?? {};
+  if (name === '') return 'no user name with a colon behind it';
+  if (CONTROL.test(name + password)) return 'a control character';
+  const nameBytes = bytes.subarray(0, bytes.indexOf(':'));
+  const nameAsSent = isUtf8(nameBytes) ? nameBytes.toString() : inLatin1(name);
+  return { name, password, encoding, nameAsSent, authorization: asBasic(bytes) };
+}
+
+/** Basic credentials in the spelling that every server reads; undefined where they cannot be read. */
 export function canonicalAuthorization(authorization = ''): string | undefined {
-  const credentials = parseBasicCredentials(authorization);
-  return credentials && basicAuthorization(credentials);
+  const read = readBasicCredentials(authorization);
+  return typeof read === 'string' ? undefined : read.authorization;
 }
 
 /** The header `Authorization` of these credentials. */
 export const basicAuthorization = ({ name, password }: Credentials): string =>
-  `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
+  asBasic(Buffer.from(`${name}:${password}`));
+const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
 
 /** Under a keyed digest. The time runs from the check; the user must still have the proof that was compared with. */
 export function createVerifiedCredentials({
@@ -207,7 +236,8 @@ export function createVerifiedCredentials({
   readonly users: { readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get'> };
   readonly max?: number;
 }) {
-  const entries = new LRUCache<string, RememberedLogin & { readonly proof: unknown }>({ max });
+  const empty = () => createOwnedTable<RememberedLogin & { readonly proof: unknown }>(max);
+  let entries = empty();
   const key = Buffer.from(secret).toString('base64');
 
   const current = (digest: string) => {
@@ -225,18 +255,18 @@ export function createVerifiedCredentials({
     /** Whether they were right, at any time, by the proof that the user still has: no guess. */
     wasRight: (digest: string) => current(digest) !== undefined,
     /** Keeps what was found right by comparing it with this proof, `at` that time. */
-    remember(digest: string, name: string, proof: unknown, at: number): void {
+    remember(digest: string, principal: Principal, proof: unknown, at: number): void {
       if (verifiedFor <= 0) return;
       const entry = Object.freeze({
-        principal: Object.freeze({ name }),
+        principal,
         proof,
         // By the entry itself, not by its name: one that was forgotten and verified anew is another check.
         counts: () => current(digest) === entry && clock.now() < at + verifiedFor,
       });
-      entries.set(digest, entry);
+      entries.set(digest, principal.owner, entry);
     },
-    forget: (digest: string) => void entries.delete(digest),
-    clear: () => entries.clear(),
+    forget: (digest: string) => entries.delete(digest),
+    clear: () => void (entries = empty()),
   };
 }
 

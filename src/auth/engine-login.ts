@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { shareFor } from '../common/clock.ts';
+import { principalOf } from '../common/principal.ts';
 import {
   basicAuthorization,
   createPasswordAuthenticator,
@@ -28,14 +29,15 @@ export function createEngineAuthenticator(options: LoginOptions & { tryLogin: Tr
   const closing = new AbortController();
   let checkedUntil = -Infinity;
 
-  const ask = (name: string, password: string): ReturnType<TryLogin> =>
-    tryLogin(basicAuthorization({ name, password }), closing.signal).catch(() => 'unavailable');
+  const ask = (authorization: string): ReturnType<TryLogin> =>
+    tryLogin(authorization, closing.signal).catch(() => 'unavailable');
 
   const token = () => Buffer.from(random(12)).toString('hex');
   const rejectsMadeUpLogin = shareFor(0, clock, async () => {
     const at = clock.now();
     // The operator may find the name in the log of the engine.
-    const answer = await ask(`mdx-gateway-test-${token()}`, token());
+    const madeUp = { name: `mdx-gateway-test-${token()}`, password: token() };
+    const answer = await ask(basicAuthorization(madeUp));
     if (answer === 'accepted') emit({ type: 'warning', message: UNCHECKED });
     if (answer === 'rejected') checkedUntil = at + CHECKED_FOR;
     return answer === 'rejected';
@@ -46,13 +48,15 @@ export function createEngineAuthenticator(options: LoginOptions & { tryLogin: Tr
 
   const check: PasswordCheck = {
     atOnce: 8,
+    // Which letters they are is for the engine to say.
+    principalOf: ({ nameAsSent }) => principalOf(nameAsSent),
     // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
     mayCheck: (password) => password !== '',
-    async check({ name, password }) {
-      const answer = await ask(name, password);
+    async check({ authorization, nameAsSent }) {
+      const answer = await ask(authorization);
       if (answer === 'rejected') return 'wrong';
       if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
-      known.set(name, true);
+      known.set(nameAsSent, true);
       return 'right';
     },
     users: {

@@ -5,6 +5,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
+import { inLatin1, principalOf } from '../common/principal.ts';
 import {
   createPasswordAuthenticator,
   type LoginOptions,
@@ -38,6 +39,8 @@ export async function createFileAuthenticator(
   const check: PasswordCheck = {
     // Half of the default thread pool of libuv: files and DNS names need the other half.
     atOnce: 2,
+    principalOf: ({ name, encoding }) =>
+      principalOf(name, encoding === 'utf-8' ? name : inLatin1(name)),
     mayCheck: isComparable,
     async check({ name, password }) {
       const account = users.accounts.get(name);

@@ -41,10 +41,11 @@ export function createFills(
     readonly maxEntry: () => number;
     readonly clock: Clock;
     readonly emit: Emit;
+    readonly holdTime?: number | undefined;
   },
   lifetime: (ttl: number) => number,
 ) {
-  const { account, clock, emit } = parts;
+  const { account, clock, emit, holdTime = HOLD_TIME } = parts;
   const inspections = createInspections();
   const readers: TagReaders = [];
 
@@ -71,7 +72,7 @@ export function createFills(
       }
     }
 
-    async function relay({ head, body, began }: EngineAnswer): Promise<void> {
+    async function relay({ head, body, length, began }: EngineAnswer): Promise<void> {
       const { errorsAsData, successHeader } = query.engineTraits;
       const contentType = head.headers['content-type'];
       const { method } = query.parts.asked;
@@ -84,7 +85,7 @@ export function createFills(
       const tellOf = query.session
         ? undefined
         : tellSessions(head, (...ids) => query.began(...ids));
-      const out = holdBack(client, head, outcome);
+      const out = holdBack(client, head, outcome, holdTime);
       const maxEntry = parts.maxEntry();
       let refusal: RefusalReason | undefined;
       let size = 0;
@@ -132,6 +133,7 @@ export function createFills(
 
       /** What may be kept of the whole answer, or why nothing may. */
       async function judge() {
+        if (size !== length()) return 'truncated';
         const found = inspector.end();
         if (!found.ok) return found.reason;
         const cut = sessionCut(query.session, head, found.session);
@@ -184,7 +186,7 @@ export function createFills(
       await tellOf?.();
       if (refusal === undefined) behind = inspection.done();
       if (behind !== undefined) {
-        out.end();
+        out.end(length());
         await behind;
       }
       const shared = refusal === undefined ? await judge() : refusal;
@@ -205,7 +207,7 @@ export function createFills(
         if (await finishing.promise) setImmediate(letGo);
         else letGo();
       } else if (refusal === undefined) refuse(shared);
-      if (behind === undefined) out.end();
+      if (behind === undefined) out.end(length());
     }
 
     const over = run();
@@ -227,11 +229,16 @@ export function createFills(
 /**
  * The way of an answer to the client that leads. `outcome`: what its head says when it is opened.
  */
-function holdBack(client: Client, head: AnswerHead, outcome: (isWhole: boolean) => Outcome) {
+function holdBack(
+  client: Client,
+  head: AnswerHead,
+  outcome: (isWhole: boolean) => Outcome,
+  holdTime: number,
+) {
   let held: Buffer[] | undefined = [];
   let heldBytes = 0;
   // What has arrived by then counts: a process that was kept from running sees its end before it opens.
-  const timer = setTimeout(() => setImmediate(open, false), HOLD_TIME);
+  const timer = setTimeout(() => setImmediate(open, false), holdTime);
 
   function open(isWhole: boolean): boolean {
     clearTimeout(timer);
@@ -250,10 +257,10 @@ function holdBack(client: Client, head: AnswerHead, outcome: (isWhole: boolean) 
       heldBytes += chunk.length;
       return heldBytes < HOLD_BYTES || open(false);
     },
-    end(): void {
+    end(length: number): void {
       const last = held?.pop();
       open(true);
-      client.end(last);
+      client.end(length, last);
     },
     /** The answer broke off: an error if it was still held back, else a broken connection. */
     fail(error: unknown): void {

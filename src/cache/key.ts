@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
+import { soapActionOf } from '../xmla/names.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
 import type { KeyEpochs } from '../freshness/freshness.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
-const KEY_VERSION = 6;
+const KEY_VERSION = 7;
 
 /**
  * What a request asks, for any user. With {@link KeyParts} all that reaches the engine with a cacheable request and can
@@ -21,8 +22,12 @@ export interface AskedParts {
   /** The User-Agent that the engine is sent: the kind of client program, never the raw header. */
   readonly userAgentClass: string | null;
   readonly accept: string | null;
+  /** The header SOAPAction that is forwarded. */
+  readonly soapAction: string;
   /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
+  /** The headers that are forwarded because `engine.headers` names them, in the order of their names; undefined for none. */
+  readonly namedHeaders: Readonly<Record<string, string>> | undefined;
   readonly request: XmlaRequest;
 }
 
@@ -61,6 +66,12 @@ const ofExecute = (value: (request: ExecuteRequest) => unknown) =>
 const ofDiscover = (value: (request: DiscoverRequest) => unknown) =>
   ofAsked(({ request }) => (request.method === 'Discover' ? value(request) : undefined));
 
+/** How a SOAP toolkit writes it; undefined where it is written as all other clients do. */
+function formOf({ soapAction, request: { method, forms } }: AskedParts) {
+  const isUsual = forms.length === 0 && soapAction === soapActionOf(method);
+  return isUsual ? undefined : [soapAction, forms];
+}
+
 /** By the names under which they are explained. Those that are there tell Discover from Execute. */
 export const KEY_PARTS = [
   ['engine', ofAsked(({ engine }) => engine)],
@@ -83,6 +94,8 @@ export const KEY_PARTS = [
   ],
   ['parameters', ofExecute((r) => r.parameters.map((one) => [one.name, one.type, one.value]))],
   ['properties', ofAsked(({ request }) => keyedProperties(request.properties))],
+  ['form', ofAsked(formOf)],
+  ['engine-headers', ofAsked(({ namedHeaders }) => namedHeaders)],
   ['epochs', { by: (_parts, { scopes, tokens }) => [scopes, tokens] }],
 ] as const satisfies readonly Part[];
 
@@ -111,6 +124,8 @@ export function askedOf(parts: AskedParts): Asked {
     texts.push(text);
     if ('asked' in value) list.push(text ?? 'null');
   }
+  // The last two parts are of few queries. All others keep the digests that operators noted before there were these parts.
+  while (list.at(-1) === 'null') list.pop();
   const asked = hash('sha256', asList(list), 'base64url');
   const digest = asked.slice(0, QUERY_DIGEST);
   return { query: parts.query, method: parts.request.method, texts, hash: asked, digest };

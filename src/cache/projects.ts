@@ -4,6 +4,7 @@ import { foldObjectName, isLongName } from '../common/fold-case.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Config, ProjectConfig } from '../config/config.ts';
 import type { CacheScope } from '../freshness/freshness-store.ts';
+import { foldName } from '../xmla/names.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
 
 /**
@@ -36,7 +37,10 @@ export function entryScopes(projects: readonly string[], spans: boolean): readon
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
 /** `ttl`: milliseconds. */
-export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'share'>;
+export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'share'> & {
+  /** The functions that are said to be stable, folded. */
+  readonly functions: ReadonlySet<string>;
+};
 /** `uncached`: the cubes whose data is not cached under it, folded. */
 type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
 
@@ -47,12 +51,13 @@ type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
 export function projectPolicy(
   config: Pick<Config, 'cache' | 'projects'>,
 ): (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy {
+  const { ttl, share, functions } = config.cache;
+  const common = { cache: 'on', ttl, share, functions, cubes: new Map() } as const;
+  const general = policyOf(common);
   const alike = Map.groupBy(config.projects, ([name]) => projectScope(name));
   const byScope = new Map(
     [...alike].map(([scope, named]) => [scope, strictest(named.map(([, one]) => policyOf(one)))]),
   );
-  const { ttl, share } = config.cache;
-  const general: ProjectPolicy = { cache: 'on', ttl, share, uncached: new Set() };
   // An answer that spans projects may hold data of one whose cache is off.
   const spanning = strictest([general, ...byScope.values()]);
   return (projects, spans, { cubes, certain }) => {
@@ -64,9 +69,11 @@ export function projectPolicy(
   };
 }
 
-function policyOf({ cache, ttl, share, cubes }: ProjectConfig): ProjectPolicy {
+function policyOf(one: Omit<ProjectConfig, 'engine' | 'watch'>): ProjectPolicy {
+  const { cache, ttl, share, cubes, functions } = one;
   const off = [...cubes].filter(([, switched]) => switched === 'off').map(([name]) => name);
-  return { cache, ttl, share, uncached: new Set(off.map(foldObjectName)) };
+  const uncached = new Set(off.map(foldObjectName));
+  return { cache, ttl, share, uncached, functions: new Set(functions.map(foldName)) };
 }
 
 function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
@@ -77,6 +84,10 @@ function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
     cache: policies.some(({ cache }) => cache === 'off') ? 'off' : 'on',
     ttl: Math.min(...policies.map(({ ttl }) => ttl)),
     share: STRICTEST_FIRST.find((share) => shares.has(share)) ?? 'user',
+    functions: policies.reduce<ReadonlySet<string>>(
+      (all, { functions }) => functions.intersection(all),
+      first?.functions ?? new Set(),
+    ),
     uncached: new Set(policies.flatMap(({ uncached }) => [...uncached])),
   };
 }

@@ -53,6 +53,8 @@ export interface EngineAnswer {
   readonly head: AnswerHead;
   /** Throws when the answer breaks off. Leaving the loop early ends the engine request. */
   readonly body: AsyncIterable<Buffer>;
+  /** Bytes of the whole body, behind its end. */
+  readonly length: () => number;
   /** When the first byte was handed to the engine: monotonic and wall clock, ms. */
   readonly began: { readonly now: number; readonly wall: number };
   readonly replica: string;
@@ -94,8 +96,11 @@ export interface Client {
   backlog(): number;
   /** Resolves when the client took what was written, or went away. */
   drained(): Promise<void>;
-  /** @param last bytes of the body: short ones are one write with what stands before them */
-  end(last?: Buffer): void;
+  /**
+   * @param length bytes of the whole body: an answer that was to end behind another number of them fails
+   * @param last bytes of the body: short ones are one write with what stands before them
+   */
+  end(length: number, last?: Buffer): void;
   /** Resolves when nothing of the answer is in memory for this client any more. */
   over(): Promise<void>;
   /** Answers with an error, or, when an answer has begun, breaks the connection off. */

@@ -107,9 +107,9 @@ export function explain(
 
 function readHeader(line: string): [name: string, value: string] {
   const [, name = '', value = ''] = /^([\w-]+): *([ -~\xa0-\xff]+)$/.exec(line) ?? [];
-  if (isXmlaHeader(name.toLowerCase())) return [name.toLowerCase(), value];
+  if (name !== '' && isXmlaHeader(name.toLowerCase())) return [name.toLowerCase(), value];
   const names =
-    'Content-Type, SOAPAction, Accept, User-Agent, X-AS-SessionID, X-AS-GetSessionToken';
+    'Content-Type, SOAPAction, Accept, User-Agent, X-AS-SessionID, X-AS-GetSessionToken, or what engine.headers may name';
   const letters = 'the value in letters of ISO-8859-1, without control characters';
   throw new UsageError(`explain: --header must be "Name: value" of one of ${names}; ${letters}`);
 }

@@ -2,7 +2,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { Client } from 'undici';
-import { basicAuthorization, parseBasicCredentials } from '../auth/authenticator.ts';
+import { basicAuthorization, readBasicCredentials } from '../auth/authenticator.ts';
 import { connectionTrouble } from '../common/errors.ts';
 import { type Given, UsageError } from './arguments.ts';
 import { askHidden, type PasswordPrompt, PasswordRefused, refuseUnusable } from './password.ts';
@@ -147,7 +147,8 @@ async function loginOf(name: string, given: Given, parts: ClientParts): Promise<
   }
   refuseUnusable(password);
   const authorization = basicAuthorization({ name, password });
-  if (parseBasicCredentials(authorization)?.name === name) return authorization;
+  const read = readBasicCredentials(authorization);
+  if (typeof read === 'object' && read.name === name) return authorization;
   throw new UsageError('--user must be a name without colon and control characters');
 }
 

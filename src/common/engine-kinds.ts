@@ -17,6 +17,10 @@ export interface EngineTraits {
   /** Discover request types that must reach the engine each time. */
   readonly forwardedDiscovers: readonly string[];
   readonly readsUserAgent: boolean;
+  /** Whether one semicolon may end a statement. */
+  readonly endsBySemicolon: boolean;
+  /** Whether a name such as `[NOW-1]`, or the value of any parameter, may be a formula (InterSystems). */
+  readonly computesNames: boolean;
   readonly errorsAsData: readonly ErrorAsData[];
   /** The header by which the engine says `true` or `false` of an answer with status 200. */
   readonly successHeader: string | undefined;
@@ -33,12 +37,15 @@ const GENERIC: EngineTraits = {
   sessionIdle: undefined,
   forwardedDiscovers: [],
   readsUserAgent: true,
+  endsBySemicolon: false,
+  computesNames: true,
   errorsAsData: ['java-exception', 'error-dataset'],
   successHeader: 'success',
   changeDates: ['LAST_DATA_UPDATE', 'LAST_SCHEMA_UPDATE'],
 };
 
-const PLAIN = { ...GENERIC, readsUserAgent: false, successHeader: undefined } as const;
+const KNOWN = { ...GENERIC, computesNames: false } as const;
+const PLAIN = { ...KNOWN, readsUserAgent: false, successHeader: undefined } as const;
 
 /** What engines differ in; everything else treats all alike. Said is what is known for certain to be otherwise. */
 export const ENGINE_KINDS = {
@@ -59,7 +66,7 @@ export const ENGINE_KINDS = {
   },
   // It tells success by a header on its second path, /mdx/xmla_server, which an engine URL may name.
   kylin: {
-    ...GENERIC,
+    ...KNOWN,
     strangeSessions: 'pass',
     keepsProperties: false,
     // Asking for its catalogs makes it read datasets and permissions anew.
@@ -70,6 +77,7 @@ export const ENGINE_KINDS = {
     ...PLAIN,
     strangeSessions: 'pass',
     checksSessionOwner: true,
+    endsBySemicolon: true,
     // Its MinIdleSessionTimeout, unless the operator of the engine has changed it.
     sessionIdle: 2_700_000,
     errorsAsData: [],

@@ -22,7 +22,11 @@ abstract class AnsweredError<Reason extends GatewayReason | ApiReason> extends E
   readonly details: ErrorOptions['details'];
 
   constructor(reason: Reason, message: string, options: ErrorOptions = {}) {
+    const { stackTraceLimit } = Error;
+    // What a client is told has no use for its stack, and making that took most of the time of a refusal.
+    Error.stackTraceLimit = 0;
     super(message, { cause: options.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.reason = reason;
     [this.status] = WORDS[reason];
     this.faultCode = options.faultCode;

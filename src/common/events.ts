@@ -22,6 +22,8 @@ export type Stale = { readonly project: string } | 'everything';
 /** Whether a change will be made, was made, or may be one of the two. */
 export type ChangeState = 'before' | 'after' | 'unknown';
 
+/** Of a purge that a request to the engine makes: the id of the request, and what of it counts as a change, for the log. */
+export type StatementCause = Readonly<{ cause: 'statement'; call: string; why: string }>;
 /**
  * Port: drops what the cache holds of it and waits, as a purge does, unless the change is still to come. What is
  * unknown is dropped again later. No cause: `change`, of a dataset. @returns false when that stays owed
@@ -30,7 +32,7 @@ export type Invalidate = (
   stale: Stale,
   principal: string,
   state: ChangeState,
-  cause?: PurgeCause,
+  by?: StatementCause,
 ) => Promise<boolean>;
 
 export type PurgeCause = (typeof PURGE_CAUSES)[number];
@@ -51,8 +53,11 @@ export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 export type HookResult = 'cleared' | 'accepted' | 'ignored' | 'refused' | 'failed';
 
 export type ConnectionClosing = (typeof CONNECTION_CLOSINGS)[number];
-/** At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads. */
-export const CONNECTION_CLOSINGS = ['limit', 'stalled', 'address', 'busy'] as const;
+/**
+ * At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads;
+ * `pipelined`: too many requests on it were not answered yet.
+ */
+export const CONNECTION_CLOSINGS = ['limit', 'stalled', 'address', 'busy', 'pipelined'] as const;
 
 /** How waiting for others that ask for the same slow query ended. */
 export const FLIGHT_ENDS = ['led', 'joined', 'gave-up'] as const;
@@ -217,9 +222,9 @@ export type GatewayEvent =
       /** Until no replica could use the old epochs. */
       readonly waited: number;
       readonly engine_calls: number;
-      /** By a hook: the id of the request. */
+      /** By a hook or a statement: the id of the request. */
       readonly call?: string;
-      /** Of one that Redis did not confirm; without secrets. */
+      /** By a statement: what of the request counts as a change. */
       readonly why?: string;
       readonly milliseconds: number;
     }
@@ -306,7 +311,11 @@ export type GatewayEvent =
   | { readonly type: 'entry-rejected'; readonly why: EntryFlaw }
   | {
       readonly type: 'login-refused';
+      /** Of the request. */
+      readonly id: string;
       readonly reason: (typeof LOGIN_REFUSALS)[number];
+      /** Of one that cannot be read, in words that hold nothing of it. */
+      readonly why: string | undefined;
       /** Only the name of a known user: another may be a password typed into the wrong field. */
       readonly user: string | undefined;
       readonly address: string;

@@ -3,7 +3,7 @@
 /** Why a request was not looked up in the cache and its answer not stored. */
 export const BYPASS_REASONS = {
   malformed: 'The body is not a well-formed XMLA envelope.',
-  encoding: 'The text encoding of the body is unknown, or contradicts what the request says of it.',
+  encoding: 'The text encoding of the body is unknown or misnamed, or contradicts the request.',
   'long-request': 'The body is too long to be read without making others wait.',
   'unknown-shape': 'The envelope holds something that the known shape of XMLA does not name.',
   'soap-action': 'The header SOAPAction contradicts the body.',
@@ -27,6 +27,8 @@ export const BYPASS_REASONS = {
   drillthrough: 'The text holds DRILLTHROUGH.',
   'system-rowset': 'The statement reads $SYSTEM.',
   volatile: 'The statement calls a function whose value changes by time, by user or by parameter.',
+  'unknown-function':
+    'The statement calls a function of which nothing says that its value does not change.',
   'no-cache-comment': 'A comment #NoCache asks for a fresh answer.',
   'many-catalogs': 'The request names more catalogs, or more cubes, than any client needs.',
   'long-name': 'The name of a catalog or a cube is longer than 255 bytes of UTF-8.',
@@ -80,6 +82,7 @@ export const GATEWAY_REASONS = {
   'method-not-allowed': [405, 'The HTTP method has no meaning here.'],
   'too-big': [413, 'The body is larger than limits.body, limits.dataset, or 64 KiB for a hook.'],
   'content-coding': [415, 'The content coding of the body is neither gzip nor deflate.'],
+  'transfer-coding': [501, 'The body has a transfer coding beside chunked.'],
   overloaded: [
     503,
     'Too many requests wait already: for the engine, for memory, or to read or write a dataset.',
@@ -96,7 +99,7 @@ export const API_REASONS = {
   'media-type': [415, 'The Content-Type of the request is not application/json in UTF-8.'],
   'no-such-role': [404, 'There is no role with this id.'],
   'not-a-member': [404, 'The user is not in the role.'],
-  'no-such-dataset': [404, 'The project has no dataset with this name (for an export: and type).'],
+  'no-such-dataset': [404, 'The project has no dataset with this name.'],
   'name-taken': [409, 'Another role has this name; letter case does not count.'],
   'already-member': [409, 'The user is in the role already; letter case does not count.'],
   'dataset-exists': [409, 'The project has a dataset with this name already.'],

@@ -3,7 +3,8 @@ import type { BypassReason, RefusalReason } from './reasons.ts';
 /** What an operator can do about a request that passes the cache or an answer that is not stored, or why it is right. */
 export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = {
   malformed: 'Have the client send well-formed SOAP; the engine refuses such a body.',
-  encoding: 'Have the client declare the encoding of its body, once, best charset=utf-8.',
+  encoding:
+    'Have the client declare its encoding once, best charset=utf-8; in XML as UTF-8, not utf8.',
   'long-request': 'Have the client name sets in place of long lists of members.',
   'unknown-shape': 'POST /admin/explain names what was not understood; leave it out, or report it.',
   'soap-action': 'Have the client, or a proxy in front, send the SOAPAction of the body.',
@@ -30,6 +31,8 @@ export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = 
   drillthrough: 'As it should be: the rows behind a cell are large, and seldom asked twice.',
   'system-rowset': 'As it should be: $SYSTEM tells how the engine is now.',
   volatile: 'Put constants in the place of functions such as Now() or UserName().',
+  'unknown-function':
+    'The log names it; where it reads neither clock, user nor server, put it into cache.functions.',
   'no-cache-comment': 'Take the comment #NoCache out of the statement.',
   'many-catalogs': 'Have the client ask for one catalog with each request.',
   'long-name': 'Use names of at most 255 bytes.',

@@ -2,22 +2,25 @@ import { projectScope } from '../cache/projects.ts';
 import type { ClearEngines } from '../cache/purge/purge.ts';
 import type { Config, EngineConfig } from '../config/config.ts';
 import { createAdmission } from '../engine/admission.ts';
-import { createHttpEngine, type Engine } from '../engine/http-engine.ts';
-import type { EngineOf } from '../line/understand.ts';
+import { createHttpEngine } from '../engine/http-engine.ts';
+import type { ChosenEngine, EngineOf } from '../line/understand.ts';
+import { foldName } from '../xmla/names.ts';
 import type { Parts } from './parts.ts';
 
 /** One engine for each distinct set of engine settings; projects that share the settings share it. */
 export function createEngines(
-  { engine, projects, limits }: Pick<Config, 'engine' | 'projects' | 'limits'>,
+  { engine, projects, limits, cache }: Pick<Config, 'engine' | 'projects' | 'limits' | 'cache'>,
   parts: Pick<Parts, 'clock' | 'emit'>,
 ) {
   const admission = createAdmission(limits);
-  const bySettings = new Map<string, { settings: EngineConfig; engine: Engine }>();
+  const volatile = new Set(cache.volatile.map(foldName));
+  const bySettings = new Map<string, ChosenEngine & { settings: EngineConfig }>();
 
   function engineFor(settings: EngineConfig) {
     const name = JSON.stringify(settings);
     const made = bySettings.get(name) ?? {
       settings,
+      volatile,
       engine: createHttpEngine({ ...parts, config: settings, admission }),
     };
     bySettings.set(name, made);
@@ -51,6 +54,8 @@ export function createEngines(
     clearAsCaller: all.some(
       ({ settings }) => settings.clear !== 'none' && settings.login === 'forward',
     ),
+    /** All that some engine may be sent because its configuration names it. */
+    headers: all.flatMap(({ settings }) => settings.headers),
     usage: admission.usage,
     admitBackground: admission.admitBackground,
     close(): void {

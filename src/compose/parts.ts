@@ -11,6 +11,8 @@ export interface Parts {
   readonly randomBytes: (count: number) => Buffer;
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly emit: Emit;
+  /** For how long a short answer is held back at most, so that its head can say whether it was stored (ms). */
+  readonly holdTime?: number | undefined;
   /** To the primary process; none where this process is the only one. */
   readonly primary?: Link | undefined;
 }

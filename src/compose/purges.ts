@@ -50,9 +50,9 @@ export function createPurging(purges: Purges, pause: () => number, emit: Emit) {
   };
 
   /** What changes of datasets, and statements at the engine, do to the cache. */
-  const invalidate: Invalidate = async (stale, principal, state, cause = 'change') => {
+  const invalidate: Invalidate = async (stale, principal, state, by) => {
     if (state === 'before') return purges.renew(stale);
-    const drop = (what: Stale) => purges.purge(what, { principal, cause });
+    const drop = (what: Stale) => purges.purge(what, { principal, ...(by ?? { cause: 'change' }) });
     const { ok } = await drop(stale);
     if (state === 'unknown' && !closed) dropAgain(stale, drop);
     return ok;

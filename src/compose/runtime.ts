@@ -12,6 +12,7 @@ import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { createCors } from '../http/cors.ts';
 import { clientAddressReader } from '../http/request-head.ts';
+import { createDroppedHeaders } from '../line/dropped-headers.ts';
 import { createXmlaHandler } from '../line/handler.ts';
 import type { LineOptions } from '../line/options.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
@@ -52,8 +53,8 @@ export async function createRuntime(
   const states = atPrimary(parts.primary, 'states', () => engineStates.states());
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
-  const login: Login = (request) =>
-    authenticator.authenticate(request.headers.authorization, addressOf(request));
+  const login: Login = (request, id) =>
+    authenticator.authenticate(request.headers.authorization, { id, address: addressOf(request) });
   const common = { ...house, ...parts, login, permissions, askLeave, addressOf, newId };
   const { isLookAlike } = authenticator;
   const { lease } = config.cache;
@@ -63,11 +64,13 @@ export async function createRuntime(
     ? createRoleSets({ storage, lease, isLookAlike, clock, onError })
     : NO_ROLE_SETS;
 
+  const dropped = createDroppedHeaders(emit);
   const xmla = createXmlaHandler({
     ...common,
+    dropped,
     authenticator,
     clearCache: createClearCacheHandler(common),
-    cors: createCors(config.listen.cors),
+    cors: createCors(config.listen.cors, engines.headers),
     engineOf: engines.engineOf,
     policyOf: projectPolicy(config),
     roleSets,
@@ -113,6 +116,7 @@ export async function createRuntime(
     /** Serves everything by itself (Express). */
     app: async () => (await loaded()).app,
     engines,
+    droppedHeaders: dropped.names,
     warm: xmla.warm,
     engineStates,
     /** Calls under way are requests under way: they end before the engines are closed. */

@@ -3,6 +3,7 @@ import { createKnownNames } from '../cache/projects.ts';
 import { createBodyAccount, createGate, type Gate } from '../common/body-account.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import type { Config } from '../config/config.ts';
+import { askHidden } from '../engine/hidden-formulas.ts';
 import { describeFailure } from '../engine/probe.ts';
 import { createUpstream } from '../proxy/upstream.ts';
 import { createCache } from './cache.ts';
@@ -30,6 +31,7 @@ export async function tryConnections(config: Config, parts: Parts) {
   const watches = watchedIn(config).map((watched) => tryWatch(watched, parts, files));
   const found = [
     ...replicas.map(({ url, state, why }) => [`engine ${url}`, state, why]),
+    ...(replicas.some(({ state }) => state === 'up') ? await askHidden(config, parts.clock) : []),
     ['Redis', ...(await tryRedis(config, parts))],
     [`storage ${config.storage.driver}`, ...(await tryStorage(config, parts))],
     ...(await Promise.all(watches)),

@@ -102,6 +102,10 @@ const engine = section({
    * CustomData, WS-Security …): forward sends them to the engine past the cache, refuse answers
    * with a Fault. null: refuse with login: service, whose rights all could borrow, else forward. */
   delegation: orNull(kinds.choice('forward', 'refuse')),
+  /** Headers of clients by which the engine answers, such as Accept-Language or X-Tenant: they are
+   * forwarded under exactly these names, and each value has entries of its own. A header that is not
+   * usual and stands in no such list is forwarded nowhere. */
+  headers: list(kinds.headerName, []),
   /** After how long without a request the engine drops a session. After a quarter of it, an answer
    * from the cache touches the session there. null: as usual for the kind of engine; 0: never. */
   session_idle: orNull(kinds.duration('1s', '30d', 'off')),
@@ -163,6 +167,13 @@ const cache = section({
    * of its project, or of everything where it names none. With false, as for users who may not
    * purge, the engine answers the session from then on. */
   purge_on_refresh_cube: key(kinds.flag, false),
+  /** Functions that statements may call although nothing is known of them, such as user-defined ones: your
+   * statement that they read neither clock, user nor server. A function of an assembly stands here with it
+   * (Assembly.Fn). */
+  functions: list(kinds.functionName, []),
+  /** Names that make a statement pass the cache wherever they stand in it, in brackets too: of functions
+   * that look like properties, or of what you know to change. They win over functions. */
+  volatile: list(kinds.mdxName, []),
   /** For how long a replica may go on without asking Redis whether something was purged, and with
    * share: roles the storage whether a role was changed. A purge, a change of a role, or a
    * statement that changes a session which several gateways serve, waits that long. */
@@ -216,6 +227,9 @@ const project = section({
   ttl: inherited(cache.keys.ttl),
   /** Who is answered from an entry of this project, instead of cache.share. */
   share: inherited(cache.keys.share),
+  /** As in cache.functions, beside those that stand there. What may hold data of several projects may call
+   * what all of them allow. */
+  functions: list(kinds.functionName, []),
   /** Cubes that differ, by name: off passes every request to the engine whose answer may hold data
    * of it. Needed where a measure of the server hides what changes by time or user. */
   cubes: byName(kinds.cubeName, key(onOrOff, REQUIRED)),
@@ -388,8 +402,9 @@ export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly st
   const { cache, engine, limits } = file;
   const projects = [...file.projects].map(([name, own]) => {
     const { ttl = cache.ttl, share = cache.share } = own;
+    const functions: readonly string[] = [...cache.functions, ...own.functions];
     const filled = fillInEngine(inheritEngine(own.engine ?? {}, engine));
-    return [name, { ...own, ttl, share, engine: filled }] as const;
+    return [name, { ...own, ttl, share, functions, engine: filled }] as const;
   });
   const connections = limits.connections ?? fittingConnections(file, memory);
   return {
@@ -428,6 +443,7 @@ function fillInEngine(engine: CheckedEngine) {
   const idle = session_idle ?? ENGINE_KINDS[kind].sessionIdle;
   return {
     ...engine,
+    headers: engine.headers.toSorted(),
     delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),
     /** Undefined when the engine never drops a session. */
     session_idle: idle === 0 ? undefined : idle,

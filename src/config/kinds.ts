@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { compile } from 'proxy-addr';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
+import { isChanging } from '../xmla/mdx/known-functions.ts';
 import { type KeyPath, SECRET_MASK, type Problem } from './problems.ts';
 import { ReferenceText } from './yaml-text.ts';
 
@@ -191,6 +192,13 @@ export const origin = textKind(
   },
 );
 
+/** In lower case: letter case does not count (RFC 9110 §5.1). */
+export const headerName = kind(
+  'header name',
+  'the name of a header: a letter, and then letters, digits, hyphens, underscores and dots',
+  (text) => (/^[a-z][\w.-]*$/i.test(text) ? text.toLowerCase() : undefined),
+);
+
 /** A colon ends the name in Basic authentication, control characters are forbidden (RFC 7617 §2). */
 const isLoginName = (name: string) => /^[^:\p{Cc}]+$/u.test(name) && name.isWellFormed();
 export const loginName = textKind(
@@ -247,6 +255,19 @@ export const cubeName = textKind(
   'cube name',
   'a name of 1 to 255 characters without control characters, as it stands in MDX without its brackets',
   (name) => name.trim() !== '' && name.length <= 255 && !CONTROL.test(name),
+);
+
+const isMdxName = (name: string) => /^[\p{L}\p{M}\p{N}_ $%#@]{1,255}$/u.test(name);
+export const mdxName = textKind(
+  'name',
+  'a name of up to 255 letters, digits and underscores, such as LastDay, without dots and brackets',
+  isMdxName,
+);
+export const functionName = textKind(
+  'function name',
+  'the name of a function without brackets, such as Today or Assembly.Fn, and none that reads ' +
+    'clock, user, server or parameters, such as Now or UserName, which can never be declared stable',
+  (name) => name.split('.').every(isMdxName) && !isChanging(name),
 );
 
 /** What a master among sentinels may be named (sentinel.conf), and what may stand in a Redis hash tag. */

@@ -2,6 +2,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isAbsolute, relative, sep } from 'node:path';
 import { ENGINE_KINDS } from '../common/engine-kinds.ts';
+import { whyNotNamed } from '../common/header-names.ts';
 import type {
   CacheShare,
   CheckedEngine,
@@ -90,6 +91,10 @@ function* engineRules(
   if (clears && engine.clear === 'kylin' && !engine.url.every((url) => KYLIN_URL.test(url))) {
     const ends = '/mdx/xmla, /mdx/xmla_server, or one of them with /{project}';
     yield ['clear', `kylin needs an engine.url that ends in ${ends}`];
+  }
+  for (const name of written.headers ?? []) {
+    const why = whyNotNamed(name);
+    if (why !== undefined) yield ['headers', `must not name ${name}: ${why}`];
   }
   yield* tlsRules(written, reading);
 }

@@ -1,9 +1,10 @@
 import { arch, platform } from 'node:os';
-import type { Permissions, Principal } from '../auth/authenticator.ts';
+import type { Permissions } from '../auth/authenticator.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import { type Clock, shareFor } from '../common/clock.ts';
 import type { ReplicaState } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
+import type { Principal } from '../common/principal.ts';
 import type { Config } from '../config/config.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import {
@@ -118,6 +119,7 @@ export function createConsole(parts: {
       storage: ofStorage,
       watches,
       owed: loadOf(processes).owed,
+      droppedHeaders: [...new Set(processes.flatMap((one) => one.dropped_headers))].sort(),
       purges: log.purges,
       unpurged: log.complete ? projects.filter(isOld).map(({ project }) => project) : [],
       hour: sum,

@@ -35,6 +35,8 @@ export interface State {
   readonly processes: Readonly<Record<'told' | 'wanted', number>>;
   /** Hooks whose calls were refused in the last hour, with how many. */
   readonly refusedHooks: readonly string[];
+  /** Of clients; an engine might answer by them. */
+  readonly droppedHeaders: readonly string[];
   readonly watches: readonly Readonly<Record<'project' | 'state' | 'why', string>>[];
 }
 
@@ -189,6 +191,11 @@ export function findingsOf(state: State) {
       ${percent(unused, all)} % of the ${all} entries that made room for others had no second hit.
       What is asked does not fit into cache.memory.
       Raise cache.memory, and restart the gateway.`,
+
+    say('note', 'header-dropped', state.droppedHeaders.length > 0)`
+      Clients send headers that are not forwarded: ${listOf(state.droppedHeaders, 10)}.
+      They are in no key, so that the engine must not answer by them.
+      If it does, or may, name them in engine.headers; else nothing is lost.`,
 
     // What was found above explains it otherwise.
     say('note', 'low-hit-ratio', isLow && refused.length === 0 && !isCrowded)`

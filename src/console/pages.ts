@@ -4,7 +4,8 @@ import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
+import type { Login, Permissions } from '../auth/authenticator.ts';
+import { type Principal, principalOf } from '../common/principal.ts';
 import { asAnsweredError, sendJson, sendWhole } from '../http/answers.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
@@ -109,9 +110,9 @@ export function createConsolePages(options: {
       return void response.send(file.bytes);
     }
     const id = nameRequest(request, response, newId);
-    let principal: Principal = { name: '' };
+    let principal = principalOf('');
     try {
-      principal = await login(request);
+      principal = await login(request, id);
       refuseDelegation(request.headers, '');
       send(response, await page(request, principal));
     } catch (error) {

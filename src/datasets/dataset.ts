@@ -34,8 +34,8 @@ const text = z
   .refine((value) => value !== '', { error: 'must not be empty' });
 
 export const exportQuery = z
-  .object({ project: text, datasetType: text, datasetName: text })
-  .transform(({ project, datasetType: type, datasetName: name }) => ({ project, type, name }));
+  .object({ project: text, datasetName: text })
+  .transform(({ project, datasetName: name }) => ({ project, name }));
 
 export const importQuery = z.object({
   createType: z.literal('import', { error: 'must be given exactly once, as import' }),

@@ -8,7 +8,7 @@ import type { EngineConfig } from '../config/config.ts';
 import { answerHead, bodyUpTo, decodedAnswer } from '../proxy/forwarded.ts';
 import { reasonOf, Silence, type Upstream } from '../proxy/upstream.ts';
 import { decodeText } from '../xml/text-encoding.ts';
-import { isElement, readTree } from '../xml/xml-scanner.ts';
+import { isElement, readTree, type XmlElement } from '../xml/xml-scanner.ts';
 import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';
 import { SOAP, soapActionOf, XMLA } from '../xmla/names.ts';
 import { soapEnvelope } from '../xmla/soap-fault.ts';
@@ -93,11 +93,11 @@ function discover(type: string, restrictions = '', properties = ''): Buffer {
 /** The cheapest question that every engine knows: it opens no cube. */
 const SMALLEST = discover('DISCOVER_DATASOURCES');
 
-/** What is known of the cubes of a catalog, or of all; SSAS shows those of the catalog among the properties alone. */
-export function cubesQuestion(catalog: string | undefined): Buffer {
-  if (catalog === undefined) return discover('MDSCHEMA_CUBES');
+/** What is in a catalog, or in all; SSAS shows that of the catalog among the properties alone. */
+export function catalogQuestion(type: string, catalog: string | undefined): Buffer {
+  if (catalog === undefined) return discover(type);
   const restriction = `<CATALOG_NAME>${inXml(catalog)}</CATALOG_NAME>`;
-  return discover('MDSCHEMA_CUBES', restriction, `<Catalog>${inXml(catalog)}</Catalog>`);
+  return discover(type, restriction, `<Catalog>${inXml(catalog)}</Catalog>`);
 }
 
 /** As character references, nothing of it can mean anything else to any parser. */
@@ -111,12 +111,13 @@ export function askDiscover(
   authorization: string | undefined,
   signal: AbortSignal,
   question = SMALLEST,
+  largest = LARGEST_ANSWER,
 ) {
   const common = { 'content-type': CONTENT_TYPE, soapaction: soapActionOf('Discover') };
   const headers = { ...(authorization && { authorization }), ...common, accept: 'text/xml' };
-  return replicas.reach(undefined, signal, (replica, connectLimit) => {
+  return replicas.reach({}, signal, (replica, connectLimit) => {
     const asked = { method: 'POST', path: replica.target(project, []), headers };
-    return askOnce(replica.upstream, asked, signal, question, connectLimit);
+    return askOnce(replica.upstream, asked, signal, question, connectLimit, largest);
   });
 }
 
@@ -153,9 +154,9 @@ export function createLoginTrial(
 }
 
 /** What the Body of a SOAP envelope holds; undefined for all else, such as a page of a proxy on the way. */
-export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer) {
+export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer, most?: number) {
   const decoded = isPlain(head) ? decodeText(body, head.headers['content-type']) : undefined;
-  const parsed = decoded && readTree(decoded.utf8);
+  const parsed = decoded && readTree(decoded.utf8, undefined, most);
   const root = parsed?.kind === 'tree' ? parsed.root : undefined;
   const parts = root && isElement(root, SOAP, 'Envelope') ? root.children : [];
   return parts.find((part) => isElement(part, SOAP, 'Body'))?.children;
@@ -211,18 +212,24 @@ const DISCOVER_HEADERS = { ...TOUCH_HEADERS, soapaction: soapActionOf('Discover'
  * §3.1.4.2.2.1.3.1.1). None where the engine says nothing of that. @throws as `ask` does
  */
 export async function askOnDemand(ask: Ask, addressee: EngineAddressee, signal: AbortSignal) {
-  const { head, body } = await ask(addressee, DISCOVER_HEADERS, CATALOGS, signal);
+  const to = { ...addressee, again: true };
+  const { head, body } = await ask(to, DISCOVER_HEADERS, CATALOGS, signal);
   const bytes = await bodyUpTo(body, LARGEST_ANSWER);
-  const names: string[] = [];
-  for (let level = bytes && soapContent(head, bytes); level?.length;) {
+  const rows = rowsIn((bytes && soapContent(head, bytes)) ?? []);
+  const onDemand = rows.filter((row) => row('CLIENTCACHEREFRESHPOLICY') === '0');
+  return onDemand.map((row) => row('CATALOG_NAME')).filter((name) => name !== '');
+}
+
+/** The rows of a rowset, each as what its columns hold; '' for one that is not there. */
+export function rowsIn(content: readonly XmlElement[]) {
+  const rows: ((column: string) => string)[] = [];
+  for (let level = content; level.length > 0;) {
     for (const { children } of level.filter(({ local }) => local === 'row')) {
-      const of = (name: string) => children.find(({ local }) => local === name)?.text.trim();
-      const name = of('CATALOG_NAME');
-      if (name !== undefined && of('CLIENTCACHEREFRESHPOLICY') === '0') names.push(name);
+      rows.push((name) => children.find(({ local }) => local === name)?.text.trim() ?? '');
     }
     level = level.flatMap(({ children }) => children);
   }
-  return names;
+  return rows;
 }
 
 const BAD_NAME = 'It was not asked: the name of the project cannot stand in a path.';

@@ -3,7 +3,8 @@ import { createRequire } from 'node:module';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type * as undici from 'undici';
-import { type UpstreamAnswer, words } from '../proxy/forwarded.ts';
+import { words } from '../common/header-names.ts';
+import type { UpstreamAnswer } from '../proxy/forwarded.ts';
 import {
   IDLE,
   hasEnded,
@@ -14,7 +15,7 @@ import {
   type Upstream,
 } from '../proxy/upstream.ts';
 
-/** A request that changes nothing at the engine, so that it may be sent again. */
+/** A request that changes nothing at the engine. */
 export interface EngineQuery extends RequestLimits {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -68,32 +69,34 @@ export function createQueryClient(upstream: Upstream) {
     return answer;
   }
 
+  /** Closes connections that have no request. */
+  function closeIdle(): void {
+    connections?.closeIdle();
+    upstream.closeIdle();
+  }
+
+  async function send(query: EngineQuery, isFirst = true): Promise<UpstreamAnswer> {
+    await behindLook();
+    try {
+      if (isQuick && connections) return await connections.send(query);
+    } catch (error) {
+      if (isFirst && error instanceof StaleConnection && !error.sent) {
+        closeIdle();
+        return send(query, false);
+      }
+      if (!(error instanceof NotUnderstood)) throw error;
+      isQuick = false;
+    }
+    return sendPlainly(query);
+  }
+
   return {
     /**
-     * Sends a query and waits for the head of its answer. On a connection that the engine had closed meanwhile, it is
-     * sent once more on a new one.
-     * @throws NotConnected when nothing was sent; Silence; any error of the connection
+     * Sends a query and waits for the head of its answer.
+     * @throws NotConnected when nothing was sent; StaleConnection; Silence; any error of the connection
      */
-    async send(query: EngineQuery): Promise<UpstreamAnswer> {
-      const failed = { asStale: false, asOdd: false };
-      while (true) {
-        await behindLook();
-        const quick = isQuick && !failed.asOdd ? connections : undefined;
-        try {
-          return await (quick ? quick.send(query) : sendPlainly(query));
-        } catch (error) {
-          if (error instanceof NotUnderstood) {
-            isQuick = false;
-            failed.asOdd = true;
-          } else if (error instanceof StaleConnection && !failed.asStale) {
-            failed.asStale = true;
-            // An engine that closed one connection has most likely closed them all.
-            connections?.closeIdle();
-            upstream.closeIdle();
-          } else throw error;
-        }
-      }
-    },
+    send: (query: EngineQuery) => send(query),
+    closeIdle,
     close() {
       isClosed = true;
       connections?.close();
@@ -201,10 +204,11 @@ export function createConnections(upstream: Upstream) {
 
       /** What undici broke off by itself, as it does at a `100 Continue` that was not asked for, it did not understand. */
       function named(error: NodeJS.ErrnoException): Error {
-        const isStale = kept !== undefined && (!sent || hasEnded(error));
+        const isUnanswered = connection.socket?.bytesRead === connection.read;
+        const isStale = kept !== undefined && (!sent || (isUnanswered && hasEnded(error)));
         const isEnded = connection.socket?.readableEnded !== false;
         if (sent && error.code === 'UND_ERR_SOCKET' && !isEnded) return new NotUnderstood();
-        return isStale ? new StaleConnection(error) : error;
+        return isStale ? new StaleConnection(error, sent) : error;
       }
 
       connection.client.dispatch(
@@ -249,7 +253,8 @@ export function createConnections(upstream: Upstream) {
             part();
             connection.read = socket?.bytesRead ?? 0;
             // Answered before all of it was sent: the engine may take the rest for another request.
-            if ((socket?.writableLength ?? 0) > 0) discard(connection);
+            const isUnsent = (socket?.writableLength ?? 0) > 0;
+            if (isUnsent || closesBehind(answer, socket)) discard(connection);
             else if (all.has(connection)) idle.push(connection);
             answer?.end();
           },
@@ -271,6 +276,12 @@ export function createConnections(upstream: Upstream) {
   };
 }
 
+/** Whether the engine ends the connection with its answer (RFC 9112 §9.3): the next query would meet the end. */
+function closesBehind(answer: UpstreamAnswer | undefined, socket: Socket | undefined): boolean {
+  const said = answer?.headers.connection ?? '';
+  return /(?:^|,)\s*close\s*(?:,|$)/i.test(said) || socket?.readableEnded !== false;
+}
+
 /** More bytes than this are not read ahead of the reader. */
 const READ_AHEAD = 64 * 1024;
 
@@ -281,6 +292,8 @@ class QueryAnswer extends EventEmitter implements UpstreamAnswer {
   readonly headers: IncomingHttpHeaders;
   errored: Error | null = null;
   readableLength = 0;
+  #received = 0;
+  readonly received = () => this.#received;
   readonly #reader: { readonly more: () => void; readonly left: () => void };
   readonly #pieces: Buffer[] = [];
   #ended = false;
@@ -301,6 +314,7 @@ class QueryAnswer extends EventEmitter implements UpstreamAnswer {
   /** False: no more until the reader asks for it. */
   push(piece: Buffer): boolean {
     this.#pieces.push(piece);
+    this.#received += piece.length;
     this.readableLength += piece.length;
     this.#wake();
     return this.readableLength < READ_AHEAD;

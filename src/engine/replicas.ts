@@ -3,7 +3,13 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
-import { createUpstream, NotConnected, reasonOf, Silence } from '../proxy/upstream.ts';
+import {
+  createUpstream,
+  NotConnected,
+  reasonOf,
+  Silence,
+  StaleConnection,
+} from '../proxy/upstream.ts';
 import { createQueryClient } from './queries.ts';
 
 /** Where a request goes and in whose name. */
@@ -17,14 +23,17 @@ export interface EngineAddressee {
   readonly authorization: string | undefined;
   /** The replica to which it must go, as `Engine.replicaFor` named it; undefined for any that can be reached. */
   readonly replica: string | undefined;
+  /** Whether it may be sent twice: it only reads, and neither begins nor ends a session nor runs in one. */
+  readonly again?: boolean;
   /** What ends the stay in the place that it has already; undefined where it has none, or not any more. */
   readonly admitted?: (() => (() => void) | undefined) | undefined;
   /** The project or catalog that is told of it; by default that of the path. */
   readonly label?: string | undefined;
 }
 
-/** The headers of a cacheable request: these and nothing else of the client's. */
+/** The headers of a cacheable request: these, those that `engine.headers` names, and nothing else of the client's. */
 export interface QueryHeaders {
+  readonly [named: string]: string | undefined;
   readonly 'content-type': string;
   readonly soapaction: string;
   readonly accept?: string | undefined;
@@ -117,21 +126,30 @@ export function createReplicas(
     /**
      * Makes an attempt on one replica after another for as long as no connection can be made, each
      * call from the next one on; those that failed a short time ago come last.
-     * @param name the only one to be tried; all are, when the configuration no longer knows it
+     * @param to.replica the only one to be tried; all are, when the configuration no longer knows it
+     * @param to.again whether an attempt on a connection that had ended is made once more, on a new one
      * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms
      */
     async reach<T>(
-      name: string | undefined,
+      { replica: name, again = false }: Partial<Pick<EngineAddressee, 'replica' | 'again'>>,
       signal: AbortSignal,
       attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
     ): Promise<T> {
       const only = name === undefined ? [] : all.filter(({ url }) => url === name);
       const ordered = only.length > 0 ? only : inOrder(requests++);
       let left = ordered.length;
+      let isSecond = false;
       for (const replica of ordered) {
         const isLast = (left -= 1) === 0;
+        const limit = isLast ? undefined : CONNECT_LIMIT;
         try {
-          return await attempt(replica, isLast ? undefined : CONNECT_LIMIT);
+          return await attempt(replica, limit).catch((error: unknown) => {
+            if (!again || isSecond || !(error instanceof StaleConnection)) throw error;
+            isSecond = true;
+            // A server that closed one connection has most likely closed them all.
+            replica.queries.closeIdle();
+            return attempt(replica, limit);
+          });
         } catch (error) {
           // A client that goes away says nothing of the replica.
           if (!(error instanceof NotConnected) || signal.aborted) throw error;

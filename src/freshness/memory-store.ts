@@ -1,5 +1,6 @@
 import type { Clock } from '../common/clock.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
+import { ownerOf } from '../common/principal.ts';
 import {
   SESSION_LIFE,
   type FreshnessStore,
@@ -147,7 +148,7 @@ export function createMemoryStore(options: {
           }
           session.data = call.data;
           session.renewed ||= call.dirty;
-          sessions.set(name, call.data.principal, session);
+          sessions.set(name, ownerOf(call.data.principal), session);
           return answer(session, holder);
         case 'renew':
           if (session !== undefined) session.renewed = true;
@@ -167,7 +168,7 @@ export function createMemoryStore(options: {
           if (session !== undefined) {
             const { principal = NO_USER } = session.data ?? {};
             session.data = session.version = undefined;
-            sessions.set(name, principal, session);
+            sessions.set(name, ownerOf(principal), session);
           }
           return { lease: 0 };
       }

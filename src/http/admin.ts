@@ -1,10 +1,11 @@
 import type { RequestHandler } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import type { Login, Permissions, Principal } from '../auth/authenticator.ts';
+import type { Login, Permissions } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
+import { type Principal, principalOf } from '../common/principal.ts';
 import { REASONS } from '../common/reasons.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { HEADER_VALUE } from '../cache/stored-answer.ts';
@@ -14,7 +15,7 @@ import type { WarmUp } from '../cache/warm/warm.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
 import {
-  forgery,
+  forgedAct,
   isXmlaHeader,
   queryParameters,
   refuseDelegation,
@@ -58,11 +59,11 @@ export function createQuestionHandler(
   return async (request, response) => {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
-    const administrator = await administratorOf(request, options, 'Nothing is told');
+    const administrator = await administratorOf(request, response, options, 'Nothing is told');
     const words = may.user ? { ...QUESTION, user: userName.optional() } : QUESTION;
     const query: Query<typeof QUESTION> & { user?: string | undefined } = readQuery(request, words);
     const { project, user, user_agent, content_type } = query;
-    const principal = user === undefined ? administrator : { name: user };
+    const principal = user === undefined ? administrator : principalOf(user);
     const headers = {
       ...xmlaHeaders(request.headers),
       ...(user_agent && { 'user-agent': user_agent }),
@@ -70,25 +71,28 @@ export function createQuestionHandler(
     };
     const { authorization } = request.headers;
     const body = await readBody(request, options.maxBody);
-    const id = String(response.getHeader(REQUEST_ID));
+    const id = idOf(response);
     const who = { id, administrator, principal, authorization, signal: gone.signal };
     const told = await tell({ ...who, headers, body, project });
     sendPretty(response, { project, user: principal.name, ...told });
   };
 }
 
+/** Each request below /admin has one by then. */
+const idOf = (response: ServerResponse) => String(response.getHeader(REQUEST_ID));
 type Admission = Readonly<{ login: Login; permissions: Permissions }>;
 
 /** @throws what the login throws; GatewayError `forbidden`, `identity-refused` */
 async function administratorOf(
   request: IncomingMessage,
+  response: ServerResponse,
   { login, permissions }: Admission,
   outcome: 'Nothing is told' | 'Nothing was done',
 ): Promise<Principal> {
-  const principal = await login(request);
+  const principal = await login(request, idOf(response));
   refuseDelegation(request.headers, '');
   const why = permissions.mayAdminister(principal)
-    ? forgery(request.headers)
+    ? forgedAct(request.headers)
     : `${principal.name} is not in auth.admins`;
   if (why !== undefined) throw new GatewayError('forbidden', `${outcome}: ${why}.`);
   return principal;
@@ -106,9 +110,9 @@ const ofPath = z.string().superRefine((project, { addIssue }) => {
   const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
   addIssue(`must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
 });
-/** What the header Authorization can carry as a name (RFC 7617 §2), at most as long as in a password file. */
+/** What the header Authorization can carry as a name (RFC 7617 §2), as the log tells it, at most as long as in a password file. */
 const userName = word('a user name: 1 to 255 characters, no colon, no control characters', (text) =>
-  /^[^:\p{Cc}]{1,255}$/u.test(text),
+  /^(?:iso-8859-1:)?[^:\p{Cc}]{1,255}$/u.test(text),
 );
 /** Browsers do not send the headers of another program: two words count in the place of theirs. */
 const QUESTION = { project: ofPath.optional(), user_agent: header, content_type: header };
@@ -235,9 +239,9 @@ const DIAGNOSIS = '/admin/diagnosis';
 export const createAdminHandler =
   ({ login, admin, path }: { login: Login; admin: Admin; path: string }): RequestHandler =>
   async (request, response) => {
-    const principal = await login(request);
+    const principal = await login(request, idOf(response));
     refuseDelegation(request.headers, '');
-    const forged = path === DIAGNOSIS && forgery(request.headers);
+    const forged = path === DIAGNOSIS && forgedAct(request.headers);
     if (forged) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
     // However the path is spelt in the request.
     const told = await admin.tell(path + request.url.replace(/^[^?]*/, ''), principal);
@@ -254,18 +258,34 @@ function toldError(error: unknown): object {
 }
 
 /**
- * `POST /admin/warm`: begins a run of the warm-up with the login of an administrator.
+ * `POST /admin/warm`: begins a run of the warm-up with the login of an administrator, for what that user asked or names.
  * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `not-warmed`
  */
 export const createWarmHandler =
   (parts: Admission & { warmUp: Pick<WarmUp, 'begin'> }): RequestHandler =>
   async (request, response) => {
-    const principal = await administratorOf(request, parts, 'Nothing was done');
+    const principal = await administratorOf(request, response, parts, 'Nothing was done');
     const { project } = readQuery(request, { project: ofPath.optional() });
     const { authorization } = request.headers;
-    const id = await parts.warmUp.begin({ principal, authorization }, project);
-    sendPretty(response, { id }, 202);
+    const queries = namedQueries(await readBody(request, LONGEST_LIST));
+    const begun = await parts.warmUp.begin({ principal, authorization }, { project, queries });
+    sendPretty(response, begun, 202);
   };
+
+/** Of digests (bytes). */
+const LONGEST_LIST = 64 * 1024;
+const NAMED = z.strictObject({ queries: z.array(z.string().regex(/^[\w-]{22}$/)).min(1) });
+
+/** @returns undefined for no body */
+function namedQueries(body: Buffer): ReadonlySet<string> | undefined {
+  if (body.length === 0) return undefined;
+  try {
+    return new Set(NAMED.parse(JSON.parse(body.toString())).queries);
+  } catch {
+    const rule = '{"queries":["…"]}, with one or more digests of GET /admin/statistics';
+    throw new GatewayError('bad-request', `The body is refused: it may be missing, or ${rule}.`);
+  }
+}
 
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { ApiError, GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
+import { endWith } from '../proxy/forwarded.ts';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
 import { REQUEST_ID } from './request-head.ts';
 
@@ -45,7 +46,9 @@ export function sendWhole(
   headers: Headers = {},
 ): void {
   sendHead(response, contentType, Buffer.byteLength(body), status, headers);
-  response.end(response.req.method === 'HEAD' ? undefined : body);
+  if (response.req.method === 'HEAD') response.end();
+  else if (typeof body === 'string') response.end(body);
+  else endWith(response, body);
 }
 
 /** {@link sendWhole} of a value as JSON. */
@@ -77,9 +80,9 @@ const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
     SOAP_FAULT_CONTENT_TYPE,
     soapFault({ side: status < 500 ? 'Client' : 'Server', message, code }),
   ],
-  // The envelope of the interface document §2.2, with the error text where its reference server puts it.
-  'api-envelope': ({ reason }, message) =>
-    json({ status: 1, data: 'failure', errorMesg: `[${reason}] ${message}` }),
+  // The envelope of the interface document §2.2, with the text where its reference server puts it and its clients look.
+  'api-envelope': ({ reason: code }, message) =>
+    json({ status: 1, data: 'failure', errorMesg: `[${code.toUpperCase()}] ${message}`, code }),
   json: ({ reason, details }, message) => json({ error: reason, message, ...details }),
   text: (_error, message) => [PLAIN_TEXT, `${message}\n`],
 };

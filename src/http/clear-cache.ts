@@ -4,7 +4,7 @@ import type { EngineClear, Purge, PurgeOutcome } from '../cache/purge/purge.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Stale } from '../common/events.ts';
 import { asGatewayError, PLAIN_TEXT, sendError, sendJson, sendWhole } from './answers.ts';
-import { forgery, nameRequest, queryParameters, unclearHead } from './request-head.ts';
+import { forgedAct, nameRequest, queryParameters, unclearHead } from './request-head.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
 export type ClearCacheHandler = ReturnType<typeof createClearCacheHandler>;
@@ -19,7 +19,7 @@ export function createClearCacheHandler(options: {
 }) {
   const { permissions, newId, emit } = options;
 
-  async function clear(request: IncomingMessage, project: string | undefined) {
+  async function clear(request: IncomingMessage, project: string | undefined, id: string) {
     const unclear = unclearHead(request);
     if (unclear !== undefined) throw unclear;
     if (request.method !== 'GET' && request.method !== 'POST') {
@@ -27,11 +27,11 @@ export function createClearCacheHandler(options: {
         headers: { allow: 'GET, POST' },
       });
     }
-    const principal = await options.login(request);
+    const principal = await options.login(request, id);
     const mayNot = permissions.mayPurge(principal)
       ? undefined
       : `${principal.name} is neither in auth.admins nor in auth.purgers`;
-    const forbidden = forgery(request.headers) ?? mayNot;
+    const forbidden = forgedAct(request.headers) ?? mayNot;
     const why = forbidden ?? mistakenQuery(request);
     if (why !== undefined) {
       emit({ type: 'purge-refused', principal: principal.name, why });
@@ -56,7 +56,7 @@ export function createClearCacheHandler(options: {
     const shape = clearCacheShape(request);
     const id = nameRequest(request, response, newId);
     try {
-      const receipt = await clear(request, project);
+      const receipt = await clear(request, project, id);
       if (shape === 'text') sendWhole(response, PLAIN_TEXT, clearedText(project));
       else sendJson(response, { status: 'cleared', ...receipt });
     } catch (error) {

@@ -14,15 +14,19 @@ export interface CorsAnswer {
 /** Undefined where no origin is listed: then no answer says anything of origins. */
 export type Cors = ReturnType<typeof createCors>;
 
+const OF_CLIENTS =
+  'authorization, content-type, soapaction, cache-control, x-request-id, x-as-sessionid, traceparent, x-requested-with';
 const UNLISTED: CorsAnswer = { headers: {}, preflight: undefined };
 
-/** Knows the answers to all listed origins, and to the rest. */
-export function createCors({ origins, max_age: maxAge }: ListenConfig['cors']) {
+/** Knows the answers to all listed origins, and to the rest. @param named the headers that `engine.headers` names */
+export function createCors(
+  { origins, max_age: maxAge }: ListenConfig['cors'],
+  named: readonly string[] = [],
+) {
   if (origins.length === 0) return undefined;
   const preflight = {
     'access-control-allow-methods': 'POST',
-    'access-control-allow-headers':
-      'authorization, content-type, soapaction, cache-control, x-request-id',
+    'access-control-allow-headers': [OF_CLIENTS, ...named].join(', '),
     'access-control-max-age': String(Math.floor(maxAge / 1000)),
   };
   const listed = new Map(

@@ -12,7 +12,7 @@ import type { HookConfig } from '../config/config.ts';
 import { sendJson } from './answers.ts';
 import { purgeFailure } from './clear-cache.ts';
 import { readBody } from './read-body.ts';
-import { forgery, nameRequest } from './request-head.ts';
+import { forgedAct, nameRequest } from './request-head.ts';
 
 /** Kylin gives up a call after 3 s, dbt after 10 s: so long after its head it is answered at the latest (ms). */
 const ANSWERED_WITHIN = 2_500;
@@ -123,12 +123,12 @@ export function createHooks(options: HookOptions): RequestHandler {
   }
 
   /** @returns the body of a message that the hook may believe */
-  async function receive(name: string, hook: HookConfig, request: IncomingMessage) {
-    const forged = forgery(request.headers);
+  async function receive(name: string, hook: HookConfig, request: IncomingMessage, id: string) {
+    const forged = forgedAct(request.headers);
     if (forged !== undefined) throw refused(forged);
     const { proof } = FORMATS[hook.format];
     if (proof === 'login') {
-      const principal = await options.login(request);
+      const principal = await options.login(request, id);
       if (principal.name === hook.user) return read(request, proof);
       throw refused(`${principal.name} is not the user of this hook`);
     }
@@ -169,7 +169,7 @@ export function createHooks(options: HookOptions): RequestHandler {
     const headers = { allow: 'POST' };
     if (request.method !== 'POST')
       throw new GatewayError('method-not-allowed', 'Allowed here: POST.', { headers });
-    const body = await receive(name, hook, request);
+    const body = await receive(name, hook, request, id);
     const order = FORMATS[hook.format].read(readFields(body), hook.projects);
     if (order === undefined) return { result: 'ignored' as const, projects: [] };
     const { projects, at } = order;

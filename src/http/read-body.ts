@@ -69,9 +69,11 @@ export async function receiveBody(
     throw new GatewayError('too-big', message, { headers: { connection: 'close' } });
   };
   refuseLong(Math.max(announcedLength(request), taken?.length ?? 0));
-  const coding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  const named = (request.headers['content-encoding'] ?? '').trim().toLowerCase();
+  // Some clients name the charset there, and engines take that.
+  const coding = named === 'utf-8' || named === 'identity' ? '' : named;
   const decode = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
-  if (decode === undefined && coding !== 'identity' && coding !== '') {
+  if (decode === undefined && coding !== '') {
     const headers = { 'accept-encoding': 'gzip, deflate' };
     const message =
       'The content coding of the request body is not supported; allowed are gzip and deflate.';

@@ -4,24 +4,34 @@ import { parse as parseQuery } from 'node:querystring';
 import proxyAddr from 'proxy-addr';
 import { namesParameter } from '../proxy/forwarded.ts';
 import { GatewayError } from '../common/errors.ts';
+import { whyNotNamed } from '../common/header-names.ts';
 
 /** RFC 3986 §3.2.2 and §3.2.3: a registered name (or IPv4 address) or an IP literal, and perhaps a port. */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
 /**
  * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: no
- * Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none).
+ * Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none), or a transfer coding beside chunked (§6.1).
  */
 export function unclearHead({
   httpVersion,
+  headers,
   rawHeaders,
-}: Pick<IncomingMessage, 'httpVersion' | 'rawHeaders'>): GatewayError | undefined {
+}: Pick<IncomingMessage, 'httpVersion' | 'headers' | 'rawHeaders'>): GatewayError | undefined {
+  const coding = headers['transfer-encoding'] ?? 'chunked';
+  // Node.js takes chunked off and leaves what it holds.
+  if (!/^chunked$/i.test(coding)) {
+    const message = 'The Transfer-Encoding of the request is not supported; allowed is chunked.';
+    return new GatewayError('transfer-coding', message, CLOSE);
+  }
   // Not by `headersDistinct`, which lists all the others too.
   const hosts = rawHeaders.filter((_, i) => i % 2 === 1 && /^host$/i.test(rawHeaders[i - 1] ?? ''));
   const mistake = mistakeInHosts(hosts, httpVersion);
   if (mistake === undefined) return undefined;
-  return new GatewayError('bad-request', mistake, { headers: { connection: 'close' } });
+  return new GatewayError('bad-request', mistake, CLOSE);
 }
+
+const CLOSE = { headers: { connection: 'close' } } as const;
 
 function mistakeInHosts(hosts: readonly string[], httpVersion: string): string | undefined {
   if (hosts.length > 1) return 'The request has several headers Host; one is allowed.';
@@ -53,6 +63,19 @@ export function forgery(headers: IncomingHttpHeaders, isListed = false): string 
   return isOwn ? undefined : 'the request comes from another origin';
 }
 
+/**
+ * The same for what a GET may do: a browser sends it with the credentials that it remembers wherever a link leads, and over
+ * plain HTTP says nothing of a page that asks it to keep quiet (Referrer Policy). By Upgrade-Insecure-Requests it says
+ * that it goes to a page.
+ */
+export function forgedAct(headers: IncomingHttpHeaders): string | undefined {
+  const { 'sec-fetch-site': site, origin, referer } = headers;
+  const isUnnamed = !(site || origin || referer) && headers['upgrade-insecure-requests'];
+  const remedy = 'use the console, a program such as curl, or HTTPS';
+  const unnamed = `a browser does not say over plain HTTP which page led it here; ${remedy}`;
+  return forgery(headers) ?? (isUnnamed ? unnamed : undefined);
+}
+
 /** Schemes may differ, since a proxy may end TLS; so the port that the page's scheme implies may be named in the Host. */
 function isOwnOrigin(page: string, host: string | undefined): boolean {
   const own = URL.parse(page);
@@ -74,14 +97,15 @@ const isDelegation = (name: string): boolean =>
   name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
 
 /** Those that engines tell apart (MDX for Kylin does). The engine is sent nothing finer than is in the key. */
-const USER_AGENT_CLASS =
-  /^(?:MSOLAP|ADOMD\.NET|XmlaClient|Java|Olap4j|MicroStrategy|Apache-HttpClient|gSOAP)$/;
+const USER_AGENT_CLASSES =
+  'MSOLAP ADOMD.NET XmlaClient Java Olap4j MicroStrategy Apache-HttpClient gSOAP'.split(' ');
 
 /** The class of a client program by its User-Agent; `other` for one that is not known, '' for none. */
 export function clientProgram(header = ''): string {
   const text = header.trim();
   const program = text.split(/[/ (]/, 1)[0] ?? '';
-  return text === '' || USER_AGENT_CLASS.test(program) ? program : 'other';
+  // Not the part of the header, by which V8 would keep the whole of it in memory.
+  return text === '' ? '' : (USER_AGENT_CLASSES.find((one) => one === program) ?? 'other');
 }
 
 /** The User-Agent to forward. */
@@ -94,22 +118,29 @@ export function userAgentClass(header: string | undefined): string | undefined {
 /** Media types for which engines answer SOAP; they look for the first that they know, left to right. */
 const XML_TYPE = /^(?:text\/xml|application\/(?:soap\+)?xml|\*\/\*)$/;
 
-/** The media type to ask the engine for; undefined when the client takes any, `not-xml` when it may want another. */
+/** The media type to ask the engine for; undefined when the client takes any, `not-xml` when it may be answered by another. */
 export function acceptedType(header: string | undefined): string | undefined | 'not-xml' {
   if (header === undefined) return undefined;
-  const ranges = header.split(',').map((range) => range.toLowerCase().split(';'));
-  if (ranges.flat().some((part) => /^\s*q\s*=\s*0(\.0*)?\s*$/.test(part))) return 'not-xml';
+  const ranges = header.split(',').map((range) => range.split(';'));
+  if (ranges.flat().some((part) => /^\s*q\s*=\s*0(\.0*)?\s*$/i.test(part))) return 'not-xml';
   const types = ranges.map(([type = '']) => type.trim());
-  const known = types.find((type) => XML_TYPE.test(type) || type === 'application/json');
-  if (known === undefined || known === 'application/json') return 'not-xml';
+  const known = types.find(
+    (type) => /^application\/json$/i.test(type) || XML_TYPE.test(type.toLowerCase()),
+  );
+  // Some engines know a type in lower case only.
+  if (known === undefined || !XML_TYPE.test(known)) return 'not-xml';
   // To send none says the same (RFC 9110 §12.5.1).
   return known === '*/*' ? undefined : known;
 }
 
-/** In lower case. An XMLA request is understood by these; what else its program sends speaks of the call itself. */
+/**
+ * In lower case. An XMLA request is understood by these, and by those that `engine.headers` may name; what else its program
+ * sends speaks of the call itself.
+ */
 const XMLA_HEADER =
   /^(?:content-type|soapaction|accept|user-agent|x-as-sessionid|x-as-getsessiontoken)$/;
-export const isXmlaHeader = (name: string) => XMLA_HEADER.test(name);
+export const isXmlaHeader = (name: string) =>
+  XMLA_HEADER.test(name) || whyNotNamed(name) === undefined;
 
 /** The header that names a request, in its answer and in the log. */
 export const REQUEST_ID = 'x-request-id';

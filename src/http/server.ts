@@ -44,15 +44,19 @@ export function createGatewayServer(
     // Node.js would refuse without words.
     requireHostHeader: false,
   };
-  const take: RequestListener = (request, response) => {
-    if (!connections.begin(request, response)) return;
+  const begin: RequestListener = (request, response) => {
     if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
     else answering(request, response);
   };
+  const take: RequestListener = (_request, response) => connections.take(response, begin);
   const tls = readTls(listen);
   const secure =
     tls && createHttpsServer({ ...options, handshakeTimeout: limits.head_timeout, ...tls }, take);
   const server = secure ?? createHttpServer(options, take);
+  // Node.js would answer at once, however many wait in front.
+  server.on('checkExpectation', (_request, response) =>
+    connections.take(response, refuseExpectation),
+  );
   // One more than is allowed, so that it shows: Node.js refuses those with more, or leaves away headers beyond (24).
   server.maxHeadersCount = MAX_HEADERS + 1;
   let answering = answer;
@@ -139,13 +143,23 @@ const MAX_HEADERS = 200;
 const HEADS_OF_ONE = 1 / 16;
 /** … for longer than this (ms), which a crowd that comes at once from behind one address needs. */
 const GRACE = 1_000;
+/** A client may send so many requests without waiting for answers; more close its connection. */
+const MOST_UNANSWERED = 32;
+/** While so many wait behind the one that is answered, nothing more is read: it would only take memory. */
+const MOST_READ_AHEAD = 2;
 /** The log is told this often (ms). */
 const TELLING = 60_000;
 /** For how long a client may go on sending behind the refusal of its head (ms), so that it can read that … */
 const AFTER_REFUSAL = 2_000;
 /** … behind an answer that did not wait for the whole request, and while the server closes. */
 const AFTER_ANSWER = { usual: 10_000, closing: 1_000 };
-const NONE: Record<ConnectionClosing, number> = { limit: 0, stalled: 0, address: 0, busy: 0 };
+const NONE: Record<ConnectionClosing, number> = {
+  limit: 0,
+  stalled: 0,
+  address: 0,
+  busy: 0,
+  pipelined: 0,
+};
 
 interface Connection {
   /** As it was accepted: below TLS. */
@@ -157,12 +171,19 @@ interface Connection {
   order: number;
   /** Where HTTP is spoken; none while TLS is negotiated. */
   http?: Socket;
-  /** To the latest request; null when it is over. Undefined before the first one. */
+  /** To the request that is answered now; null when it is over. Undefined before the first one. */
   response: ServerResponse | null | undefined;
-  unfinished: number;
+  /** Requests behind that one, in their order. */
+  readonly queue: Pipelined[];
   /** An answered request that is still being sent. */
   unread?: IncomingMessage | undefined;
   hasLastAnswer?: boolean;
+}
+
+/** A request that waits until all in front of it were answered. */
+interface Pipelined {
+  readonly response: ServerResponse;
+  readonly answer: RequestListener;
 }
 
 /** What comes from one client address; each connection of a trusted proxy has its own. */
@@ -180,6 +201,9 @@ export type Connections = ReturnType<typeof createConnections>;
  * not used for longest; one without its first head is spared for a moment, unless its address has several. Where all
  * carry requests, one that waits for its client makes room, so that one login cannot shut out all others; else the new
  * one is closed. Behind a trusted proxy each connection counts as another address.
+ *
+ * Of the requests of one connection the next begins when the answer to the one before was handed over: so it sees what
+ * that one changed, and takes no more than its head until then.
  *
  * Node.js closes at once behind an answer that did not wait for the whole request; the system then resets the
  * connection, and most clients drop the answer that they have not read (RFC 9112 §9.6). Here what still comes is read
@@ -235,7 +259,7 @@ export function createConnections(
       began: clock.now(),
       order,
       response: undefined,
-      unfinished: 0,
+      queue: [],
     };
     open.add(connection);
     const ends = endsOf(socket);
@@ -263,10 +287,9 @@ export function createConnections(
     const end = http.destroySoon.bind(http);
     // What Node.js calls behind the last answer of a connection.
     http.destroySoon = () => {
-      const { response, unread, unfinished } = connection;
+      const { response, unread } = connection;
       const request = response?.req ?? unread;
-      const isWhole = request === undefined || request.complete || request.destroyed;
-      if (isWhole || unfinished > 1) return end();
+      if (request === undefined || request.complete || request.destroyed) return end();
       connection.hasLastAnswer = true;
       destroyAfter(closing ? patience.closing : patience.usual, http);
       request.once('close', end);
@@ -326,11 +349,12 @@ export function createConnections(
     untold[why] += 1;
     if (clock.now() - lastTold < TELLING) return;
     lastTold = clock.now();
-    const { limit: forNew, stalled, address, busy } = untold;
+    const { limit: forNew, stalled, address, busy, pipelined } = untold;
     untold = { ...NONE };
     const message =
       `connections were closed: ${forNew} unused ones and ${stalled} that waited for their clients for new ones, and ${busy} new ones while all were busy, ` +
-      `since limits.connections (${limit()}) are open; ${address} with an unfinished head, since their address has many`;
+      `since limits.connections (${limit()}) are open; ${address} with an unfinished head, since their address has many; ` +
+      `${pipelined} with more than ${MOST_UNANSWERED} requests that were not answered yet`;
     emit({ type: 'warning', message });
   }
 
@@ -339,45 +363,65 @@ export function createConnections(
     // It was refused before, or has had its last answer.
     if (http.writableEnded) return;
     const answer = answerTo(error);
-    const { response, unfinished = 0 } = bySocket.get(http) ?? {};
+    const { response, queue = [] } = bySocket.get(http) ?? {};
+    // It is late because it was not read.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && queue.length >= MOST_READ_AHEAD) return;
     // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
-    const isItself = unfinished === 1 && response?.headersSent === false && !response.req.complete;
-    const isAlone = unfinished === 0 || isItself;
+    const isAlone = response == null || !(response.headersSent || response.req.complete);
     // To a client that has sent nothing the answer would be one to its next request.
     if (answer === undefined || !isAlone || !http.writable || http.bytesRead === 0) http.destroy();
     else destroyAfter(AFTER_REFUSAL, http.end(answer));
   }
 
+  /** Answers a request when all in front of it on its connection were answered. To be told of each at its head. */
+  function take(response: ServerResponse, answer: RequestListener): void {
+    const { socket: http } = response.req;
+    const connection = bySocket.get(http);
+    if (connection === undefined) return answer(response.req, response);
+    // What comes behind the last answer of a connection must not be carried out (RFC 9112 §9.6).
+    if (connection.hasLastAnswer || !http.writable) return;
+    if (isUnused(connection)) {
+      if (open.has(connection)) connection.address.unused -= 1;
+      return begin(connection, response, answer);
+    }
+    const { queue, socket } = connection;
+    queue.push({ response, answer });
+    if (queue.length >= MOST_READ_AHEAD) http.pause();
+    if (queue.length < MOST_UNANSWERED) return;
+    // Of a socket over TLS it is not told in this turn that the one below was closed.
+    http.destroy();
+    close(socket, 'pipelined');
+    forget(connection);
+  }
+
+  function begin(connection: Connection, response: ServerResponse, answer: RequestListener): void {
+    connection.response = response;
+    connection.began = clock.now();
+    response.on('close', end);
+    if (closing) response.setHeader('connection', 'close');
+    answer(response.req, response);
+  }
+
   /** One function for all requests, since each of them would pay for a closure. */
   function end(this: ServerResponse): void {
-    const connection = bySocket.get(this.req.socket);
+    const { socket: http } = this.req;
+    const connection = bySocket.get(http);
     if (connection === undefined) return;
-    connection.unfinished -= 1;
-    if (connection.response !== this) return;
-    connection.response = null;
+    const { queue, address } = connection;
     connection.unread = this.req.complete ? undefined : this.req;
+    const next = http.writable ? queue.shift() : undefined;
+    if (next !== undefined) {
+      if (queue.length === MOST_READ_AHEAD - 1) http.resume();
+      return begin(connection, next.response, next.answer);
+    }
+    connection.response = null;
     order += 1;
     connection.order = order;
-    if (open.has(connection)) connection.address.unused += 1;
+    if (open.has(connection)) address.unused += 1;
   }
 
   return {
-    /**
-     * Told of each request as soon as its head is whole. False when its connection has had its last answer: then the
-     * request must not be carried out (RFC 9112 §9.6).
-     */
-    begin(request: IncomingMessage, response: ServerResponse): boolean {
-      const connection = bySocket.get(request.socket);
-      if (connection === undefined) return true;
-      if (connection.hasLastAnswer) return false;
-      if (isUnused(connection) && open.has(connection)) connection.address.unused -= 1;
-      connection.response = response;
-      connection.unfinished += 1;
-      connection.began = clock.now();
-      response.on('close', end);
-      if (closing) response.setHeader('connection', 'close');
-      return true;
-    },
+    take,
     /** From now on every answer is the last of its connection. */
     close(): void {
       closing = true;
@@ -411,6 +455,10 @@ const LONG_HEAD = `The head of the request is too long: it is larger than limits
 function refuseLongHead(response: ServerResponse): void {
   sendWhole(response, PLAIN_TEXT, `${LONG_HEAD}\n`, 431, { connection: 'close' });
 }
+
+/** As Node.js does (RFC 9110 §10.1.1). */
+const refuseExpectation: RequestListener = (_request, response) =>
+  void response.writeHead(417).end();
 
 const LONG_CHUNKS = 'The chunk extensions of the body are too long.';
 const REFUSALS: Readonly<Record<string, readonly [status: string, text: string]>> = {

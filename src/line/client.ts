@@ -20,6 +20,7 @@ import {
 import type { AnswerHead, Client } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
+import { isOfPage } from '../common/header-names.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { EngineStep, PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
@@ -49,9 +50,6 @@ const LONGEST_TOLD = 255;
 
 /** Longer bodies are read as they come (bytes): no more is taken ahead of their room. */
 const LONGEST_TAKEN = 64 * 1024;
-
-/** By these a browser says which page asks (Fetch §3.2, Fetch Metadata, RFC 9110 §10.1.3). */
-const OF_PAGE = /^(?:origin|referer|sec-fetch-.*)$/;
 
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
 const NO_TRANSPORT_CAPS = '0,0,0,0,0';
@@ -130,10 +128,15 @@ export class XmlaClient implements Client, PassThroughClient {
   /** The one event of the request, filled in as that becomes known. */
   readonly facts: { -readonly [Fact in keyof Answered]: Answered[Fact] };
   readonly wishes: Wishes;
+  /** Whose limits count for it; '' before the login. */
+  owner = '';
   readonly #services: ClientServices;
   readonly #began: number;
   /** Undefined where no engine was needed. */
   #steps: EngineSteps | undefined;
+  #isWatched = false;
+  #isGone = false;
+  /** Made when something must be broken off with its client. */
   #gone: AbortController | undefined;
   #whenOver: (() => void)[] | undefined;
   #told = false;
@@ -178,19 +181,21 @@ export class XmlaClient implements Client, PassThroughClient {
 
   /** Notices from now on when it goes away, and tells of its end; also of one that has gone already. */
   watch(): void {
-    if (this.#gone !== undefined) return;
-    this.#gone = new AbortController();
+    if (this.#isWatched) return;
+    this.#isWatched = true;
     if (this.request.socket.destroyed) this.#close();
     else this.response.once('close', () => this.#close());
   }
 
   get signal(): AbortSignal {
     this.watch();
-    return (this.#gone as AbortController).signal;
+    this.#gone ??= new AbortController();
+    if (this.#isGone) this.#gone.abort(clientGone());
+    return this.#gone.signal;
   }
 
   get isGone(): boolean {
-    return this.#gone?.signal.aborted === true;
+    return this.#isGone;
   }
 
   /**
@@ -238,7 +243,7 @@ export class XmlaClient implements Client, PassThroughClient {
     facts.bytes = sent.bytes;
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
-    if (this.#gone === undefined && response.socket?.writableLength === 0) {
+    if (!this.#isWatched && response.socket?.writableLength === 0) {
       // As most answers, it is with the system already: there is nothing to wait for.
       return this.#tell(true);
     }
@@ -256,7 +261,7 @@ export class XmlaClient implements Client, PassThroughClient {
     const { bytes, pieces, areOwn } = sent;
     const { account, clock, holdBody } = this.#services;
     const letGo = holdBody(text);
-    const room = account.request(facts.principal);
+    const room = account.request(this.owner);
     let looks: NodeJS.Timeout | undefined;
     try {
       const since = clock.now();
@@ -264,7 +269,7 @@ export class XmlaClient implements Client, PassThroughClient {
       if (waiting !== undefined) await waiting;
       const waited = clock.now() - since;
       const { outcome, ttl, age } = reply;
-      Object.assign(facts, { bytes, outcome, saved: answer.engineMilliseconds });
+      Object.assign(facts, { outcome, saved: answer.engineMilliseconds });
       const later = { ...reply, ttl: ttl - waited, age: age + waited };
       response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
       response.setTimeout(LONGEST_STALL, () => response.destroy());
@@ -275,13 +280,14 @@ export class XmlaClient implements Client, PassThroughClient {
         if (taken === before && room.isInTheWay()) response.destroy();
       }, LOOKS);
       for await (const piece of pieces()) {
+        facts.bytes += piece.length;
         response.write(piece, (error) => {
           if (areOwn && !error) dropPiece(piece);
         });
         await this.drained();
         if (this.isGone) return;
       }
-      response.end();
+      this.end(bytes);
       await this.over();
     } catch (error) {
       this.fail(error);
@@ -322,10 +328,13 @@ export class XmlaClient implements Client, PassThroughClient {
     await once(this.response, 'drain', { signal: this.signal }).catch(() => {});
   }
 
-  end(last?: Buffer): void {
+  end(length: number, last?: Buffer): void {
     this.engineStep('ended');
     if (this.isGone) return;
-    this.facts.bytes += last?.length ?? 0;
+    const bytes = this.facts.bytes + (last?.length ?? 0);
+    // A clean end would say that this is all of it.
+    if (bytes !== length) return this.fail(new Error(`${bytes} of ${length} bytes were to go out`));
+    this.facts.bytes = bytes;
     if (last === undefined) this.response.end();
     else endWith(this.response, last);
     this.#watchStall();
@@ -348,7 +357,7 @@ export class XmlaClient implements Client, PassThroughClient {
     }
     this.facts.outcome = { kind: 'gateway', detail: 'preflight' };
     this.response.writeHead(204, { ...this.#gatewayHeaders(), ...preflight });
-    this.end();
+    this.end(0);
   }
 
   /** @param shape how the error is told */
@@ -369,7 +378,7 @@ export class XmlaClient implements Client, PassThroughClient {
   get headersToEngine(): IncomingHttpHeaders {
     const { headers } = this.request;
     if (this.wishes.cors?.preflight === undefined) return headers;
-    return Object.fromEntries(Object.entries(headers).filter(([name]) => !OF_PAGE.test(name)));
+    return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfPage(name)));
   }
 
   /** Those of an answer that does not come from the cache. @param others those that it has beside, which give way */
@@ -397,11 +406,12 @@ export class XmlaClient implements Client, PassThroughClient {
   #close(): void {
     for (const tell of this.#whenOver ?? []) tell();
     if (this.response.writableFinished) return this.#tell(true);
-    this.#leave(new GatewayError('client-gone', 'The client went away.'));
+    this.#leave(clientGone());
   }
 
   /** Its connection is gone; of an answer that waits behind others of the connection, Node.js does not say so. */
   #leave(reason: GatewayError): void {
+    this.#isGone = true;
     this.#gone?.abort(reason);
     this.response.destroy();
     this.#tell(false);
@@ -421,6 +431,8 @@ export class XmlaClient implements Client, PassThroughClient {
     this.#services.emit(facts);
   }
 }
+
+const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
 /** A text that is made while it is sent. */
 interface StreamedText {

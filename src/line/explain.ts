@@ -20,18 +20,27 @@ export function createLook(options: LineOptions, queryOf: QueryOf) {
   async function look({ headers, body, project, principal, ...question }: AdminQuestion) {
     const address = { project, search: '' };
     const engine = options.engineOf(project);
-    const destination = destinationOf(engine, address, principal.name, question.authorization);
+    const destination = destinationOf(engine, address, principal, question.authorization);
     const read = await understand(headers, body, destination);
     const { asked, judged: step } = await judge(read, destination, principal, looking);
     if (step === 'refuse') return refused('unknown-session');
-    const { request, subject, why } = asked;
-    const source = { asked, destination, principal, body, session: step.known, fresh: false };
+    const { request, subject } = asked;
+    const facts = { why: asked.why };
+    const source = {
+      asked,
+      destination,
+      principal,
+      body,
+      session: step.known,
+      fresh: false,
+      facts,
+    };
     const query = step.reason ?? asked.bypass ?? (await queryOf(source));
     const isBypassed = typeof query === 'string';
     const classification = {
       decision: isBypassed ? 'bypass' : 'cacheable',
       reason: isBypassed ? query : undefined,
-      why: why || undefined,
+      why: facts.why || undefined,
       method: request?.method,
       subject: subject || undefined,
       catalogs: request && namedCatalogs(request).catalogs,

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Principal } from '../auth/authenticator.ts';
 import type { Query } from '../cache/query.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
+import type { Principal } from '../common/principal.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { isPreflight } from '../http/cors.ts';
 import { readBody } from '../http/read-body.ts';
@@ -23,6 +23,7 @@ import {
   createOwnTurns,
   destinationOf,
   errorShape,
+  type OwnTurn,
   understand,
 } from './understand.ts';
 import { createWarmLine } from './warm.ts';
@@ -43,21 +44,21 @@ export function createXmlaHandler(options: LineOptions) {
   /** False when the request is for another handler. Its body must not have been read. */
   function handle(request: IncomingMessage, response: ServerResponse): boolean {
     const head = memo.headOf(request);
-    const path = head?.path ?? readXmlaPath(request.url ?? '');
-    if (path === undefined) return false;
+    const path = head ? undefined : readXmlaPath(request.url ?? '');
+    if (head === undefined && path === undefined) return false;
     work.begin();
-    if (path.kind === 'clear-cache') {
+    if (path?.kind === 'clear-cache') {
       void options.clearCache(request, response, path.project).finally(work.end);
       return true;
     }
     const client = new XmlaClient(request, response, options, head);
     // By then the parser has been through everything that came together with the head.
-    setImmediate(answer, client, path, head);
+    setImmediate(answer, client, head, path);
     return true;
   }
 
   /** The steps of one request, from its head to its answer. A hit that memory can answer awaits nothing. Never rejects. */
-  async function answer(client: XmlaClient, path: AskedPath, head?: KnownHead): Promise<void> {
+  async function answer(client: XmlaClient, head?: KnownHead, read?: AskedPath): Promise<void> {
     const { request, facts } = client;
     let shape: ErrorShape = 'soap-fault';
     try {
@@ -68,23 +69,26 @@ export function createXmlaHandler(options: LineOptions) {
       if (known && taken && (await fetchKnown(known, client, taken.length))) return;
       if (client.isGone) return;
 
+      // Of a head that is known it is that of a query.
+      const path = read ?? (readXmlaPath(request.url ?? '') as AskedPath);
       shape = errorShape(path, request);
       const address = checkHead(request, path, shape);
       const { cors } = client.wishes;
       if (cors !== undefined && isPreflight(request)) return client.allow(cors.preflight);
       // Credentials that were checked a moment ago are not checked again.
       const remembered = head?.login.counts() ? head.login.principal : undefined;
-      const principal = remembered ?? (await options.login(request));
+      const principal = remembered ?? (await options.login(request, facts.id));
       facts.principal = principal.name;
+      client.owner = principal.owner;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';
       const isListed = cors?.preflight !== undefined;
       const ofPage = checkRequest(request, address, facts, isListed);
-      const room = options.account.request(principal.name, announcedLength(request));
+      const room = options.account.request(principal.owner, announcedLength(request));
       try {
         const { signal } = client;
         const body = await readBody(request, options.config.limits.body, { room, signal, taken });
-        known ??= memo.recognise(head, body);
+        if (taken === undefined) known = memo.recognise(head, body);
         await answerBody(client, address, principal, body, known, ofPage);
       } finally {
         room.release();
@@ -104,7 +108,8 @@ export function createXmlaHandler(options: LineOptions) {
     const key = memo.keyOf(known);
     if (key === undefined) return false;
     client.facts.principal = known.head.login.principal.name;
-    client.facts.project = known.head.path.project ?? '';
+    client.owner = known.head.login.principal.owner;
+    client.facts.project = known.head.project ?? '';
     client.asks(known.asked);
     const recalled = cache.recall(key, brought);
     if (recalled === undefined) return false;
@@ -132,14 +137,19 @@ export function createXmlaHandler(options: LineOptions) {
   ): Promise<void> {
     const { headers, method } = client.request;
     const engine = options.engineOf(address.project);
-    const destination = destinationOf(engine, address, principal.name, headers.authorization);
+    const destination = destinationOf(engine, address, principal, headers.authorization);
     const toEngine = { client, principal, destination };
+    if (known === undefined) options.dropped.note(headers, engine.settings.headers);
     // What another method carries is read all the same: some engine may take it for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
     const isNew = known === undefined;
+    const turnOfClient: OwnTurn = async (bytes) => {
+      await ownTurn(bytes, principal.owner);
+      client.signal.throwIfAborted();
+    };
     const read = isNew
-      ? await understand(headers, body, destination, ownTurn, readers)
+      ? await understand(headers, body, destination, turnOfClient, readers)
       : inSession(known.asked, known.sessionId);
     client.asks(read);
     const { asked, purges, judged } = await judge(read, destination, principal, options, ofPage);
@@ -160,7 +170,7 @@ export function createXmlaHandler(options: LineOptions) {
     if (gone !== undefined) {
       const outcome = { kind: 'bypass', detail: 'unknown-session' } as const;
       client.open(gone.head, outcome, gone.body.length);
-      return client.end(gone.body);
+      return client.end(gone.body.length, gone.body);
     }
     noteWay(options, handled, principal.name, query, session);
     const told: Query = {

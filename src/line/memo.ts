@@ -3,11 +3,14 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
-import type { Principal, RememberedLogin } from '../auth/authenticator.ts';
+import type { RememberedLogin } from '../auth/authenticator.ts';
 import type { KnownKey } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
+import { isWithoutEffect } from '../common/header-names.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
+import type { Principal } from '../common/principal.ts';
 import type { CacheShare } from '../config/config.ts';
-import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
+import type { XmlaAddress } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
@@ -23,8 +26,8 @@ import {
 } from './understand.ts';
 
 /** What was understood of requests that begin alike, and where their sessions live. */
-export interface KnownHead extends Pick<Destination, 'place' | 'settings'> {
-  readonly path: Extract<XmlaPath, { kind: 'xmla' }>;
+export interface KnownHead extends Pick<Destination, 'place' | 'settings' | 'user'> {
+  readonly project: string | undefined;
   /** Of the credentials in the head; taken anew when they were checked again. */
   login: RememberedLogin;
   readonly wishes: Wishes;
@@ -61,7 +64,7 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: AskedOf & Pick<Destination, 'place'>;
+  readonly destination: AskedOf & Pick<Destination, 'place' | 'user'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }
@@ -70,6 +73,10 @@ export interface Handled {
 const MAX_BODY = 64 * 1024;
 /** What a property, a header, a restriction and each value of it takes beside its text (bytes; 20 to 55 measured). */
 const PIECE = 60;
+/** Requests of more pieces are not recognised: what reading one takes beside its bytes goes by them. No client's has so many. */
+const MOST_PIECES = 500;
+/** Learning a body reads it once more, and compares what was read. */
+const READINGS = 3;
 /** Statements that were passed through once: bytes of all, and of each beside its text. */
 const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
 
@@ -79,7 +86,7 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
  */
 export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
   const { authenticator, sessions, roleSets, clock, blind } = options;
-  const heads = createKnownHeads<KnownHead>(options.secret);
+  const heads = createKnownHeads(options.secret, bytesOfHead);
   const requests = createKnownBodies(({ asked }: KnownRequest) => piecesOf(asked) * PIECE);
   const passedOnce = new LRUCache<string, true>({
     maxSize: PASSED_ONCE.maxSize,
@@ -96,12 +103,14 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       known.login = login;
       return known;
     }
-    heads.note(request, {
-      path: { kind: 'xmla', ...address },
+    heads.note(request, principal.owner, {
+      // Not the query, which may be long: what goes on is read again.
+      project: address.project,
       login,
       // Not all of it, which may hold credentials.
       place: destination.place,
       settings: destination.settings,
+      user: destination.user,
       wishes: wishesOf(headers, options.cors),
       places: placesIn(request.rawHeaders),
       layouts: [],
@@ -110,17 +119,26 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
   }
 
   async function note(head: KnownHead, handled: Handled, answer: KnownRequest['answer']) {
-    const { request, body, asked, destination } = handled;
+    const { request, body, asked, destination, principal } = handled;
+    const room = options.account.open('fill');
     try {
+      // What finds no room is learnt when it comes again.
+      if (!room.grow(body.length)) return;
+      await ownTurn(READINGS * body.length, principal.owner);
       const before = requests.find(head.layouts, body);
       // A body that was proven before needs no proof again: none depends on where its answer is found.
       const read = (other: Buffer) =>
-        understand(request.headers, other, destination, ownTurn, readers);
+        understand(request.headers, other, destination, () => undefined, readers);
       const gaps = before ? before.layout.gaps : await provenGaps(body, asked, read);
-      if (gaps)
-        requests.keep(head.layouts, gaps, body, { asked: before?.value.asked ?? asked, answer });
+      if (gaps === undefined) return;
+      const value = { asked: before?.value.asked ?? asked, answer };
+      // It takes more from now on.
+      if (requests.keep(head.layouts, gaps, body, value))
+        heads.note(request, principal.owner, head);
     } catch (error) {
       options.emit({ type: 'internal-error', id: options.newId(), error });
+    } finally {
+      room.release();
     }
   }
 
@@ -145,7 +163,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       const found = sessions.held({ place: head.place, id });
       if (found?.kind !== 'known') return undefined;
       const { principal, dirty, profile, catalog } = found.record;
-      if (principal !== name || dirty) return undefined;
+      if (principal !== head.user || dirty) return undefined;
       if (profile !== before.profile || catalog !== before.catalog) return undefined;
       return isTouchDue(found.record, head.settings.session_idle, clock.wall()) ? undefined : key;
     },
@@ -176,6 +194,13 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
   };
 }
 
+/** What is kept of a head (bytes). */
+const bytesOfHead = ({ project = '', place, layouts }: KnownHead): number =>
+  layouts.reduce(
+    (sum, { gaps }) => sum + LAYOUT_BYTES.own + gaps.ids.length * LAYOUT_BYTES.gap,
+    KNOWN_OVERHEAD + 2 * (project.length + place.length),
+  );
+
 /** What was read of it one by one: properties, restrictions and their values, headers. */
 function piecesOf({ request }: UnderstoodRequest): number {
   if (request === undefined) return 0;
@@ -190,6 +215,7 @@ function isPlain({ request, body, asked }: Handled): boolean {
   return (
     request.method === 'POST' &&
     body.length <= MAX_BODY &&
+    piecesOf(asked) <= MOST_PIECES &&
     request.headers['content-encoding'] === undefined &&
     // One that names its session in a header has another head in each session.
     asked.forwarded?.['x-as-sessionid'] === undefined
@@ -245,6 +271,10 @@ export type Layouts = Layout[];
 
 /** Statements come with properties and without, in a session and without, and with ids of several lengths. */
 const MAX_LAYOUTS = 16;
+/** One that seems to have more gaps is not recognised: no client writes so many ignored properties. */
+const MAX_GAPS = 32;
+/** What a layout takes, and each of its gaps (bytes, measured, rounded up). */
+const LAYOUT_BYTES = { own: 200, gap: 64 } as const;
 /** What all known bodies may take together (bytes), and each: so many times its text, and as much beside it. */
 const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
 /** The id of a layout, in front of a body. */
@@ -295,8 +325,9 @@ export function createKnownBodies<T extends object>(bytesOf: (value: T) => numbe
       }
       return undefined;
     },
-    /** @param layouts gets that of the body, where it is new */
-    keep(layouts: Layouts, gaps: Gaps, body: Buffer, value: T): void {
+    /** @param layouts gets that of the body, where it is new. @returns whether it was */
+    keep(layouts: Layouts, gaps: Gaps, body: Buffer, value: T): boolean {
+      const before = lastId;
       let layout = layouts.find((one) => isDeepStrictEqual(one.gaps, gaps));
       if (layout === undefined) {
         lastId += 1;
@@ -311,6 +342,7 @@ export function createKnownBodies<T extends object>(bytesOf: (value: T) => numbe
       layout.used = uses += 1;
       const name = nameOf(body, layout);
       if (name !== undefined) bodies.set(name, value);
+      return lastId > before;
     },
   };
 }
@@ -344,7 +376,7 @@ function lettersOf(letters: RegExp): Uint8Array {
 
 /**
  * The gaps that a body seems to have. The statement, the longest part of it, stands in front of the properties and is not
- * searched. Undefined for what may name two sessions, or is too long to be looked through in one turn.
+ * searched. Undefined for what may name two sessions, has too many gaps, or is too long to be looked through in one turn.
  */
 export function gapsIn(body: Buffer): Gaps | undefined {
   if (body.length > MAX_BODY) return undefined;
@@ -359,8 +391,10 @@ export function gapsIn(body: Buffer): Gaps | undefined {
   const tail = properties < 0 ? '' : text.slice(properties);
   const ids = tail
     .matchAll(IGNORED_GAP)
-    .map(({ index, 1: id = '' }) => ({ at: index + 1 - tail.length, length: id.length }));
-  return { session, ids: [...ids] };
+    .map(({ index, 1: id = '' }) => ({ at: index + 1 - tail.length, length: id.length }))
+    .take(MAX_GAPS + 1)
+    .toArray();
+  return ids.length > MAX_GAPS ? undefined : { session, ids };
 }
 
 /** In these every byte of ASCII is its letter, wherever it stands. */
@@ -413,21 +447,15 @@ function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown
   return { ...asked, request: { ...request, properties } };
 }
 
-/** Heads that are remembered. */
-const MAX_HEADS = 10_000;
+/** What all remembered heads may take (bytes), those of one user a quarter of it. */
+const MAX_HEADS = 16 * 1024 * 1024;
 /** What is kept of them with a connection, to be compared, and what of one head (bytes); there may be thousands of connections. */
 const MAX_OF_CONNECTION = 16 * 1024;
 const MAX_KEPT = 8 * 1024;
-/** What a text takes beside its characters, and a head beside its texts (bytes, rounded up). */
+/** What a text takes beside its characters, a head that a connection keeps and one that is remembered beside their texts (bytes, rounded up). */
 const TEXT_OVERHEAD = 32;
 const HEAD_OVERHEAD = 256;
-
-/**
- * Headers whose values neither shape an answer nor reach the engine with a cacheable request: how long the body is, which
- * the parser of HTTP has checked, and ids that are new for every request. Any other header counts.
- */
-const WITHOUT_EFFECT =
-  /^(?:content-length|x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
+const KNOWN_OVERHEAD = 1_000;
 
 /** What was noted under a head; undefined once it is forgotten. */
 interface Noted<T> {
@@ -444,20 +472,22 @@ interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'raw
 /**
  * Recognises heads of requests. On the connection where a head was seen it is compared, text by text, which is quicker than a
  * digest; on another one it is found by a digest under the secret, so that no credentials outlive their connection here.
+ * @param bytesOf what a value takes
  */
-export function createKnownHeads<T extends object>(secret: string) {
+export function createKnownHeads<T extends object>(secret: string, bytesOf: (value: T) => number) {
   /** By their credentials: behind a proxy those of a connection are of many users. Last is that whose head was kept last. */
   const connections = new WeakMap<Socket, Map<string, readonly SeenHead<T>[]>>();
-  const heads = new LRUCache<string, Noted<T>>({
-    max: MAX_HEADS,
-    dispose: (noted) => (noted.value = undefined),
-  });
+  const heads = createOwnedTable<Noted<T>>(
+    MAX_HEADS,
+    (_name, { value }) => (value === undefined ? 0 : bytesOf(value)),
+    (noted) => (noted.value = undefined),
+  );
 
   function digestOf({ method, url, httpVersion, rawHeaders }: IncomingMessage): string {
     const parts = [secret, method, url, httpVersion];
     for (let i = 0; i < rawHeaders.length; i += 2) {
       const name = rawHeaders[i] ?? '';
-      parts.push(name, WITHOUT_EFFECT.test(name) ? '' : rawHeaders[i + 1]);
+      parts.push(name, isWithoutEffect(name) ? '' : rawHeaders[i + 1]);
     }
     return hash('sha256', JSON.stringify(parts), 'base64url');
   }
@@ -485,19 +515,21 @@ export function createKnownHeads<T extends object>(secret: string) {
     /** What was noted under this head: same method, target, version and headers in the same order. */
     of(request: IncomingMessage): T | undefined {
       if (request.method !== 'POST') return undefined;
-      const seen = connections.get(request.socket)?.get(credentialsIn(request.rawHeaders));
+      const login = credentialsIn(request.rawHeaders);
+      if (login === '') return undefined;
+      const seen = connections.get(request.socket)?.get(login);
       for (const one of seen ?? NO_HEADS) {
         if (one.noted.value !== undefined && isSameHead(one, request)) return one.noted.value;
       }
-      if (heads.size === 0) return undefined;
       const noted = heads.get(digestOf(request));
       if (noted !== undefined) see(request, noted);
       return noted?.value;
     },
-    note(request: IncomingMessage, value: T): void {
-      if (request.method !== 'POST') return;
+    /** In the place of what was noted under it before. */
+    note(request: IncomingMessage, user: string, value: T): void {
+      if (request.method !== 'POST' || credentialsIn(request.rawHeaders) === '') return;
       const noted = { value };
-      heads.set(digestOf(request), noted);
+      heads.set(digestOf(request), user, noted);
       see(request, noted);
     },
   };
@@ -519,7 +551,7 @@ function isSameHead<T>(one: SeenHead<T>, request: IncomingMessage): boolean {
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] ?? '';
     if (name !== rawHeaders[i]) return false;
-    if (headers[i + 1] !== rawHeaders[i + 1] && !WITHOUT_EFFECT.test(name)) return false;
+    if (headers[i + 1] !== rawHeaders[i + 1] && !isWithoutEffect(name)) return false;
   }
   return true;
 }

@@ -13,6 +13,7 @@ import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Admission } from '../engine/admission.ts';
 import type { Candidates } from '../cache/warm/candidates.ts';
+import type { DroppedHeaders } from './dropped-headers.ts';
 import type { EngineOf } from './understand.ts';
 
 /** What the line is built on; each step takes its part. */
@@ -34,6 +35,8 @@ export interface LineOptions {
   readonly hasRoom: MemoryTier['hasRoom'];
   readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
   readonly clearCache: ClearCacheHandler;
+  /** Told of the headers of requests that go to an engine. */
+  readonly dropped: Pick<DroppedHeaders, 'note'>;
   /** Which pages of other origins may ask. */
   readonly cors: Cors;
   readonly invalidate: Invalidate;

@@ -1,8 +1,8 @@
-import type { Principal } from '../auth/authenticator.ts';
 import { tellSessions } from '../cache/answer-sessions.ts';
 import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Stale } from '../common/events.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { AnswerWatch } from '../engine/http-engine.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
@@ -33,8 +33,10 @@ export function createPass(options: LineOptions) {
 
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
   async function drop(passing: Passing, state: 'after' | 'unknown'): Promise<void> {
-    const { name } = passing.principal;
-    const drops = staleAfter(passing).map((one) => invalidate(one, name, state, 'statement'));
+    const { principal, client, asked } = passing;
+    const why = asked?.change?.why ?? `${asked?.bypass}: ${asked?.why}`;
+    const by = { cause: 'statement', call: client.facts.id, why } as const;
+    const drops = staleAfter(passing).map((one) => invalidate(one, principal.name, state, by));
     const cleared = await Promise.all(drops);
     if (!cleared.includes(false)) return;
     throw new GatewayError(
@@ -45,8 +47,8 @@ export function createPass(options: LineOptions) {
   }
 
   return async function pass(passing: Passing, reason: BypassReason): Promise<void> {
-    const { asked, destination, principal, client, body, step, purges } = passing;
-    const { engine, addressee } = destination;
+    const { asked, destination, client, body, step, purges } = passing;
+    const { engine, addressee, user } = destination;
     const { known, begins = false } = step ?? {};
     const isKept = asked?.unkept === undefined;
     // A session stays with its replica, which must be known before it begins.
@@ -55,13 +57,13 @@ export function createPass(options: LineOptions) {
     const own = begins ? undefined : id;
     const replica = step?.replica ?? (isPlaced ? engine.replicaFor(own) : undefined);
     // What the engine refuses another user keeps no session alive.
-    if (known?.record.principal === principal.name) sessions.forwarded(known.name, known.record);
+    if (known?.record.principal === user) sessions.forwarded(known.name, known.record);
     const watch = watchFor({
       began: begins
         ? async (begun, before) => {
             const profile = await noteBegun(sessions, destination, begun, before, {
-              principal: principal.name,
-              request: isKept ? asked?.request : undefined,
+              principal: user,
+              asked: isKept ? asked : undefined,
               replica,
               // What begins a session can change it as well.
               leftState: asked?.leavesState !== false || !isKept,
@@ -74,8 +76,16 @@ export function createPass(options: LineOptions) {
     });
     const outcome = { kind: 'bypass', detail: reason } as const;
     const label = asked?.projects[0];
-    await engine.passThrough({ ...addressee, replica, label }, client, outcome, body, watch);
+    const to = { ...addressee, replica, again: mayBeSentAgain(passing), label };
+    await engine.passThrough(to, client, outcome, body, watch);
   };
+}
+
+/** Whether it only reads, for certain, and neither begins nor ends a session nor runs in one. */
+function mayBeSentAgain({ asked, client }: Passing): boolean {
+  if (asked === undefined || client.request.method !== 'POST') return false;
+  const { session, sessionIds, leavesState, change } = asked;
+  return session.kind === 'none' && sessionIds.length === 0 && !leavesState && change === undefined;
 }
 
 /** What a statement made stale: the catalogs in which it may have run; where none is named, everything. */

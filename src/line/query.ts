@@ -1,8 +1,10 @@
-import type { Principal } from '../auth/authenticator.ts';
 import { entryScopes } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
+import { listOf } from '../common/list-of.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { CacheShare } from '../config/config.ts';
+import { foldName } from '../xmla/names.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
@@ -26,6 +28,8 @@ interface QuerySource {
   readonly session: KnownSession | undefined;
   /** Whether the client wants a fresh answer. */
   readonly fresh: boolean;
+  /** Told why it passes, where the reason alone does not say that and there is no client. */
+  readonly facts?: { why: string };
   /** Told what the engine took; undefined where it is not asked. */
   readonly client?: Pick<XmlaClient, 'engineStep' | 'facts'>;
 }
@@ -43,7 +47,7 @@ export function createQueryOf(options: LineOptions) {
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
     const { asked, destination, principal, body, session, fresh, client } = source;
     const { request, parts, forwarded, named, projects: inRequest } = asked;
-    const { engine, traits, addressee, settings } = destination;
+    const { engine, traits, addressee, settings, user } = destination;
     if (!request || !parts || !forwarded || !named) {
       return 'unknown-shape';
     }
@@ -56,19 +60,24 @@ export function createQueryOf(options: LineOptions) {
     const spans = qualified || (spansCatalogs && !told);
     const policy = options.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
+    const unknown = asked.functions.filter((name) => !policy.functions.has(foldName(name)));
+    if (unknown.length > 0) {
+      const facts = client?.facts ?? source.facts;
+      if (facts) facts.why = `nothing is known of ${listOf(unknown)}`;
+      return 'unknown-function';
+    }
     const scopes = entryScopes(projects, spans);
     if (blind.size > 0 && scopes.some((scope) => blind.has(scope))) return 'watch-blind';
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.
     const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
-    const { name } = principal;
-    const roles = share === 'roles' ? await options.roleSets.nameFor(name) : undefined;
+    const roles = share === 'roles' ? await options.roleSets.nameFor(principal.name) : undefined;
     let replica: string | undefined;
     return {
       parts: {
         asked: parts,
         // Whose answers it may be given.
-        identity: share === 'everyone' ? share : (roles ?? `${ofUser}:${name}`),
+        identity: share === 'everyone' ? share : (roles ?? `${ofUser}:${user}`),
         session: session === undefined ? null : sessionPart(asked, session),
       },
       scopes,
@@ -85,13 +94,15 @@ export function createQueryOf(options: LineOptions) {
       fresh,
       answered: () => names.answered(inRequest),
       async began(id, before) {
-        const facts = { principal: name, request, replica, leftState: false };
+        const facts = { principal: user, asked, replica, leftState: false };
         noteBeginning(options, source, await noteBegun(sessions, destination, id, before, facts));
       },
       async ask(signal, unwanted) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
         const { replica: only } = session?.record ?? {};
-        const to = { ...addressee, query: parts.query, replica: only, label: inRequest[0] };
+        // A query only reads.
+        const again = asked.sessionIds.length === 0 && asked.session.kind === 'none';
+        const to = { ...addressee, query: parts.query, replica: only, again, label: inRequest[0] };
         // It shapes no answer, so it is not in the key.
         const headers = { ...forwarded, traceparent: client?.facts.trace || undefined };
         const answer = await engine.ask(to, headers, body, signal, unwanted, client);

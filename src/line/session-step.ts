@@ -1,6 +1,6 @@
-import type { Principal } from '../auth/authenticator.ts';
 import type { Client } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { Engine } from '../engine/http-engine.ts';
 import type { Touch } from '../engine/own-questions.ts';
@@ -9,7 +9,7 @@ import { extendProfile, type SessionName, sessionProfile } from '../sessions/dig
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
-import type { Property, XmlaRequest } from '../xmla/request/read-request.ts';
+import type { Property } from '../xmla/request/read-request.ts';
 import type { LineOptions } from './options.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
@@ -62,10 +62,10 @@ export async function judge(
       'Nothing was done: a page of another origin may ask, and may neither change anything for others nor clear the cache.',
     );
   }
-  const isAdmitted = names.admit(principal.name, read.projects);
+  const isAdmitted = names.admit(principal.owner, read.projects);
   const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
   const asked = unkept === read.unkept ? read : { ...read, unkept, bypass: read.bypass ?? unkept };
-  const judged = await judgeSession(asked, destination, principal.name, purges, sessions.find);
+  const judged = await judgeSession(asked, destination, purges, sessions.find);
   return { asked, purges, judged };
 }
 
@@ -74,8 +74,7 @@ const STRANGE = { known: undefined, begins: false, replica: undefined } as const
 
 async function judgeSession(
   asked: UnderstoodRequest,
-  { place, traits }: Destination,
-  principal: string,
+  { place, traits, user }: Destination,
   purges: boolean,
   find: Sessions['find'],
 ): Promise<SessionStep | 'refuse'> {
@@ -102,7 +101,7 @@ async function judgeSession(
     (asked.leavesState && !isOnlyPurged(asked, purges));
   const question = {
     kind: isOne && session.kind === 'end' ? 'end' : 'in',
-    principal,
+    principal: user,
     bypass: bypass ?? (sessionToken || !isOne ? 'session' : undefined),
     leavesState: isOne && leavesState,
     catalog: isOne ? catalog : undefined,
@@ -175,15 +174,15 @@ export async function noteBegun(
   before: readonly string[],
   begun: {
     readonly principal: string;
-    /** Undefined where the request was not understood, or what it names may not be kept. */
-    readonly request: XmlaRequest | undefined;
+    /** What it asked; undefined where what it names may not be kept. */
+    readonly asked: Pick<UnderstoodRequest, 'request' | 'namedHeaders'> | undefined;
     readonly replica: string | undefined;
     /** Whether the request may have left something behind in it. */
     readonly leftState: boolean;
   },
 ): Promise<string | undefined> {
-  const { properties, headers } = (traits.keepsProperties ? begun.request : undefined) ?? {};
-  const profile = properties && headers ? sessionProfile(properties, headers) : '';
+  const { request, namedHeaders } = (traits.keepsProperties ? begun.asked : undefined) ?? {};
+  const profile = request ? sessionProfile(request, namedHeaders) : '';
   // Of two names of one session neither may stay clean when something is done under the other.
   const dirty = begun.leftState || before.length > 0;
   await sessions.begin(
@@ -191,7 +190,7 @@ export async function noteBegun(
     {
       principal: begun.principal,
       profile,
-      catalog: properties?.find(namesCatalog)?.value ?? null,
+      catalog: request?.properties.find(namesCatalog)?.value ?? null,
       replica: begun.replica ?? engine.replicaFor(id),
       dirty,
     },
@@ -205,7 +204,8 @@ export async function noteBegun(
  * own, or holds a command other than a statement, such as Cancel or Backup.
  */
 function doesMore({ change, request }: UnderstoodRequest): boolean {
-  if (request === undefined || request.unexpected !== undefined || request.security) return true;
+  if (request === undefined || request.security) return true;
+  if (request.oddBeside === false) return true;
   if (change !== undefined && !change.refresh) return true;
   return request.method === 'Execute' && request.commands.some((name) => name !== 'Statement');
 }

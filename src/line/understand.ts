@@ -6,7 +6,9 @@ import { askedOf } from '../cache/key.ts';
 import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
-import { oneAfterTheOther } from '../common/in-turn.ts';
+import { isAscii } from '../common/fold-case.ts';
+import { nameAsRead } from '../common/header-names.ts';
+import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../config/config.ts';
 import type { Engine } from '../engine/http-engine.ts';
@@ -23,11 +25,12 @@ import {
   userAgentClass,
 } from '../http/request-head.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
-import { forwardedQuery, nameAsRead, sortedQuery } from '../proxy/forwarded.ts';
+import { forwardedQuery, namedHeaders, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
-import type { TextEncoding } from '../xml/text-encoding.ts';
+import { isRegistered } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
-import { soapActionContradicts, soapActionOf } from '../xmla/names.ts';
+import { canonicalSoapAction } from '../xmla/names.ts';
+import type { StatementRules } from '../xmla/mdx/statement-policy.ts';
 import {
   classify,
   leavesState,
@@ -38,7 +41,9 @@ import {
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import { namedCatalogs, namedCubes, NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
 import {
+  OTHER_ENCODING,
   readRequest,
+  type RequestEncoding,
   type RequestReading,
   type SessionHeader,
   type XmlaRequest,
@@ -115,11 +120,11 @@ export function checkRequest(
 }
 
 /** The engine of a project, and what its configuration says beside its address. */
-export interface ChosenEngine {
+export interface ChosenEngine extends Pick<StatementRules, 'volatile'> {
   readonly engine: Engine;
   readonly settings: Pick<
     EngineConfig,
-    'kind' | 'login' | 'delegation' | 'session_idle' | 'timeout'
+    'kind' | 'login' | 'headers' | 'delegation' | 'session_idle' | 'timeout'
   >;
 }
 
@@ -130,13 +135,14 @@ export type Destination = ReturnType<typeof destinationOf>;
 
 /** @param login the header Authorization of its client */
 export function destinationOf(
-  { engine, settings }: ChosenEngine,
+  { engine, settings, volatile }: ChosenEngine,
   { project, search }: XmlaAddress,
-  user: string,
+  { name, forwardedAs, owner: user }: Principal,
   login?: string,
 ) {
   const query = search === '' ? [] : forwardedQuery(search);
-  const authorization = settings.login === 'forward' ? canonicalAuthorization(login) : undefined;
+  const isForwarded = settings.login === 'forward';
+  const authorization = isForwarded ? canonicalAuthorization(login) : undefined;
   const addressee: EngineAddressee = { project, query, user, authorization, replica: undefined };
   // In the spelling in which purges name it: an engine may take two spellings for one project.
   const told = engine.tellsProject && project !== undefined ? projectScope(project) : null;
@@ -144,7 +150,10 @@ export function destinationOf(
     engine,
     settings,
     traits: traitsOf(settings),
+    volatile,
     addressee,
+    /** Whose answers and sessions these are. */
+    user: isForwarded ? forwardedAs : name,
     /** Where a session lives: one engine, and one project where the engine is told of it. */
     place: `${told ?? ''}${engine.id}`,
   };
@@ -158,18 +167,19 @@ function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
 }
 
 /** What of its destination a request is understood by. */
-export interface AskedOf extends Pick<Destination, 'traits' | 'settings'> {
+export interface AskedOf
+  extends Pick<Destination, 'traits' | 'settings'>, Pick<StatementRules, 'volatile'> {
   readonly engine: Pick<Engine, 'id'>;
   readonly addressee: Pick<EngineAddressee, 'project' | 'query'>;
 }
 
 type Asked = ReturnType<typeof whatIsAsked>;
 
+type OfUnderstood = 'request' | 'parts' | 'encoding' | 'namedHeaders' | 'forwarded' | 'named';
+
 /** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
 export interface UnderstoodRequest
-  extends
-    Omit<Asked, 'request' | 'parts' | 'encoding' | 'forwarded' | 'named' | 'unkept'>,
-    Partial<Pick<Asked, 'request' | 'parts' | 'encoding' | 'forwarded' | 'named'>> {
+  extends Omit<Asked, OfUnderstood | 'unkept'>, Partial<Pick<Asked, OfUnderstood>> {
   /** Why nothing may be kept under the names in it; undefined when it may. */
   readonly unkept?: Asked['unkept'] | 'many-names';
   /** Every session that envelope and headers may speak of. */
@@ -178,20 +188,71 @@ export interface UnderstoodRequest
   readonly asksForOther: boolean;
 }
 
-/** Waits until the event loop has a turn for the caller alone. */
-export type OwnTurn = () => Promise<unknown>;
+/**
+ * Waits for a turn of the event loop in which so many bytes may be read for the user; by default for one of its own.
+ * Undefined where this turn is one.
+ */
+export type OwnTurn = (bytes?: number, user?: string) => Promise<unknown> | undefined;
+
+/** Reading longer bodies (bytes) takes long: each has a turn of its own. A hostile one of this length takes some 12 ms. */
+const LONG = 64 * 1024;
+/** The longest body that is short (bytes), as nearly all are, and how much of these is read in one turn beside longer ones. */
+const SHORT = 8 * 1024;
+const OF_SHORT = 16 * 1024;
 
 /**
- * Gives turns one after another: what came meanwhile is answered between one turn and the next, however many long
- * bodies come at once.
+ * Shares the turns of the event loop among those who read: what came meanwhile is answered between one turn and the
+ * next, however many bodies come at once. Short bodies do not wait behind longer ones.
  */
 export function createOwnTurns(): OwnTurn {
-  const inTurn = oneAfterTheOther();
-  return () => inTurn(nextTurn);
+  const [short, longer] = [shareTurns(OF_SHORT), shareTurns(LONG)];
+  return (bytes = Infinity, user = '') => (bytes <= SHORT ? short : longer)(bytes, user);
 }
 
-/** Reading longer bodies (bytes) takes long enough that several in one turn would be felt. */
-const LONG = 64 * 1024;
+/**
+ * In one turn so many bytes may be read, or one longer body. What finds no room waits, each user's in order and the
+ * users in turn.
+ */
+function shareTurns(most: number) {
+  const waiting = new Map<string, { readonly bytes: number; readonly begin: () => void }[]>();
+  let left = most;
+  let isNextAsked = false;
+
+  function askForNext(): void {
+    if (!isNextAsked) setImmediate(renew);
+    isNextAsked = true;
+  }
+
+  function take(bytes: number): void {
+    left -= bytes;
+    askForNext();
+  }
+
+  function renew(): void {
+    [left, isNextAsked] = [most, false];
+    for (const [user, queue] of waiting) {
+      const [next] = queue;
+      if (next === undefined || (left < most && next.bytes > left)) return;
+      take(next.bytes);
+      next.begin();
+      queue.shift();
+      waiting.delete(user);
+      // This loop comes to it again.
+      if (queue.length > 0) waiting.set(user, queue);
+    }
+  }
+
+  return (bytes: number, user: string) => {
+    if (waiting.size === 0 && bytes <= left) return void take(bytes);
+    askForNext();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const queue = waiting.get(user) ?? [];
+    queue.push({ bytes, begin: resolve });
+    waiting.set(user, queue);
+    return promise;
+  };
+}
+
 /** No client's request names more than two. Each one costs all gateways a question. */
 const MOST_SESSIONS = 16;
 /** Engines make ids of some forty characters. */
@@ -208,12 +269,12 @@ export async function understand(
   headers: IncomingHttpHeaders,
   body: Buffer,
   destination: AskedOf,
-  ownTurn: OwnTurn = nextTurn,
+  ownTurn: OwnTurn = () => nextTurn(),
   readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
   const { settings } = destination;
   const isLong = body.length > LONG;
-  if (isLong) await ownTurn();
+  await ownTurn(body.length);
   const contentType = headers['content-type'];
   const reading = readRequest(body, contentType, readers);
   if (reading.kind === 'refused') throw refused(reading.detail);
@@ -244,22 +305,26 @@ const NOTHING_UNDERSTOOD = {
   leavesState: true,
   change: NOT_UNDERSTOOD,
   projects: [],
+  functions: [],
 } as const;
 
 function whatIsAsked(
   { request, encoding, declared }: Extract<RequestReading, { readonly kind: 'understood' }>,
   headers: IncomingHttpHeaders,
-  { engine, addressee, traits }: AskedOf,
+  { engine, addressee, traits, settings, volatile }: AskedOf,
   inHeaders: readonly string[],
 ) {
-  const statement = readStatement(request);
+  const statement = readStatement(request, { ...traits, volatile });
+  const extra = namedHeaders(headers, settings.headers);
   const forwarded = queryHeaders(headers, request, traits, inHeaders);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
-  const byHeaders = typeof forwarded === 'string' ? forwarded : undefined;
-  const ofRequest = classify(request, traits, statement);
+  const isOther = encoding === 'other';
+  const isMisnamed = declared !== undefined && !isRegistered(declared);
+  const byForm = typeof forwarded === 'string' ? forwarded : isMisnamed ? 'encoding' : undefined;
+  const ofRequest = isOther ? 'encoding' : classify(request, traits, statement);
   // What may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
-  const passes = byHeaders ?? ofRequest;
+  const passes = isOther ? ofRequest : (byForm ?? ofRequest);
   const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
@@ -267,7 +332,7 @@ function whatIsAsked(
   const unkept = catalogs.excess ?? cubes.excess;
   const bypass = passes ?? unkept;
   const spelt = { name: encoding, declared };
-  const query = byHeaders === undefined ? (forwarded as QueryHeaders) : undefined;
+  const query = byForm === undefined ? { ...extra, ...(forwarded as QueryHeaders) } : undefined;
   return {
     request,
     /** What of the key says what is asked, for any user and session. */
@@ -277,26 +342,36 @@ function whatIsAsked(
       query: sortedQuery(addressee.query),
       userAgentClass: query?.['user-agent'] ?? null,
       accept: query?.accept ?? null,
+      soapAction: query?.soapaction ?? '',
       contentType: keyedContentType(query?.['content-type'] ?? '', spelt),
+      namedHeaders: extra,
       request,
     }),
+    /** What the client sent of those that `engine.headers` names. */
+    namedHeaders: extra,
     /** In which the body is written, and whether it says so. */
     encoding: spelt,
     /** For the log: Discover request type or `Execute`; '' when it is not known. */
     subject: request.method === 'Discover' ? request.requestType : request.method,
     /** For the log: what was not understood; '' for none. */
-    why: (bypass === 'unknown-shape' ? request.unexpected : undefined) ?? '',
+    why: (isOther ? OTHER_ENCODING : bypass === 'unknown-shape' ? request.unexpected : '') ?? '',
     /** Why it is passed through, sessions and configuration aside; undefined when it may be looked up. */
     bypass,
+    /** The functions that it calls, as spelt, of which only the configuration may say that they are stable. */
+    functions: statement.unknown,
     /** The headers with which it goes to the engine when it may be looked up. */
     forwarded: query,
     /** The one session element of the envelope, or the session of the header X-AS-SessionID. */
     session: withHeader(request.session, inHeaders),
     sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
     /** Whether it may leave something behind in the session in which it runs. */
-    leavesState: contradicted || (isQuery ? request.sessionToken : leavesState(request, statement)),
+    leavesState:
+      contradicted ||
+      (isQuery ? request.sessionToken : leavesState(request, statement)) ||
+      // Engines may read other letters than those that are noted of the session.
+      (isOther && !isAscii(JSON.stringify([request.properties, request.headers]))),
     /** What of the engine's data it changes when it succeeds. */
-    change: isQuery ? undefined : passingChange(request, statement.tokens),
+    change: isQuery ? undefined : passingChange(request, statement, isOther),
     /** What it names; of a request that passes, its statement aside. */
     named: { catalogs, cubes },
     /** Every project and catalog that it names: first that of the path. */
@@ -307,15 +382,15 @@ function whatIsAsked(
 
 /**
  * The Content-Type with the encoding of a body that is not UTF-8: where no charset names it, only the body shows it,
- * and engines may answer in the encoding in which they were asked. And with whether the body declares it: where it
- * does not, an engine that goes by that alone reads another text.
+ * and engines may answer in the encoding in which they were asked. And with the name by which the body declares it: without
+ * one an engine that goes by that alone reads another text, and not every engine knows every name.
  */
 function keyedContentType(
   contentType: string,
-  encoding: { readonly name: TextEncoding; readonly declared: boolean },
+  encoding: { readonly name: RequestEncoding; readonly declared: string | undefined },
 ): string {
   if (encoding.name === 'utf-8') return contentType;
-  return `${contentType} (${encoding.name}${encoding.declared ? ', declared' : ''})`;
+  return `${contentType} (${encoding.name}${encoding.declared ? `, declared ${encoding.declared}` : ''})`;
 }
 
 /** @throws GatewayError `bad-request` for more, or longer ones, than any client but an attacker sends */
@@ -350,15 +425,16 @@ function queryHeaders(
   engine: EngineTraits,
   [sessionId]: readonly string[],
 ): QueryHeaders | BypassReason {
-  const action = headers.soapaction;
-  if (Array.isArray(action) || soapActionContradicts(action, method)) return 'soap-action';
+  const given = headers.soapaction;
+  const soapaction = Array.isArray(given) ? undefined : canonicalSoapAction(given, method);
+  if (soapaction === undefined) return 'soap-action';
   const contentType = canonicalContentType(headers['content-type']);
   if (contentType === undefined) return 'content-type';
   const accept = acceptedType(headers.accept);
   if (accept === 'not-xml') return 'accept';
   return {
     'content-type': contentType,
-    soapaction: soapActionOf(method),
+    soapaction,
     accept,
     // Where answers do not depend on it, all programs share them.
     'user-agent': engine.readsUserAgent ? userAgentClass(headers['user-agent']) : OWN_NAME,

@@ -2,6 +2,7 @@ import { tellSessions } from '../cache/answer-sessions.ts';
 import type { Client, Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import { foldObjectName } from '../common/fold-case.ts';
+import { principalOf } from '../common/principal.ts';
 import { inXml } from '../engine/own-questions.ts';
 import { extendProfile } from '../sessions/digests.ts';
 import type { Beginning, KeptRequest, Way } from '../cache/warm/candidates.ts';
@@ -41,7 +42,7 @@ class Place {
 export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine {
   const { sessions, cache, clock, work } = options;
 
-  return ({ as, cut, beginnings, since, onDemand }) => {
+  const open: WarmLine['open'] = ({ as, cut, beginnings, since, onDemand }) => {
     const { principal, authorization, isUser } = as;
     /** Sessions of this lane, by where they live and what they were begun with. */
     const begun = new Map<string, Promise<string | undefined>>();
@@ -53,7 +54,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
     function destinationFor({ project, query }: KeptRequest): Destination {
       const address = { project: project ?? undefined, search: query.join('&') };
       const chosen = options.engineOf(address.project);
-      const own = destinationOf(chosen, address, principal.name, authorization);
+      const own = destinationOf(chosen, address, principal, authorization);
       return { ...own, addressee: { ...own.addressee, admitted: () => place?.leave } };
     }
 
@@ -88,7 +89,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       if (!begins || request === undefined || forwarded === undefined) return undefined;
       const { engine, addressee } = destination;
       const replica = engine.replicaFor(undefined);
-      const facts = { principal: principal.name, request, replica, leftState: false };
+      const facts = { principal: destination.user, asked, replica, leftState: false };
       const ids: string[] = [];
       await withPlace(cut, async ({ gone }) => {
         const to = { ...addressee, replica };
@@ -170,7 +171,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       if (isUser || query.share === 'everyone') return [query];
       if (query.share === 'user') return [];
       const all = users.map(async (name) => {
-        const own = await queryOf({ ...source, principal: { name } });
+        const own = await queryOf({ ...source, principal: principalOf(name) });
         return typeof own === 'string' || own.roles === undefined
           ? []
           : [[own.roles, own] as const];
@@ -263,6 +264,10 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       },
     };
   };
+
+  const forwards = (project: string) =>
+    options.engineOf(project === '' ? undefined : project).settings.login === 'forward';
+  return { open, forwards };
 }
 
 type Headers = Readonly<Record<string, string>>;

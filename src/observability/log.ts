@@ -85,10 +85,7 @@ function tell(log: Logger, config: LogConfig, event: GatewayEvent): void {
     case 'watch-state':
       return log[event.state === 'seeing' ? 'info' : 'warn'](lineOf(event), type);
     case 'login-refused':
-      return log.info(
-        { reason: event.reason, principal: event.user, address: event.address },
-        type,
-      );
+      return log.info({ ...lineOf(event), user: undefined, principal: event.user }, type);
     case 'not-stored':
     case 'stored':
     case 'engine-answered':

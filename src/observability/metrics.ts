@@ -87,7 +87,7 @@ const HELP = {
     'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement, hook, watch).',
   purge_seconds: 'From a purge to its end; of one that was owed also to when it was done.',
   connections_closed_total:
-    'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy).',
+    'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy), pipelined (more than 32 requests on it were not answered yet).',
   hook_calls_total: 'Calls of hooks by result: cleared, accepted, ignored, refused, failed.',
   logins_refused_total: 'Refused logins by reason.',
   redis_failures_total: 'Failed Redis operations.',
@@ -136,6 +136,9 @@ const nothingAtEngine = () => ({ milliseconds: 0, stored: 0, storedBytes: 0 });
 export function createMetrics(names: Names, gauges: Gauges, clock: Now = performance) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
+  // Gauges that are named like counters. Those beside them tell the same by type.
+  for (const what of ['handles', 'requests', 'resources'])
+    registry.removeSingleMetric(`mdx_gateway_nodejs_active_${what}_total`);
 
   const about = aboutIn(registry);
   const counter = <L extends string>(name: Name, ...labelNames: L[]) =>

@@ -8,43 +8,22 @@ import {
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import { foldCase } from '../common/fold-case.ts';
+import { HOP_BY_HOP, nameAsRead, words } from '../common/header-names.ts';
 
-export const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
-/** Headers that concern one connection only (RFC 9110 §7.6.1). */
-const HOP_BY_HOP = words(`
-  connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer
-  transfer-encoding upgrade
-`);
-
-/**
- * By these a client could pass for another one, or make an engine answer in binary; or the gateway
- * replaces them (`100 Continue`, length and coding of the body, host, login).
- */
-const NEVER_FORWARDED = words(`
-  cookie gatewayauth x-forwarded-user x-forwarded-groups x-forwarded-email
-  x-forwarded-preferred-username x-remote-user x-auth-user remote-user execute-as-user-id
-  x-transport-caps-negotiation-flags
-  expect content-length content-encoding host authorization
-`);
-const NOT_FORWARDED = HOP_BY_HOP.union(NEVER_FORWARDED);
 /** Of the upstream's own connection or login. */
 const NOT_ANSWERED = HOP_BY_HOP.union(words('set-cookie'));
 /** Query parameters that name a login to some servers; a client could smuggle another identity in them. */
 const IDENTITY_PARAMETERS = words('username password userid');
-/** One name (lower case) for all that a server could take for the same, such as a CGI-like one. */
-export const nameAsRead = (name: string) =>
-  /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
+/** What its header Connection says of a message's other headers: they are of that connection. */
+const listedIn = ({ connection = '' }: IncomingHttpHeaders) =>
+  connection.toLowerCase().split(/[\s,]+/);
 
-function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
-  const listed =
-    headers.connection
-      ?.toLowerCase()
-      .trim()
-      .split(/\s*,\s*/) ?? [];
+function without(headers: IncomingHttpHeaders, isLeft: (name: string) => boolean) {
+  const listed = listedIn(headers);
   const kept: Record<string, string | string[]> = {};
   for (const name in headers) {
     const value = headers[name];
-    if (value === undefined || left.has(nameAsRead(name))) continue;
+    if (value === undefined || isLeft(name)) continue;
     if (!listed.includes(name)) kept[name] = value;
   }
   return kept;
@@ -53,24 +32,39 @@ function without(headers: IncomingHttpHeaders, left: ReadonlySet<string>) {
 /**
  * What of a client's headers goes to the upstream with a request that is passed through.
  * @param length bytes of the body
- * @param only names of the headers that may cross, in lower case; else all that ever may
+ * @param crosses whether the header of a name may cross
  */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
   authorization: string | undefined,
   length: number | undefined,
-  only?: ReadonlySet<string>,
+  crosses: (name: string) => boolean,
 ): IncomingHttpHeaders {
-  const crossing: IncomingHttpHeaders = without(headers, NOT_FORWARDED);
-  for (const name in crossing) if (only?.has(name) === false) delete crossing[name];
+  const crossing: IncomingHttpHeaders = without(headers, (name) => !crosses(name));
   if (authorization !== undefined) crossing.authorization = authorization;
   if (length !== undefined) crossing['content-length'] = String(length);
   return crossing;
 }
 
+/**
+ * The headers of `engine.headers` as the client sent them: what is forwarded, and what is keyed. Under exactly these names,
+ * and not where they are of its connection. Node.js makes one text of several values. Undefined for none.
+ * @param names in lower case, sorted
+ */
+export function namedHeaders(
+  headers: IncomingHttpHeaders,
+  names: readonly string[],
+): Readonly<Record<string, string>> | undefined {
+  if (names.length === 0) return undefined;
+  const listed = listedIn(headers);
+  const there = names.filter((name) => Object.hasOwn(headers, name) && !listed.includes(name));
+  if (there.length === 0) return undefined;
+  return Object.fromEntries(there.map((name) => [name, String(headers[name])]));
+}
+
 /** What of the upstream's headers goes to the client that asked. */
 export const answerHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
-  without(headers, NOT_ANSWERED);
+  without(headers, (name) => NOT_ANSWERED.has(nameAsRead(name)));
 /** The name of a parameter (`name=value`, exactly as it was sent), decoded. */
 export const parameterName = (parameter: string) =>
   [...new URLSearchParams(parameter).keys()][0] ?? '';
@@ -111,6 +105,8 @@ export interface UpstreamAnswer
   readonly continued?: boolean;
   /** Names in lower case, bytes as ISO-8859-1, fields of one name put together as node does. */
   readonly headers: IncomingHttpHeaders;
+  /** Bytes of the body that have come, counted where they arrive: a reader that loses some must not count by itself. */
+  readonly received: () => number;
 }
 
 export type UpstreamHead = Readonly<ReturnType<typeof answerHead>>;
@@ -136,6 +132,31 @@ function decoderOf(coding: string, first: Buffer): Transform {
   return ((first[0] ?? 0) & 0x0f) === 8 ? createInflate() : createInflateRaw();
 }
 
+/** An answer as it is read. `length`: bytes of the whole body, behind its end. */
+export interface ReadAnswer {
+  readonly head: UpstreamHead;
+  readonly body: AsyncIterable<Buffer>;
+  readonly length: () => number;
+}
+
+/** Counts the bytes that a stream has to hand on, where they come to it and not where they are read. */
+export function bytesPushed(stream: Readable): () => number {
+  let bytes = 0;
+  const push = stream.push.bind(stream);
+  stream.push = (piece: Buffer | null) => {
+    bytes += piece?.length ?? 0;
+    return push(piece);
+  };
+  return () => bytes;
+}
+
+/** As it came, its content coding included. */
+export const plainAnswer = (answer: UpstreamAnswer, head: UpstreamHead): ReadAnswer => ({
+  head,
+  body: answer,
+  length: answer.received,
+});
+
 /**
  * Takes gzip or deflate off (RFC 9110 §8.4.1), and out of the head; not another coding, or several.
  * The body throws when it breaks off or is corrupt. Leaving its loop early ends the request.
@@ -145,16 +166,22 @@ export function decodedAnswer(
   answer: UpstreamAnswer,
   head: UpstreamHead,
   onCorrupt: (error: unknown) => void,
-): { readonly head: UpstreamHead; readonly body: AsyncIterable<Buffer> } {
+): ReadAnswer {
   const coding = head.headers['content-encoding']?.trim().toLowerCase() ?? '';
-  if (!['gzip', 'x-gzip', 'deflate'].includes(coding)) return { head, body: answer };
+  if (!['gzip', 'x-gzip', 'deflate'].includes(coding)) return plainAnswer(answer, head);
   const { 'content-encoding': _coding, 'content-length': _length, ...headers } = head.headers;
-  return { head: { ...head, headers }, body: decode(answer, coding, onCorrupt) };
+  let made = NOTHING_PUSHED;
+  const body = decode(answer, coding, (decoder) => (made = bytesPushed(decoder)), onCorrupt);
+  return { head: { ...head, headers }, body, length: () => made() };
 }
 
+const NOTHING_PUSHED = () => 0;
+
+/** @param begins told of the decoder once there is one */
 async function* decode(
   answer: UpstreamAnswer,
   coding: string,
+  begins: (decoder: Transform) => void,
   onCorrupt: (error: unknown) => void,
 ): AsyncGenerator<Buffer, void, undefined> {
   const pieces = answer[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
@@ -168,7 +195,9 @@ async function* decode(
     taken = true;
   }
   try {
-    const decoded = pipeline(all(first.value), decoderOf(coding, first.value), () => {});
+    const decoder = decoderOf(coding, first.value);
+    begins(decoder);
+    const decoded = pipeline(all(first.value), decoder, () => {});
     for await (const piece of decoded) yield piece as Buffer;
     if (!taken) throw new Error('the coded answer goes on after its end');
   } catch (error) {

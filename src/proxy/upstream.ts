@@ -14,7 +14,7 @@ import { performance } from 'node:perf_hooks';
 import { connect as connectTls } from 'node:tls';
 import { connectionTrouble, GatewayError } from '../common/errors.ts';
 import { type PemFiles, readPemFiles } from '../common/pem-files.ts';
-import { endWith, type UpstreamAnswer } from './forwarded.ts';
+import { bytesPushed, endWith, type UpstreamAnswer } from './forwarded.ts';
 
 /** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
 export const IDLE = 4_000;
@@ -29,10 +29,14 @@ export class NotConnected extends Error {
   }
 }
 
-/** A kept connection that the upstream had already closed, or broken, when the request went out on it. */
+/** A kept connection that the upstream had already closed, or broken, when the request went out on it: no byte came back. */
 export class StaleConnection extends Error {
-  constructor(cause: unknown) {
+  /** False where nothing of the request was sent, for certain. */
+  readonly sent: boolean;
+
+  constructor(cause: unknown, sent = true) {
     super('the connection had ended', { cause });
+    this.sent = sent;
   }
 }
 
@@ -260,6 +264,7 @@ export function answerTo(
     let connection: 'none' | 'begun' | 'made' = 'none';
     let answer: IncomingMessage | undefined;
     let continued = false;
+    let read = 0;
     const ends = watchRequest(
       limits,
       () => answer,
@@ -273,6 +278,7 @@ export function answerTo(
 
     function follow(socket: Socket): void {
       guard(socket, ends.heard);
+      read = socket.bytesRead;
       if (request.reusedSocket) return made();
       connection = 'begun';
       socket.once('encrypted' in socket ? 'secureConnect' : 'connect', made);
@@ -284,6 +290,7 @@ export function answerTo(
     request.once('continue', () => (continued = true));
     request.once('response', (incoming: IncomingMessage) => {
       const { socket } = incoming;
+      const received = bytesPushed(incoming);
       answer = incoming;
       const use = uses.get(socket);
       if (use !== undefined) use.answer = incoming;
@@ -293,12 +300,13 @@ export function answerTo(
         // Answered before all of it was sent: the upstream may take the rest for another request.
         if (!request.writableFinished) socket.destroy();
       });
-      resolve(Object.assign(incoming, { continued }));
+      resolve(Object.assign(incoming, { continued, received }));
     });
     request.on('error', (error) => {
       answer?.destroy(error);
+      const isUnanswered = request.reusedSocket && request.socket?.bytesRead === read;
       if (connection === 'begun') reject(new NotConnected(error));
-      else reject(request.reusedSocket && hasEnded(error) ? new StaleConnection(error) : error);
+      else reject(isUnanswered && hasEnded(error) ? new StaleConnection(error) : error);
     });
     request.once('close', () => {
       ends.stop();

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { foldObjectName } from '../common/fold-case.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
-import type { HeaderBlock, Property } from '../xmla/request/read-request.ts';
+import type { XmlaRequest } from '../xmla/request/read-request.ts';
 
 export interface SessionName {
   /** The engine, and the project where its URL names one: elsewhere the id may stand for another session. */
@@ -42,16 +42,21 @@ export function createSessionDigests() {
 /** Nor blanks around it. What is kept is matched: a pattern of what goes would try every place in a long row of blanks anew. */
 const withoutBraces = (text: string) => /[^{}\s](?:.*[^{}\s])?/s.exec(text)?.[0] ?? '';
 /** Raised whenever the meaning changes: profiles of other versions are in Redis. */
-const VERSION = 2;
+const VERSION = 4;
 /** No digest begins with it. */
 const LATER = '+';
 
-/** What a session was begun with and may count for its later requests: header blocks, and what is keyed of properties. */
-export function sessionProfile(properties: readonly Property[], headers: readonly HeaderBlock[]) {
+/** What a session was begun with and may count for its later requests; of properties what is keyed, of headers those named. */
+export function sessionProfile(
+  { properties, headers, forms }: Pick<XmlaRequest, 'properties' | 'headers' | 'forms'>,
+  namedHeaders: Readonly<Record<string, string>> | undefined,
+) {
   return digestOf([
     VERSION,
     keyedProperties(properties),
     headers.map(({ uri, local, attributes, content }) => [uri, local, attributes, content]),
+    forms,
+    namedHeaders,
   ]);
 }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../common/clock.ts';
 import { createLeaseCache, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
+import { ownerOf } from '../common/principal.ts';
 import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
@@ -62,7 +63,7 @@ export function createSessions(options: {
   const known = createLeaseCache<SessionRecord>({
     ...options,
     max: MAX_SESSIONS,
-    ownerOf: ({ principal }) => principal,
+    ownerOf: ({ principal }) => ownerOf(principal),
   });
   const digestsOf = createSessionDigests();
   /** Made dirty here → the version of its record ('' for none) that no gateway uses; undefined: not yet. */

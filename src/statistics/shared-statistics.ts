@@ -37,6 +37,8 @@ export interface Readings extends Pick<
 > {
   /** Scopes whose purge Redis has not confirmed. */
   readonly owed: () => readonly string[];
+  /** Headers of clients that were not forwarded, though an engine might answer by them. */
+  readonly droppedHeaders: () => readonly string[];
   readonly node: NodeFacts;
 }
 
@@ -66,6 +68,7 @@ function usageOf(read: Readings, started_at: string) {
     waiting: read.engine().waiting,
     queue_limit: read.limits().queue,
     owed: read.owed(),
+    dropped_headers: read.droppedHeaders(),
     /** Of the oldest epoch in use; null without one. */
     lease_age_ms: read.epochAge() ?? null,
   };

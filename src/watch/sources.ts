@@ -8,7 +8,7 @@ import type { EngineConfig, WatchConfig } from '../config/config.ts';
 import {
   askDiscover,
   askOnce,
-  cubesQuestion,
+  catalogQuestion,
   inTime,
   soapContent,
 } from '../engine/own-questions.ts';
@@ -91,7 +91,7 @@ function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now'>):
   async function askReplica(url: string, signal: AbortSignal): Promise<void> {
     const replicas = createReplicas({ ...engine, url: [url] }, clock, false);
     try {
-      const question = cubesQuestion(tellsProject(url) ? undefined : name);
+      const question = catalogQuestion('MDSCHEMA_CUBES', tellsProject(url) ? undefined : name);
       const answer = await askDiscover(replicas, name, authorization, signal, question);
       checkStatus(answer.head.status);
       const cubes = rowsOf(soapContent(answer.head, answer.body)).map((row) => {

@@ -10,18 +10,21 @@ export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'iso-8859-1' | 'u
 /** Labels in lower case, as Content-Type and the XML declaration spell them: `utf-16` leaves the byte order open. */
 const LABELS: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
   ['utf-8', 'utf-8'],
-  ['utf8', 'utf-8'],
   ['utf-16', 'utf-16'],
   ['utf-16le', 'utf-16le'],
   ['utf-16be', 'utf-16be'],
   ['iso-8859-1', 'iso-8859-1'],
   ['iso_8859-1', 'iso-8859-1'],
-  ['iso8859-1', 'iso-8859-1'],
-  ['iso8859_1', 'iso-8859-1'],
   ['latin1', 'iso-8859-1'],
   ['us-ascii', 'us-ascii'],
+  ['utf8', 'utf-8'],
+  ['iso8859-1', 'iso-8859-1'],
+  ['iso8859_1', 'iso-8859-1'],
   ['ascii', 'us-ascii'],
 ]);
+
+/** Whether a label is a registered name (IANA, "Character Sets"): parsers of Java take no other in an XML declaration. */
+export const isRegistered = (label: string) => !/^(?:utf8|iso8859[-_]1|ascii)$/.test(label);
 
 /** Bytes within which an XML declaration must end; a real one takes some fifty. */
 export const DECLARATION_LIMIT = 1024;
@@ -44,9 +47,9 @@ const MARKS: readonly [mark: string, TextEncoding][] = [
  *
  * @param bytes all bytes so far, from the first one on
  * @param ended true when no byte will follow, so that the answer is never `more`
- * @returns `more` where more bytes are needed to say; `unknown` for another encoding, or a contradiction; else also whether
- *   it is `declared`: named by the XML declaration, by which alone some engines go; and `ordered`: false for UTF-16 of which
- *   neither a mark nor a label names the byte order
+ * @returns `more` where more bytes are needed to say; `unknown` for another encoding, or a contradiction; else also how it is
+ *   `declared`: its name in the XML declaration, in lower case, by which alone some engines go; and `ordered`: false for
+ *   UTF-16 of which neither a mark nor a label names the byte order
  */
 export function findEncoding(bytes: Buffer, ended: boolean, contentType: string | undefined) {
   if (bytes.length < MARK_LENGTH && !ended) return 'more';
@@ -58,8 +61,9 @@ export function findEncoding(bytes: Buffer, ended: boolean, contentType: string 
   const declaration = readDeclaration(unmarkedBytes, units, ended);
   if (declaration === 'more' || declaration === 'unknown') return declaration;
   const labels: (TextEncoding | 'utf-16' | undefined)[] = [];
-  for (const name of [charsetOf(contentType), declaration?.encoding]) {
-    if (name !== undefined) labels.push(LABELS.get(name.toLowerCase()));
+  const declared = declaration?.encoding?.toLowerCase();
+  for (const name of [charsetOf(contentType)?.toLowerCase(), declared]) {
+    if (name !== undefined) labels.push(LABELS.get(name));
   }
   const isMarked = mark !== '';
   const isWide = units !== 'utf-8';
@@ -69,7 +73,7 @@ export function findEncoding(bytes: Buffer, ended: boolean, contentType: string 
   // XML 1.0 section 4.3.3: UTF-16 that says so nowhere is not UTF-16.
   if (!agrees || (isWide && !isMarked && labels.length === 0)) return 'unknown';
   const ordered = !isWide || isMarked || labels.includes(encoding);
-  return { encoding, declared: declaration?.encoding !== undefined, ordered };
+  return { encoding, declared, ordered };
 }
 
 /** @returns undefined without a declaration */

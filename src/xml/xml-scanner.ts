@@ -372,10 +372,11 @@ const NO_CHILDREN: XmlElement[] = [];
  * Reads a whole document strictly. Never throws.
  *
  * @param utf8 the document in UTF-8
+ * @param most elements and attributes of one that is not of a client
  * @returns `oddity`, the first comment or processing instruction, in words; without a tree `detail`, why, in words for
  *   the log: `refused` is a document type declaration, or nesting over MAX_DEPTH
  */
-export function readTree(utf8: Buffer, readers?: TagReaders) {
+export function readTree(utf8: Buffer, readers?: TagReaders, most = MAX_NODES) {
   /** An element while it is read. */
   type Open = XmlElement & { children: XmlElement[] };
   let root: XmlElement | undefined;
@@ -386,7 +387,7 @@ export function readTree(utf8: Buffer, readers?: TagReaders) {
   const sink: XmlSink = {
     open(tag) {
       nodes += 1 + tag.attributeCount;
-      if (nodes > MAX_NODES) throw unread(`more than ${MAX_NODES} elements and attributes`);
+      if (nodes > most) throw unread(`more than ${most} elements and attributes`);
       if (open.length === MAX_DEPTH) {
         throw new XmlError('refused', `elements nested deeper than ${MAX_DEPTH}`);
       }

@@ -7,10 +7,14 @@ export const XSD = 'http://www.w3.org/2001/XMLSchema';
 /** The header SOAPAction, with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
 export const soapActionOf = (method: 'Discover' | 'Execute') => `"${XMLA}:${method}"`;
 
-/** No header and an empty value say nothing, with quotes or without, which clients leave away. */
-export function soapActionContradicts(header: string | undefined, method: 'Discover' | 'Execute') {
+/**
+ * The header SOAPAction to ask with; undefined where it names something else. No header and an empty value say nothing,
+ * with quotes or without, which clients leave away. SOAP::Lite writes `#`.
+ */
+export function canonicalSoapAction(header: string | undefined, method: 'Discover' | 'Execute') {
   const action = (header ?? '').trim().replace(/^"([^"]*)"$/, '$1');
-  return action !== '' && action !== `${XMLA}:${method}`;
+  if (action === '' || action === `${XMLA}:${method}`) return soapActionOf(method);
+  return action === `${XMLA}#${method}` ? `"${action}"` : undefined;
 }
 
 /** One spelling for what engines might take for one name; dotless i and long s meet ASCII only in upper case. */
@@ -20,9 +24,9 @@ export const foldName = (name: string) => name.toUpperCase().toLowerCase();
 export const isFoldedTo = (name: string, folded: string): boolean =>
   (name.length === folded.length || !isAscii(name)) && foldName(name) === folded;
 
-/** A table by words: each row is a value and its words, with blanks between them. */
+/** A table by words: each row is a value and its words, with white space between them. */
 export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {
   return new Map(
-    rows.flatMap(([value, words]) => words.split(' ').map((word) => [word, value] as const)),
+    rows.flatMap(([value, words]) => words.split(/\s+/).map((word) => [word, value] as const)),
   );
 }

@@ -28,10 +28,10 @@ let far: Page;
 let unlisted: Page;
 
 /** Serves an empty page on a port of its own, and resolves to that. */
-async function startPages(): Promise<number> {
+async function startPages(head = ''): Promise<number> {
   const server = createServer((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/html' });
-    response.end('<!doctype html><link rel="icon" href="data:,"><title>A page</title>');
+    response.end('<!doctype html><link rel="icon" href="data:,"><title>A page</title>' + head);
   });
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -272,5 +272,64 @@ describe('with the login that the browser remembers', () => {
     expect(gateway.events).toContainEqual(
       expect.objectContaining({ principal: 'ADMIN', outcome, why: expect.stringMatching(/site$/) }),
     );
+  });
+});
+
+describe('over plain HTTP, where browsers do not say by Fetch Metadata who asks', () => {
+  const CLEAR = '/mdx/xmla/clearCache';
+  let ofGateway: string;
+  let page: Page;
+  /** A page that asks its browser to keep quiet about it. */
+  let silent: string;
+  beforeAll(async () => {
+    ofGateway = gateway.url.replace('127.0.0.1', 'gateway.test');
+    silent = `http://evil.test:${await startPages('<meta name="referrer" content="no-referrer">')}/`;
+    ({ page } = await browser.open(`${ofGateway.replace('://', '://ADMIN:admin@')}/metrics`));
+  });
+  const purges = () => gateway.events.filter(({ type }) => type === 'purged').length;
+  const text = () => page.evaluate('document.body.textContent');
+
+  test.each([
+    [
+      'a link',
+      `const a = document.body.appendChild(document.createElement('a')); a.href = URL_; a.click()`,
+    ],
+    [
+      'a refresh',
+      `const m = document.head.appendChild(document.createElement('meta')); m.httpEquiv = 'refresh'; m.content = '0;url=' + URL_`,
+    ],
+  ])('a page of another site that is not named purges nothing by %s', async (_what, script) => {
+    await page.goto(silent);
+    const before = purges();
+    await page.evaluate(script.replace('URL_', JSON.stringify(ofGateway + CLEAR)));
+    await page.waitForURL(ofGateway + CLEAR);
+    expect(await text()).toContain('Nothing was done: a browser does not say');
+    // The browser did add the login.
+    expect(gateway.events).toContainEqual(
+      expect.objectContaining({ type: 'purge-refused', principal: 'ADMIN' }),
+    );
+    expect(purges()).toBe(before);
+  });
+
+  test('who types the address is told what to do instead', async () => {
+    const answer = await page.goto(ofGateway + CLEAR);
+    expect(answer?.status()).toBe(403);
+    expect(await text()).toContain('use the console, a program such as curl, or HTTPS');
+  });
+
+  test('the console purges and saves a diagnosis, and the address of the engine can be typed', async () => {
+    await page.goto(`${ofGateway}/console/purges`, { waitUntil: 'networkidle' });
+    const before = purges();
+    await page.getByRole('button', { name: 'Purge everything …' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('textbox').fill('everything');
+    await dialog.getByRole('button', { name: 'Purge' }).click();
+    await page.getByText(/everything is purged/).waitFor();
+    expect(purges()).toBe(before + 1);
+    await page.goto(`${ofGateway}/console/system`, { waitUntil: 'networkidle' });
+    const saving = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'Save diagnosis.json' }).click();
+    expect((await saving).suggestedFilename()).toBe('diagnosis.json');
+    expect((await page.goto(`${ofGateway}/mdx/xmla`))?.status()).toBe(200);
   });
 });

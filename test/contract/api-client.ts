@@ -58,20 +58,24 @@ export function dataOf(answer: Answer): unknown {
  * that of the code, and the text one for a reader: no stack, no path, nothing of the program.
  */
 export function failureOf(answer: Answer): string {
-  const { status, data, errorMesg, ...rest } = JSON.parse(answer.text) as Record<string, unknown>;
+  const { status, data, errorMesg, code, ...rest } = JSON.parse(answer.text) as Record<
+    string,
+    unknown
+  >;
   expect([status, data, rest]).toEqual([1, 'failure', {}]);
   expect(answer.headers['content-type']).toMatch(/^application\/json/);
   expect(answer.headers['cache-control']).toBe('no-store');
-  const [, code = '', text] = /^\[([a-z-]+)\] (\S.*)$/su.exec(String(errorMesg)) ?? [];
+  const [, begin, text] = /^(\[[A-Z0-9_-]+\]) (\S.*)$/su.exec(String(errorMesg)) ?? [];
+  expect(begin).toBe(`[${String(code).toUpperCase()}]`);
   expect(text).toEqual(expect.not.stringMatching(/\n\s*at |node_modules|\.ts\b|\.js\b|Error:/));
-  expect([code, answer.status]).toEqual([code, REASONS[code]?.[0]]);
+  expect([code, answer.status]).toEqual([code, REASONS[String(code)]?.[0]]);
   return `${answer.status} ${code}`;
 }
 
 /** The text of a failure, without its code. */
 export function messageOf(answer: Answer): string {
   const { errorMesg } = JSON.parse(answer.text) as { errorMesg: string };
-  return errorMesg.replace(/^\[[a-z-]+\] /, '').replace(/ \(request [!-~]{1,128}\)$/, '');
+  return errorMesg.replace(/^\[[A-Z-]+\] /, '').replace(/ \(request [!-~]{1,128}\)$/, '');
 }
 
 /** In short what an answer says: `200` with its data, or the failure. */

@@ -102,11 +102,10 @@ function modelOf(): Said {
       const updated = await datasets.update(parse(document));
       return updated === 'no-such-dataset' ? `404 ${updated}` : { dataset_id: updated.id };
     },
-    async export(project, name, type = 'MDX') {
-      if (project === '' || name === '' || type === '') return BAD;
+    async export(project, name) {
+      if (project === '' || name === '') return BAD;
       const found = await datasets.read(project, name);
-      const right = found?.type.toLowerCase() === type.toLowerCase();
-      return found !== undefined && right ? String(found.document) : '404 no-such-dataset';
+      return found === undefined ? '404 no-such-dataset' : String(found.document);
     },
     async datasets(project) {
       const list = await datasets.list(project);

@@ -28,12 +28,12 @@ const DOCUMENTED = `# create a role
 {"status":0,"data":"success"}
 # read what is gone
 HTTP 404
-{"status":1,"data":"failure","errorMesg":"[no-such-role] …"}
+{"status":1,"data":"failure","errorMesg":"[NO-SUCH-ROLE] …","code":"no-such-role"}
 # import a dataset
 {"status":0,"data":{"dataset_id":1}}
 # import it again
 HTTP 409
-{"status":1,"data":"failure","errorMesg":"[dataset-exists] …"}
+{"status":1,"data":"failure","errorMesg":"[DATASET-EXISTS] …","code":"dataset-exists"}
 # export it to a file
 the same bytes
 # import the file elsewhere
@@ -55,7 +55,7 @@ describe.each(DRIVERS)('a client of the reference server, over %s', (driver) => 
       const { stdout, stderr } = await promisify(execFile)(SCRIPT, args);
       const printed = stdout
         .replaceAll(/"last_modified":\d{10}\b/g, '"last_modified":T')
-        .replaceAll(/(\[[a-z-]+\]) \w[^"]*"/g, '$1 …"');
+        .replaceAll(/(\[[A-Z-]+\]) \w[^"]*"/g, '$1 …"');
       expect(printed).toBe(DOCUMENTED);
       expect(stderr).toBe('');
     } finally {

@@ -70,6 +70,13 @@ describe('a login that is refused', () => {
     expect(engine.seen).toEqual([]);
   });
 
+  test('in the query is told where it belongs', async () => {
+    const answer = await ask(undefined, '/mdx/xmla?userid=alice&password=alice');
+    expect(answer.status).toBe(401);
+    expect(answer.text).toContain('in the header Authorization (HTTP Basic authentication)');
+    expect(engine.seen).toEqual([]);
+  });
+
   test('is answered on /api by the same envelope, whatever was wrong', async () => {
     const answers: Answer[] = [];
     for (const [, authorization] of REFUSED) answers.push(await ask(authorization, '/api/roles'));
@@ -79,7 +86,8 @@ describe('a login that is refused', () => {
     expect(JSON.parse(answers[0]?.text ?? '')).toEqual({
       status: 1,
       data: 'failure',
-      errorMesg: expect.stringMatching(/^\[unauthenticated\] /),
+      errorMesg: expect.stringMatching(/^\[UNAUTHENTICATED\] /),
+      code: 'unauthenticated',
     });
   });
 

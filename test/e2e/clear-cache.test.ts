@@ -162,6 +162,7 @@ describe('clearCache', () => {
     ['another origin', { origin: 'https://evil.example' }],
     ['a hidden origin', { origin: 'null' }],
     ['another port of this host', { origin: 'http://127.0.0.1:1' }],
+    ['a page that is not named, by a link', { 'upgrade-insecure-requests': '1' }],
   ] as readonly (readonly [string, Record<string, string>])[])(
     'that comes from %s is refused, however it is asked: %j',
     async (_what, headers) => {

@@ -99,6 +99,7 @@ describe('any two requests that share an entry', () => {
           kind,
           login,
           delegation: 'forward',
+          headers: ['Accept-Language', 'X-Tenant'],
           ...(login === 'service' && { service }),
         },
         cache: { share, engine_permissions_ignored: true, client_control: 'everybody' },

@@ -11,6 +11,7 @@ import type { GatewayEvent } from '../../src/common/events.ts';
 import { largeMddatasetAnswer, mddatasetAnswer } from '../support/answers.ts';
 import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
 import { execute } from '../support/envelopes.ts';
+import { framedResponse, framingChoice, framingSeed } from '../support/framing.ts';
 import { configFolder, listening, runMain } from '../support/gateway-process.ts';
 import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
 import { sendXml, startStubEngine } from '../support/stub-engine.ts';
@@ -37,11 +38,13 @@ const BODIES = [
   ['cacheable', execute({ statement: 'SELECT FROM [Sales]' })],
 ] as const;
 
+const framed = framedResponse(framingChoice(framingSeed()));
+
 /** An engine that speaks HTTPS and says who asked. */
 async function startHttpsEngine(options: ServerOptions = {}) {
   const askers: string[] = [];
   const server = createServer(
-    { cert: own.pem, key: readFileSync(own.key), ...options },
+    { cert: own.pem, key: readFileSync(own.key), ServerResponse: framed, ...options },
     (request, response) => {
       const { subject } = (request.socket as TLSSocket).getPeerCertificate();
       askers.push(subject === undefined ? 'nobody' : String(subject.CN));

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { checkedFetch } from '../support/checked-requests.ts';
+import { isChanging, KNOWN_FUNCTIONS } from '../../src/xmla/mdx/known-functions.ts';
+import { generatedStatements } from '../engine/generated-statements.ts';
 import { startMondrian, type RunningEngine } from '../engine/mondrian.ts';
 import {
   BYPASSED_REQUESTS,
@@ -16,6 +18,7 @@ import { basic, startTestGateway, type TestGateway } from '../support/test-gatew
 
 /** Java starts, and computes crossjoins of megabytes. */
 const SLOW = 120_000;
+const SEED = 2_026;
 
 let engine: RunningEngine;
 let gateway: TestGateway;
@@ -85,6 +88,51 @@ describe('a client sees what the engine would have sent', () => {
       [],
     );
   });
+});
+
+describe('what the engine knows', () => {
+  test('of functions is known here too, or was taken out', async () => {
+    const body = discover({ requestType: 'MDSCHEMA_FUNCTIONS' });
+    const { text } = await send(engine.url, {
+      method: 'POST',
+      path: new URL(engine.url).pathname,
+      headers: { 'content-type': 'text/xml; charset=utf-8' },
+      body,
+    });
+    const all = [...text.matchAll(/<FUNCTION_NAME>([^<]+)</g)].map(([, name = '']) => name);
+    const names = new Set(all.filter((name) => /^[a-z]\w*$/i.test(name)));
+    expect(names.size).toBeGreaterThan(220);
+    const isKnown = (name: string) => KNOWN_FUNCTIONS.has(name.toLowerCase()) || isChanging(name);
+    expect([...names].filter((name) => !isKnown(name))).toEqual([]);
+  });
+
+  test('is nothing that check --connect would have to tell of', async () => {
+    const folder = await configFolder();
+    const settings = { engine: { url: engine.url, kind: 'mondrian' } };
+    const check = runMain(['check', '--connect', '--config', folder.write(settings)]);
+    const { exit, stdout } = await check.ended;
+    folder.remove();
+    expect(exit).toBe(0);
+    expect(stdout).toMatch(/\nengine \S+: up: it answers as XMLA\nRedis: off/);
+  });
+
+  test(
+    'makes a hit of every statement of a grammar',
+    async () => {
+      const statements = spread(generatedStatements(SEED, 300));
+      const found = [];
+      for (const statement of statements) {
+        found.push([
+          statement.name,
+          shortStatus(await ask(statement)),
+          shortStatus(await ask(statement)),
+        ]);
+      }
+      console.log(`${statements.length} generated statements, seed ${SEED}`);
+      expect(found).toEqual(statements.map(({ name }) => [name, 'miss stored', 'hit']));
+    },
+    SLOW,
+  );
 });
 
 test(

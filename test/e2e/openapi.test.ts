@@ -197,9 +197,11 @@ describe('an answer', () => {
       {
         status: 503,
         headers: { 'content-type': 'application/json', 'retry-after': '5' },
-        body: Buffer.from('{"status":1,"data":"failure","errorMesg":"[not-cleared] x"}'),
+        body: Buffer.from(
+          '{"status":1,"data":"failure","errorMesg":"[NOT-CLEARED] x","code":"not-cleared"}',
+        ),
       },
-      'errorMesg',
+      'code',
     ],
     ['a missing header', { status: 401 }, 'WWW-Authenticate is missing'],
   ])('with %s that is not described is caught', async (_, change, told) => {

@@ -43,7 +43,8 @@ describe('/health/live', () => {
     expect(headers).not.toHaveProperty('x-powered-by');
     expect(headers).not.toHaveProperty('etag');
     await ask.head('/health/live').expect(200);
-    await ask.post('/health/live').expect(405).expect('allow', 'GET, HEAD');
+    await ask.post('/health/live').expect(405).expect('allow', 'GET, HEAD, OPTIONS');
+    await ask.options('/health/live').expect(204).expect('allow', 'GET, HEAD, OPTIONS');
   });
 });
 
@@ -55,7 +56,9 @@ describe('/health/serving', () => {
     expect(body).toEqual({ status: 'up' });
     expect(headers['cache-control']).toBe('no-store');
     await ask.head('/health/serving').expect(200);
-    await ask.post('/health/serving').expect(405).expect('allow', 'GET, HEAD');
+    await ask.post('/health/serving').expect(405).expect('allow', 'GET, HEAD, OPTIONS');
+    await ask.options('/health/serving').expect(204).expect('allow', 'GET, HEAD, OPTIONS');
+    await ask.options('/health/ready').expect(204).expect('allow', 'GET, HEAD, OPTIONS');
   });
 
   test('is 503 from the beginning of a shutdown on', async () => {
@@ -199,7 +202,11 @@ describe('/metrics', () => {
       .auth('alice', 'alice')
       .expect(200)
       .expect('content-type', /^text\/plain/);
-    await ask.post('/metrics').auth('alice', 'alice').expect(405).expect('allow', 'GET, HEAD');
+    await ask
+      .post('/metrics')
+      .auth('alice', 'alice')
+      .expect(405)
+      .expect('allow', 'GET, HEAD, OPTIONS');
     await gateway.close();
     await (await start({ listen: { open: ['metrics'] } })).get('/metrics').expect(200);
   });
@@ -252,13 +259,27 @@ test('every path that is none is answered in JSON by 404', async () => {
   );
 });
 
+test('on /metrics the name of every counter ends in _total, and of nothing else', async () => {
+  await start();
+  const headers = { authorization: basic('bob') };
+  const { text } = await send(gateway.url, { path: '/metrics', headers });
+  const types = [...text.matchAll(/^# TYPE (\S+) (\w+)$/gm)];
+  expect(types.length).toBeGreaterThan(60);
+  const wrong = types.filter(
+    ([, name = '', type]) => name.endsWith('_total') !== (type === 'counter'),
+  );
+  expect(wrong.map(([line]) => line)).toEqual([]);
+  expect(text).toMatch(/^mdx_gateway_nodejs_active_handles\{type="\w+"\} [1-9]/m);
+});
+
 test('/api is answered in its envelope', async () => {
   const ask = await start();
   const { body } = await ask.get('/api/unknown').auth('alice', 'alice').expect(404);
   expect(body).toEqual({
     status: 1,
     data: 'failure',
-    errorMesg: expect.stringMatching(/^\[not-found\] /),
+    errorMesg: expect.stringMatching(/^\[NOT-FOUND\] /),
+    code: 'not-found',
   });
 });
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { execute } from '../support/envelopes.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
-import { askXmla, send, shortStatus } from '../support/http-client.ts';
+import { askXmla, portOf, send, sendRaw, shortStatus } from '../support/http-client.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
@@ -60,6 +60,28 @@ describe('the body of a request', () => {
     expect(lastSeen().headers['content-length']).toBe(String(body.length));
     expect(lastSeen().headers['transfer-encoding']).toBeUndefined();
   });
+
+  test.each([1, 7, 100, 5_000])(
+    'that came in chunks of %i bytes, all in one write, has all of them',
+    async (size) => {
+      const long = execute({ statement: `CREATE SESSION CUBE [${'ä'.repeat(10_000)}]` });
+      const chunks = Array.from({ length: Math.ceil(long.length / size) }, (_, at) =>
+        long.subarray(at * size, (at + 1) * size),
+      );
+      const framed = chunks.flatMap((chunk) => [
+        Buffer.from(`${chunk.length.toString(16)}\r\n`),
+        chunk,
+        Buffer.from('\r\n'),
+      ]);
+      const head =
+        `POST /mdx/xmla HTTP/1.1\r\nhost: x\r\nauthorization: ${basic('alice')}\r\n` +
+        `connection: close\r\ncontent-type: text/xml\r\ntransfer-encoding: chunked\r\n\r\n`;
+      const whole = Buffer.concat([Buffer.from(head), ...framed, Buffer.from('0\r\n\r\n')]);
+      const { bytes } = await sendRaw(portOf(gateway.url), whole);
+      expect(bytes.toString('latin1')).toMatch(/^HTTP\/1.1 200 /);
+      expect(lastSeen().body.equals(long)).toBe(true);
+    },
+  );
 
   test.each([
     ['gzip', gzipSync(body)],

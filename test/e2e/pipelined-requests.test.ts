@@ -95,3 +95,14 @@ test('requests that come at once on one connection get their own answers in thei
     { numRuns: Math.min(sizes.propertyRuns, 100) },
   );
 });
+
+test('a query that came together with a change in front of it is no hit from before', async () => {
+  const [admin, asked] = [basic('ADMIN'), query('stampKnown0')];
+  const change = post(execute({ statement: 'UPDATE CUBE [Sales] SET [x] = 1' }), '', admin);
+  const seen = () => engine.seen.filter(({ body }) => body.equals(asked)).length;
+  await sendRaw(portOf(gateway.url), Buffer.concat([post(asked, '', admin).bytes, LAST]));
+  const before = seen();
+  const bytes = Buffer.concat([change.bytes, post(asked, '', admin).bytes, LAST]);
+  expect(answersIn((await sendRaw(portOf(gateway.url), bytes)).bytes)[1]).toBe('stampKnown0');
+  expect(seen()).toBe(before + 1);
+});

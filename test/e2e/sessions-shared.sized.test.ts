@@ -4,6 +4,7 @@ import { propertyOf } from '../support/engine-request.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { startBlackHole, type BlackHole } from '../support/black-hole.ts';
 import { withDeadlines } from '../support/patient-redis.ts';
+import { bodyOf, type Reading, READS, TWISTED } from '../support/reading-requests.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import {
   startSessionEngine,
@@ -112,6 +113,24 @@ describe.each(sampled(KINDS))('gateways before %s that share a Redis', (kind) =>
     expect(ended.status).toBe(
       kind === 'emondrian' ? 'gateway unknown-session' : 'bypass unknown-session',
     );
+  });
+
+  test('take what only reads for that at both, and its twin for a change at both', async () => {
+    engine = await startSessionEngine({ kind });
+    const [one, other] = [await gatewayOf(kind), await gatewayOf(kind)];
+    const id = await begin(one);
+    await askUntil(isHit, () => ask(other, id));
+    const send = (reading: Reading) => askStamped(one.url, bodyOf(reading, inSession(id)));
+    for (const [, reading] of READS) {
+      await askUntil(isSure, () => send(reading));
+      expect((await askUntil(isSure, () => ask(other, id))).status).toBe('hit');
+    }
+    const [, twin] = TWISTED[0] ?? ['', {}];
+    await askUntil(isSure, () => send(twin));
+    for (const gateway of [other, one]) {
+      const { status, stamp } = await askUntil(isSure, () => ask(gateway, id));
+      expect([status, stamp?.created[0]]).toEqual(['bypass dirty-session', 'LEAVE']);
+    }
   });
 
   test('know of sessions after a restart, and of none after the loss of Redis', async () => {

@@ -39,7 +39,7 @@ async function ask(request: string, headers: readonly string[], version = '1.1')
 
 const LENGTH = `Content-Length: ${QUERY.length}`;
 const REASON = 'The request has several headers Host; one is allowed.';
-const ENVELOPE = `{"status":1,"data":"failure","errorMesg":"[bad-request] ${REASON} (request R-1)"}`;
+const ENVELOPE = `{"status":1,"data":"failure","errorMesg":"[BAD-REQUEST] ${REASON} (request R-1)","code":"bad-request"}`;
 const JSON_ERROR = `{"error":"bad-request","message":"${REASON} (request R-1)"}`;
 
 const ROUTES = [

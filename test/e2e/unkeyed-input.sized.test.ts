@@ -14,12 +14,13 @@ import { askXmla, send, shortStatus } from '../support/http-client.ts';
 import { fuzzSeed, randomFrom } from '../support/mutate.ts';
 import { sizes } from '../support/sizes.ts';
 import { beginSession } from '../support/stamped-client.ts';
+import { asToolkit, formsIn, type Toolkit } from '../support/toolkits.ts';
 import { startStubEngine, type SeenRequest, type StubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 
 /**
  * Whatever of a request an engine may answer by is in the key, or it is asked each time. The engine of this test tells
- * which properties it was sent, refuses a request that holds one it does not know, tells their current values where it
+ * which of two headers it was sent, in any spelling, and with which the session was begun, which properties it was sent, refuses a request that holds one it does not know, tells their current values where it
  * is asked for properties, and takes names of catalogs and cubes without regard to case, width and kana. What the
  * gateway answers is compared with what this engine would answer to the same bytes at this moment.
  */
@@ -41,6 +42,12 @@ const VALUES = [
   ...['0f8fad5b-d9cb-469f-a165-70867728950e', '7c9e6679-7425-40de-944b-e07fc1f90ae7'],
   ...['10', '3600', '4711', '', 'a b'],
 ];
+const TOOLKITS: readonly Toolkit[] = [
+  { typed: ['RequestType', 'Statement', 'RestrictionList'], type: 'xsd:string', nil: false },
+  { typed: ['Timeout', 'CUBE_NAME', 'PropertyName'], type: 'xsd:string', nil: false },
+  { typed: ['Timeout', 'Catalog'], type: 'xsd:int', nil: true },
+  { typed: [], type: '', nil: true },
+];
 /** Requests between two changes of data. */
 const ROUND = 40;
 const CLIENTS = 8;
@@ -50,6 +57,18 @@ const collation = new Intl.Collator('de', { sensitivity: 'accent' });
 const isSame = (one: string, other: string) => collation.compare(one.trim(), other.trim()) === 0;
 const numberOf = (name: string, lists: readonly (readonly [string, ...string[]])[]) =>
   lists.findIndex(([first]) => isSame(first, name));
+
+/** Named by `engine.headers`; the engine takes others, as CGI does, for the same. */
+const HEADERS = ['accept-language', 'x-tenant'];
+const OTHER_SPELLINGS = ['x_tenant', 'X.Tenant', 'Accept_Language'];
+type Sent = Readonly<Record<string, string>>;
+const toldByHeaders = (headers: Readonly<NodeJS.Dict<string | string[]>>) =>
+  Object.entries(headers)
+    .map(([name, value]) => [name.toLowerCase().replaceAll(/[^a-z]/g, '-'), value] as const)
+    .filter(([name]) => HEADERS.includes(name))
+    .map(([name, value]) => `${name}=${String(value)}`)
+    .sort()
+    .join();
 
 interface Begun {
   readonly id: string;
@@ -66,6 +85,8 @@ interface Question {
   /** The part of the path that names it; '' for none. */
   readonly project: string;
   readonly session: Begun | undefined;
+  readonly toolkit: Toolkit | undefined;
+  readonly headers: Sent;
   readonly body: (common: Common) => Buffer;
 }
 
@@ -74,7 +95,7 @@ let gateway: TestGateway;
 /** How often the data of each catalog changed, and that of the cube that is off. */
 const data = CATALOGS.map(() => 1);
 let live = 1;
-const sessions = new Map<string, readonly Named[]>();
+const sessions = new Map<string, { properties: readonly Named[]; headers: string }>();
 const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
 
 /** Of this round, so that no body is read twice. */
@@ -88,25 +109,28 @@ function read(body: Buffer): EngineRequest {
 }
 
 /** What the engine answers at this moment, in the session that is named. */
-function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
+function told({ url, body, headers }: Pick<SeenRequest, 'url' | 'body' | 'headers'>): string {
   const asked = read(body);
   const { method, requestType, restrictions, statement, session } = asked;
-  const begun = sessions.get(session.id) ?? [];
+  const { properties: begun = [], headers: kept = '' } = sessions.get(session.id) ?? {};
   const named = [...asked.properties, ...begun];
   if (asked.properties.some(([name]) => name === UNKNOWN)) return `unknown property ${UNKNOWN}`;
-  const names = [asked.properties, begun].map((list) =>
+  const properties = [asked.properties, begun].map((list) =>
     list
       .map(([name]) => name)
       .sort()
       .join(),
   );
+  // Nil is another thing to it than empty, and a type another one than none.
+  const forms = formsIn(body);
+  const names = [toldByHeaders(headers), kept, ...properties];
   const valueOf = (name: string) => named.find(([one]) => isSame(one, name))?.[1] ?? 'default';
   if (requestType === 'DISCOVER_PROPERTIES') {
     // A restriction that it does not know does not count.
     const only = restrictions.filter(([name]) => name === 'PropertyName').map(([, one]) => one);
     const all = [...new Set([...named.map(([name]) => name), 'ProviderVersion'])].sort();
     const list = only.length === 0 ? all : only.map((one) => one.replaceAll(/[<>]/g, ''));
-    return [...names, ...list.map((name) => `${name}=${valueOf(name)}`)].join(' ');
+    return [...names, forms, ...list.map((name) => `${name}=${valueOf(name)}`)].join(' ');
   }
   const inPath = decodeURIComponent(url.split('/')[2] ?? '');
   const restricted = (name: string) => restrictions.find(([one]) => one === name)?.[1] ?? '';
@@ -123,13 +147,14 @@ function told({ url, body }: Pick<SeenRequest, 'url' | 'body'>): string {
       : restricted('CUBE_NAME');
   const isLive = at === 0 && numberOf(cube, CUBES) === 0;
   const version = at < 0 ? data.join('+') : isLive ? `live ${live}` : data[at];
-  return [...names, statement, at, numberOf(cube, CUBES), version].join(' ');
+  return [...names, forms, statement, at, numberOf(cube, CUBES), version].join(' ');
 }
 
 function answer(seen: SeenRequest): string {
   const { session, method, properties } = read(seen.body);
   const id = session.kind === 'begin' ? `id-${sessions.size}` : session.id;
-  if (session.kind === 'begin') sessions.set(id, properties);
+  if (session.kind === 'begin')
+    sessions.set(id, { properties, headers: toldByHeaders(seen.headers) });
   const header = session.kind === 'none' ? '' : `<Session xmlns="${XMLA}" SessionId="${id}"/>`;
   const text = told(seen);
   if (text.startsWith('unknown')) return faultAnswer({ header }).replace('cube not found', text);
@@ -151,6 +176,7 @@ beforeAll(async () => {
       url: `${engine.url}/{project}`,
       login: 'service',
       service: { name: 'service', password: 'secret' },
+      headers: HEADERS,
     },
     cache: { share: 'everyone', engine_permissions_ignored: true },
     projects: { [catalog]: { cubes: { [LIVE[0]]: 'off' } } },
@@ -209,6 +235,20 @@ test('no answer differs from what the engine would say to the very request', asy
     ])();
   };
 
+  const ownHeaders = (): Sent => {
+    const values = HEADERS.filter(() => below(4) === 0).map((name) => [name, pick(['a', 'b', ''])]);
+    const others = below(15) === 0 ? [[pick(OTHER_SPELLINGS), 'a']] : [];
+    const listed = below(15) === 0 ? [['connection', pick(['x-tenant', 'close, X-Tenant'])]] : [];
+    return Object.fromEntries([...values, ...others, ...listed]) as Sent;
+  };
+  /** What of them may reach the engine. */
+  const crossing = ({ connection = '', ...headers }: Sent) =>
+    Object.fromEntries(
+      Object.entries(headers).filter(
+        ([name]) => HEADERS.includes(name) && !connection.toLowerCase().includes(name),
+      ),
+    );
+
   function anyQuestion(): Question {
     const catalog = spelling(pick(CATALOGS));
     const cube = spelling(pick(CUBES));
@@ -230,6 +270,8 @@ test('no answer differs from what the engine would say to the very request', asy
       catalog: below(6) === 0 ? undefined : catalog,
       project: below(6) === 0 ? `/${encodeURIComponent(spelling(pick(CATALOGS)))}` : '',
       session: below(4) === 0 ? pick(begun) : undefined,
+      toolkit: below(4) === 0 ? pick(TOOLKITS) : undefined,
+      headers: ownHeaders(),
       body: pick([...bodies, ...bodies.slice(0, 1)]),
     };
   }
@@ -242,6 +284,8 @@ test('no answer differs from what the engine would say to the very request', asy
       { own: values },
       { own: values },
       { own: ownProperties() },
+      { toolkit: pick([undefined, ...TOOLKITS]) },
+      { headers: ownHeaders() },
       { session: before.session && pick(begun), own: values },
     ];
     return { ...before, ...pick(changes) };
@@ -254,19 +298,26 @@ test('no answer differs from what the engine would say to the very request', asy
     // A session lives in the project, and works in the catalog, in which it was begun.
     const path = session === undefined ? asked.project : '';
     const catalog = session === undefined ? asked.catalog : session.catalog;
-    const body = asked.body({
+    const plain = asked.body({
       properties: [...own, ...(catalog === undefined ? [] : [{ name: 'Catalog', value: catalog }])],
       ...(session && { session: { kind: 'in', id: session.id } }),
     });
+    const body = asked.toolkit === undefined ? plain : asToolkit(plain, asked.toolkit);
     const { user } = session ?? { user: pick(['alice', 'bob']) };
-    const got = await askXmla(gateway.url, body, { user, path: `/mdx/xmla${path}`, agent });
-    const expected = told({ url: `/xmla${path}`, body });
+    const { headers } = asked;
+    const got = await askXmla(gateway.url, body, {
+      user,
+      path: `/mdx/xmla${path}`,
+      agent,
+      headers,
+    });
+    const expected = told({ url: `/xmla${path}`, body, headers: crossing(headers) });
     const said = /\((.*?)\)|(unknown property \w+)/su.exec(got.text);
     const text = (said?.[1] ?? said?.[2] ?? got.text)
       .replaceAll('&lt;', '<')
       .replaceAll('&amp;', '&');
     const status = shortStatus(got);
-    if (text !== expected) wrong.push({ status, text, expected, body: body.toString() });
+    if (text !== expected) wrong.push({ status, text, expected, headers, body: body.toString() });
     counts.compared += 1;
     if (status === 'hit') counts.hits += 1;
     if (status === 'miss stored') counts.stored += 1;
@@ -284,7 +335,10 @@ test('no answer differs from what the engine would say to the very request', asy
           ...Object.fromEntries(own.map(({ name, value }) => [name, value])),
           ...(catalog !== undefined && { Catalog: catalog }),
         };
-        return { user, catalog, id: await beginSession(gateway.url, { user, properties, agent }) };
+        // Often enough that sessions meet which differ in nothing else.
+        const headers = { ...ownHeaders(), ...(below(3) > 0 && { 'x-tenant': pick(['a', 'b']) }) };
+        const id = await beginSession(gateway.url, { user, properties, agent, headers });
+        return { user, catalog, id };
       }),
     );
   }

@@ -318,20 +318,71 @@ describe('an engine in trouble', () => {
 });
 
 describe('POST /admin/warm', () => {
-  test('asks with the login of its call, and fills what that user would fill', async () => {
-    await start({ engine: { url: engine.url, login: 'forward' }, cache: { share: 'user' } });
-    await askTwice('Sales');
+  const FORWARDED = { login: 'forward' };
+  /** What the engine was asked with the login of ADMIN. */
+  const askedAsAdmin = () =>
+    seen.filter(
+      (name, at) => name !== CATALOGS && engine.seen[at]?.headers.authorization === basic('ADMIN'),
+    );
+
+  test('asks with the login of its call what that user asked, and nothing that others wrote', async () => {
+    await start({ engine: { url: engine.url, ...FORWARDED }, cache: { share: 'user' } });
+    await askTwice('Of alice', 'Of both');
+    for (const name of ['Own', 'Own', 'Of both']) await ask(name, 'ADMIN');
+    await purge(gateway);
+    engine.seen.length = seen.length = 0;
     const run = await nextRun(gateway, async () => {
       const { status, text } = await warmNow(gateway);
       expect([status, JSON.parse(text)]).toEqual([202, { id: expect.any(String) }]);
     });
-    expect(run).toMatchObject({ by: 'ADMIN', purge: null, stored: 1 });
+    expect(run).toMatchObject({ by: 'ADMIN', purge: null, planned: 2, stored: 2 });
+    expect(askedAsAdmin().sort()).toEqual(['Of both', 'Own']);
+    expect([await ask('Own', 'ADMIN'), await ask('Of both')]).toEqual(['hit', 'miss stored']);
+  });
+
+  test('asks the queries that its call names, and tells which are not known', async () => {
+    await start({ engine: { url: engine.url, ...FORWARDED }, cache: { share: 'user' } });
+    await askTwice('Sales', 'Store');
+    await ask('Once');
+    const digests = new Map<string, string>();
+    for (const event of gateway.events) {
+      if (event.type !== 'xmla-answered') continue;
+      digests.set(String(event.cubes), event.digest);
+    }
+    const named = ['Sales', 'Once'].map((name) => digests.get(name) ?? '');
+    const unknown = 'A'.repeat(22);
+    const run = await nextRun(gateway, async () => {
+      const body = JSON.stringify({ queries: [...named, unknown] });
+      const { status, text } = await warmNow(gateway, 'ADMIN', '', body);
+      expect([status, JSON.parse(text)]).toEqual([
+        202,
+        { id: expect.any(String), unknown: [unknown] },
+      ]);
+    });
+    expect(run).toMatchObject({ planned: 2, stored: 2 });
+    expect(askedAsAdmin().sort()).toEqual(['Once', 'Sales']);
     expect([await ask('Sales', 'ADMIN'), await ask('Sales', 'bob')]).toEqual([
       'hit',
       'miss stored',
     ]);
-    const logins = engine.seen.map(({ headers }) => headers.authorization);
-    expect(logins).toContain(basic('ADMIN'));
+  });
+
+  test.each([
+    '{',
+    '[]',
+    '{}',
+    '{"queries":[]}',
+    '{"queries":"AAAAAAAAAAAAAAAAAAAAAA"}',
+    '{"queries":["short"]}',
+    '{"queries":[1]}',
+    '{"queries":["AAAAAAAAAAAAAAAAAAAAAA"],"user":"alice"}',
+  ])('with the body %s is refused, and begins nothing', async (body) => {
+    await start();
+    const { status, text } = await warmNow(gateway, 'ADMIN', '', body);
+    const { error, message } = JSON.parse(text) as Record<string, string>;
+    expect([status, error]).toEqual([400, 'bad-request']);
+    expect(message).toContain('it may be missing, or {"queries":["…"]}');
+    expect((await readWarmUp(gateway)).runs).toEqual([]);
   });
 
   test('asks one project where it is named', async () => {

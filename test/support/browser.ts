@@ -18,7 +18,7 @@ export interface TestBrowser {
   close(): Promise<void>;
 }
 
-/** Starts Debian's Chromium, which knows no host but this one. Installs it where it is missing. */
+/** Starts Debian's Chromium, which knows no host but this one, by names that end in .test too: plain HTTP is trusted less there. Installs it where it is missing. */
 export async function startBrowser(): Promise<TestBrowser> {
   await ensureDebianPackages([{ name: 'chromium', probe: CHROMIUM }]);
   const home = mkdtempSync(join(tmpdir(), 'mdx-gateway-browser-'));
@@ -26,7 +26,9 @@ export async function startBrowser(): Promise<TestBrowser> {
     executablePath: CHROMIUM,
     // It does not work for root.
     chromiumSandbox: false,
-    args: ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost'],
+    args: [
+      '--host-resolver-rules=MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost',
+    ],
     env: { PATH: process.env['PATH'] ?? '', HOME: home },
   });
   return {

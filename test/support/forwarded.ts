@@ -32,9 +32,16 @@ export function forwarded(seen: SeenRequest): Forwarded {
   };
 }
 
-/** What counts of the properties, and the header blocks that are no session: what an engine may keep of a session's beginning. */
+/**
+ * What counts of the properties, the header blocks that are no session, and headers that say nothing of the call itself: what an
+ * engine may keep of a session's beginning.
+ */
 export function kept(seen: SeenRequest): unknown {
+  const own = headersOf(seen.rawHeaders).filter((line) =>
+    /^(?:accept.language|x.tenant):/.test(line),
+  );
   return read(seen.body, (root) => [
+    own.toSorted(),
     elements(root, '/*/*[local-name()="Header"]/*[not(contains(local-name(), "Session"))]').map(
       picture,
     ),
@@ -81,7 +88,7 @@ function picture(element: XmlElement): unknown {
     const told = valuesAskedFor(element);
     const pictures = children.map((one) =>
       IGNORED.includes(one.name) && told?.includes(one.name) === false
-        ? [one.namespaceUri, one.name]
+        ? [one.namespaceUri, one.name, one.attrs.map(({ name, value }) => [name, value])]
         : picture(one),
     );
     return [namespaceUri, name, attributes, sorted(pictures)];

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { ensureDebianPackages } from './debian-packages.ts';
 import { postgresProgram } from './postgres-server.ts';
@@ -12,6 +13,9 @@ const COMPILED = fileURLToPath(new URL('../../node_modules/.cache/mdx-gateway', 
 // oxlint-disable-next-line import/no-default-export -- jest takes the default export
 export default async function globalSetup(): Promise<void> {
   process.env['NODE_COMPILE_CACHE'] = COMPILED;
+  // In which forms the stand-in engines send their answers: see framing.ts.
+  process.env['FRAMING_SEED'] ??= String(randomInt(2 ** 31));
+  console.log(`FRAMING_SEED=${process.env['FRAMING_SEED']}`);
   await ensureDebianPackages([
     { name: 'redis-server', probe: 'redis-server' },
     { name: 'openssl', probe: 'openssl' },

@@ -224,11 +224,12 @@ async function loadCompiler(): Promise<(schema: Schema) => ValidateFunction> {
 
 /** The schema without the liberty that JSON Schema gives to objects, and with references by `$id`. */
 function closed(schema: Schema): Schema {
-  const { $ref, properties, items, oneOf, ...rest } = schema as {
+  const { $ref, properties, items, oneOf, anyOf, ...rest } = schema as {
     $ref?: string;
     properties?: Record<string, Schema>;
     items?: Schema;
     oneOf?: Schema[];
+    anyOf?: Schema[];
   };
   const open = properties === undefined || 'additionalProperties' in rest;
   return {
@@ -241,6 +242,7 @@ function closed(schema: Schema): Schema {
     }),
     ...(items !== undefined && { items: closed(items) }),
     ...(oneOf !== undefined && { oneOf: oneOf.map(closed) }),
+    ...(anyOf !== undefined && { anyOf: anyOf.map(closed) }),
     ...(!open && { unevaluatedProperties: false }),
   };
 }

@@ -32,7 +32,7 @@ export interface Answer {
   readonly content?: Readonly<Record<string, MediaType>>;
 }
 
-/** By status, or `default`; a reference is to an answer of the components. */
+/** By status, or `default`; a reference is to an answer of the components or of `x-responses`. */
 export type Answers = Readonly<Record<string, Answer | Reference>>;
 
 export interface Parameter {
@@ -101,6 +101,7 @@ export interface OpenApiDocument {
     readonly responses: Readonly<Record<string, Answer>>;
     readonly headers: Headers;
   };
+  readonly 'x-responses': Readonly<Record<string, Answer>>;
   readonly 'x-other-paths': readonly OtherPaths[];
 }
 

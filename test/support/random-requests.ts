@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { discover, execute } from './envelopes.ts';
 import { IGNORED } from './forwarded.ts';
+import { asToolkit, toolkit } from './toolkits.ts';
 
 const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 const AS = 'http://schemas.microsoft.com/analysisservices';
@@ -26,7 +27,10 @@ const anyHeader = fc.record({
     ...['text/xml', 'text/xml; charset=utf-8', 'text/xml;charset="utf-8"', 'application/xml'],
     ...['TEXT/XML; Charset=UTF-8', 'text/xml; charset=utf8', 'text/xml; charset=utf-16'],
   ),
-  soapaction: fc.constantFrom('', `"${XMLA}:Execute"`, `${XMLA}:Execute`, `"${XMLA}:Discover"`),
+  soapaction: fc.constantFrom(
+    ...['', `"${XMLA}:Execute"`, `${XMLA}:Execute`, `"${XMLA}:Discover"`],
+    ...[`"${XMLA}#Execute"`, `${XMLA}#Execute`, `"${XMLA}#Discover"`],
+  ),
   cookie: fc.constantFrom('a=1', 'JSESSIONID=2', 'MDXAUTH=bob'),
   gatewayauth: fc.constantFrom('bob'),
   'x-forwarded-user': fc.constantFrom('bob'),
@@ -39,7 +43,9 @@ const anyHeader = fc.record({
   'x-as-requestid': fc.constantFrom('1', '2'),
   'x-as-getsessiontoken': fc.constantFrom('1'),
   'x-other': fc.constantFrom('1', '2'),
-  connection: fc.constantFrom('close', 'keep-alive', 'close, accept'),
+  'x-tenant': fc.constantFrom('A', 'B', 'a', ''),
+  x_tenant: fc.constantFrom('A', 'B'),
+  connection: fc.constantFrom('close', 'keep-alive', 'close, accept', 'close, x-tenant'),
 });
 
 type Headers = Partial<typeof anyHeader extends fc.Arbitrary<infer T> ? T : never>;
@@ -115,16 +121,23 @@ const discovery = fc.record({
   ),
 });
 
+const TYPED = { typed: ['Catalog'], type: 'xsd:string', nil: false };
+const NIL = { typed: [], type: '', nil: true };
 /** Several sessions of each user, so that equal ones meet. */
 export const SLOTS = [
   { user: 'alice', properties: {} },
+  { user: 'alice', properties: {}, headers: { 'x-tenant': 'A' } },
   { user: 'alice', properties: { Catalog: '1' } },
   { user: 'alice', properties: { Timeout: '7', Catalog: '1' } },
+  { user: 'alice', properties: { Catalog: '1' }, toolkit: TYPED },
+  { user: 'bob', properties: { Catalog: '1', Format: '' }, toolkit: NIL },
+  { user: 'bob', properties: { Catalog: '1', Format: '' } },
   // SSAS keeps it for the whole session.
   { user: 'alice', properties: { DbpropMsmdSubqueries: '2', Catalog: '1' } },
   { user: 'bob', properties: { Timeout: '8', Catalog: '1' } },
   { user: 'bob', properties: { Catalog: '1', ClientProcessID: '9' } },
   { user: 'bob', properties: { Catalog: '2' } },
+  { user: 'bob', properties: {}, headers: { 'x-tenant': 'B', x_tenant: 'A' } },
   { user: 'bob', properties: {} },
 ] as const;
 
@@ -140,6 +153,7 @@ const request = fc.record({
     { weight: 1, arbitrary: told },
   ),
   blocks: fc.subarray(BLOCKS, { maxLength: 2 }),
+  toolkit: fc.option(toolkit, { freq: 3 }),
   prefix: fc.constantFrom('SOAP-ENV', 's', ''),
   coding: fc.constantFrom('utf-8', 'utf-8', 'utf-8', 'plain utf-8', 'utf-8 with mark', 'utf-16'),
   session: fc.option(
@@ -160,7 +174,16 @@ export const requestPair = fc
     request,
     fc.constantFrom(
       ...(['user', 'project', 'search', 'headers', 'properties', 'question', 'blocks'] as const),
-      ...(['prefix', 'coding', 'session', 'session', 'values', 'values'] as const),
+      ...([
+        'toolkit',
+        'toolkit',
+        'prefix',
+        'coding',
+        'session',
+        'session',
+        'values',
+        'values',
+      ] as const),
     ),
     fc.nat(),
     otherValues,
@@ -226,7 +249,7 @@ export function bodyOf(asked: Asked, cube: number, id: string | undefined): Buff
       ? ''
       : `<Session xmlns="${XMLA}"${understand} SessionId="${id}"/>`;
   const inside = element + blocks.join('');
-  const text = plain
+  const text = (asked.toolkit === null ? plain : asToolkit(plain, asked.toolkit))
     .toString()
     .replace(`<${mark}Body>`, inside === '' ? '$&' : `<${mark}Header>${inside}</${mark}Header>$&`);
   if (asked.coding === 'utf-16') {

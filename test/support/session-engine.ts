@@ -92,7 +92,8 @@ interface State {
 
 /**
  * An engine that keeps sessions as its kind does, and whose answers hold everything that shaped them
- * ({@link Stamp}). Sessions of every kind hold what is made in them, which is the worst that a cache can meet.
+ * ({@link Stamp}). Sessions of every kind hold what is made in them, which is the worst that a cache can meet: also of
+ * whatever holds the word LEAVE, wherever it stands, as if each engine read it in another way than all others.
  *
  * @param options.now the clock by which sessions idle (ms)
  * @param options.sessionIds makes the ids of sessions; they need not be new
@@ -130,7 +131,7 @@ export async function startSessionEngine(options: {
     const request = readEngineRequest(seen.body, seen.headers);
     asked.push(request);
     await waitAt('arrival', request);
-    const answer = answerTo(request);
+    const answer = answerTo(request, seen.body);
     await waitAt('answer', request);
     await sendXml(answer.text, { headers: answer.headers })(response, seen);
   });
@@ -170,7 +171,10 @@ export async function startSessionEngine(options: {
     return { state, refused: state === undefined && rules.unknown === 'fault' };
   }
 
-  function answerTo(request: EngineRequest): { text: string; headers: Record<string, string> } {
+  function answerTo(
+    request: EngineRequest,
+    body: Buffer,
+  ): { text: string; headers: Record<string, string> } {
     const { state, refused } = enter(request);
     const { session, security = '' } = request;
     if (refused) return { text: unknownSession(session.id), headers: {} };
@@ -179,6 +183,7 @@ export async function startSessionEngine(options: {
       state.lastAsked = now();
       if (rules.bindsSecurity && security !== '') state.security = security;
       if (rules.keepsBeginning && state.catalog === '') state.catalog = catalog;
+      if (body.includes('LEAVE')) state.created.push('LEAVE');
     }
     const shown = shownSession(request, state);
     const frame = { style, shown: session.byHeader ? undefined : shown } as const;
@@ -232,11 +237,15 @@ export async function startSessionEngine(options: {
 
   /** What is no query changes its session, or the data for all. */
   function execute({ commands, statement }: EngineRequest, state: State | undefined): void {
-    const [word = ''] = statement.toUpperCase().split(/\s/);
+    const [word = ''] = withoutComment(statement).toUpperCase().split(/\s/);
     const isUpdate = (one: string) => /^update\s+cube/i.test(one);
     if (commands.some((name) => name !== 'Statement' && name !== 'Cancel')) data += 1;
-    else if (state === undefined || word === '' || word === 'REFRESH') return;
-    else if (word === 'COMMIT' || word === 'ROLLBACK') {
+    else if (
+      state === undefined ||
+      /^(?:|REFRESH|DRILLTHROUGH|EVALUATE|DEFINE|EXPLAIN)$/.test(word)
+    ) {
+      return;
+    } else if (word === 'COMMIT' || word === 'ROLLBACK') {
       if (word === 'COMMIT' && state.created.some(isUpdate)) data += 1;
       state.created = state.created.filter((one) => !isUpdate(one));
     } else state.created.push(statement);
@@ -270,9 +279,14 @@ function effective({ properties }: EngineRequest): Stamp['properties'] {
     .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
 }
 
+/** Without one that stands in front. */
+const withoutComment = (statement: string) => statement.replace(/^\/\*.*?\*\/\s*/su, '');
+
 function isQuery({ commands, statement }: EngineRequest): boolean {
   return (
-    commands.length === 1 && commands[0] === 'Statement' && /^(select|with)\b/i.test(statement)
+    commands.length === 1 &&
+    commands[0] === 'Statement' &&
+    /^(select|with)\b/i.test(withoutComment(statement))
   );
 }
 

@@ -1,4 +1,6 @@
 interface Sizes {
+  /** Answers that are held against what the engine sent. */
+  readonly wholeAnswers: number;
   /** Mutated envelopes that are read both by the gateway and by libxml2. */
   readonly fuzzedEnvelopes: number;
   /** Mutated bodies of which those that are recognised are held against the full reading. */
@@ -124,13 +126,14 @@ interface Sizes {
   readonly evictedKinds: number;
   /** How long each attack lasts (ms), and connections with unfinished heads in it. */
   readonly attacked: number;
+  /** How long after one it is looked at what memory it has left behind (ms); 0: not at all. */
+  readonly afterAttack: number;
   /** Whether the user has asked for a while before each attack. */
   readonly attackedWarm: boolean;
   readonly unfinishedHeads: number;
-  /** Connections that ask for one long answer, and those that ask for one that lies in Redis alone; and how long the gateway has then to calm down (ms). */
+  /** Connections that ask for one long answer, and those that ask for one that lies in Redis alone. */
   readonly longAskers: number;
   readonly redisAskers: number;
-  readonly calm: number;
   /** Sessions that an attacker begins at least: more than the table holds, or fewer. */
   readonly attackersSessions: number;
   /** How long the demo is asked, at least, before the panels of the dashboard are (ms). */
@@ -147,6 +150,7 @@ interface OracleGoals {
 }
 
 const SMALL: Sizes = {
+  wholeAnswers: 400,
   pairStride: 4,
   hostileStride: 9,
   fuzzedEnvelopes: 300,
@@ -218,17 +222,18 @@ const SMALL: Sizes = {
   hangTimes: false,
   evictedKinds: 2,
   attacked: 500,
+  afterAttack: 0,
   attackedWarm: false,
   unfinishedHeads: 8_000,
   longAskers: 60,
   redisAskers: 60,
-  calm: 0,
   attackersSessions: 300,
   dashboardTraffic: 10_000,
   slowQuery: 0,
 };
 
 const CHAOS: Sizes = {
+  wholeAnswers: 3_000,
   pairStride: 1,
   hostileStride: 1,
   fuzzedEnvelopes: 3_000,
@@ -300,17 +305,18 @@ const CHAOS: Sizes = {
   hangTimes: false,
   evictedKinds: 100,
   attacked: 4_000,
+  afterAttack: 0,
   attackedWarm: true,
   unfinishedHeads: 12_000,
   longAskers: 60,
   redisAskers: 1_000,
-  calm: 0,
   attackersSessions: 1_000,
   dashboardTraffic: 10_000,
   slowQuery: 0,
 };
 
 const FULL: Sizes = {
+  wholeAnswers: 20_000,
   pairStride: 1,
   hostileStride: 1,
   fuzzedEnvelopes: 10_000,
@@ -382,11 +388,11 @@ const FULL: Sizes = {
   hangTimes: true,
   evictedKinds: 100,
   attacked: 60_000,
+  afterAttack: 60_000,
   attackedWarm: true,
   unfinishedHeads: 15_000,
   longAskers: 600,
   redisAskers: 3_000,
-  calm: 60_000,
   attackersSessions: 110_000,
   dashboardTraffic: 600_000,
   slowQuery: 298_000,

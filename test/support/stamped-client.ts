@@ -1,6 +1,7 @@
 import { execute, type SessionSpec } from './envelopes.ts';
 import { askXmla, shortStatus, type Answer, type XmlaMessage } from './http-client.ts';
 import { stampOf, type Stamped } from './stamps.ts';
+import { asToolkit, type Toolkit } from './toolkits.ts';
 
 /** An answer of an engine that stamps, with or without a gateway in between. */
 export interface StampedAnswer extends Stamped {
@@ -25,10 +26,14 @@ export async function askStamped(
  */
 export async function beginSession(
   base: string,
-  message: XmlaMessage & { readonly properties?: Readonly<Record<string, string>> } = {},
+  message: XmlaMessage & {
+    readonly properties?: Readonly<Record<string, string>>;
+    readonly toolkit?: Toolkit;
+  } = {},
 ): Promise<string> {
-  const { properties = {}, ...rest } = message;
-  const body = execute({ statement: '', properties, session: { kind: 'begin' } });
+  const { properties = {}, toolkit, ...rest } = message;
+  const plain = execute({ statement: '', properties, session: { kind: 'begin' } });
+  const body = toolkit === undefined ? plain : asToolkit(plain, toolkit);
   const { session, answer } = await askStamped(base, body, rest);
   if (session === undefined) throw new Error(`no session was begun: ${answer.text}`);
   return session;

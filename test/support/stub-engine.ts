@@ -1,5 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type Framing, framedResponse, framingChoice, framingSeed } from './framing.ts';
 
 export interface SeenRequest {
   readonly method: string;
@@ -22,11 +23,23 @@ export interface StubEngine {
   close(): Promise<void>;
 }
 
-/** An engine that answers what a test tells it to. */
-export async function startStubEngine(answer: StubAnswer, port = 0): Promise<StubEngine> {
+/** Engines of this suite, each with framings of its own. */
+let started = 0;
+
+/**
+ * An engine that answers what a test tells it to. What is ended as a whole goes out in a framing that the seed chooses.
+ * @param options.framings those of them that may be chosen
+ */
+export async function startStubEngine(
+  answer: StubAnswer,
+  options: { readonly port?: number; readonly framings?: readonly Framing[] } = {},
+): Promise<StubEngine> {
+  const { port = 0, framings } = options;
   let current = answer;
   const seen: SeenRequest[] = [];
-  const server = createServer((request, response) => {
+  started += 1;
+  const choice = framingChoice(framingSeed() + started, framings);
+  const server = createServer({ ServerResponse: framedResponse(choice) }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {

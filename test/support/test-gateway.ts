@@ -36,6 +36,9 @@ export interface TestGateway {
 
 type Settings = Record<string, unknown>;
 
+/** So long that what the head of a short answer says does not depend on how busy the machine is (ms). */
+const HOLD_TIME = 10_000;
+
 /**
  * Starts a gateway in this process, through the real loader of configurations.
  * @param settings what the YAML file would hold; `listen` and `auth.users` are added
@@ -79,6 +82,7 @@ export async function startTestGateway(
       random: Math.random,
       randomBytes,
       sleep: (milliseconds) => sleep(milliseconds),
+      holdTime: HOLD_TIME,
       ...parts,
     },
     (event) => events.push(event),

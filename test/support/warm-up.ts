@@ -37,9 +37,16 @@ export async function purge({ url }: Pick<TestGateway, 'url'>, path = '/mdx/xmla
   if (status !== 200) throw new Error(`the purge was answered ${status}: ${text}`);
 }
 
-export async function warmNow({ url }: Pick<TestGateway, 'url'>, user = 'ADMIN', search = '') {
-  const headers = { authorization: basic(user) };
-  return send(url, { method: 'POST', path: `/admin/warm${search}`, headers });
+export async function warmNow(
+  { url }: Pick<TestGateway, 'url'>,
+  user = 'ADMIN',
+  search = '',
+  body = '',
+) {
+  const length = String(Buffer.byteLength(body));
+  const headers = { authorization: basic(user), 'content-length': length };
+  const path = `/admin/warm${search}`;
+  return send(url, { method: 'POST', path, headers, body: Buffer.from(body) });
 }
 
 export async function readWarmUp({ url }: Pick<TestGateway, 'url'>, user = 'ADMIN') {
@@ -54,7 +61,7 @@ export async function readWarmUp({ url }: Pick<TestGateway, 'url'>, user = 'ADMI
     readonly waiting: object | null;
     readonly run: WarmRun | null;
     readonly runs: readonly WarmRun[];
-    readonly candidates: readonly object[];
+    readonly candidates: readonly { readonly digest: string }[];
   };
 }
 

@@ -72,6 +72,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'storage',
       'watch',
       'workers',
+      'xmla',
     ],
     types: ['observability'],
   },
@@ -112,7 +113,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     values: ['http', 'statistics'],
     types: ['cache', 'config', 'auth', 'line', 'observability'],
   },
-  config: { values: [] },
+  config: { values: ['xmla'] },
   observability: { values: ['cache'], types: ['config'] },
 };
 

@@ -2,7 +2,7 @@ import { type GatewayEvent, PURGE_CAUSES, PURGE_RESULTS } from '../../common/eve
 
 type Purged = Extract<GatewayEvent, { readonly type: 'purged' }>;
 /** `at`: when it was asked for, or, of one that was pending, done (wall clock, ms). */
-export type PurgeRecord = Omit<Purged, 'type' | 'why' | 'milliseconds'> & { readonly at: number };
+export type PurgeRecord = Omit<Purged, 'type' | 'milliseconds'> & { readonly at: number };
 /** The latest are remembered. */
 export const MAX_PURGES = 1_000;
 

@@ -33,8 +33,10 @@ export interface PurgeOrder {
   readonly cause: PurgeCause;
   /** The header of the caller, for `engine.login: forward`. */
   readonly authorization?: string | undefined;
-  /** Of a hook: the id of the request. */
+  /** Of a hook or a statement: the id of the request. */
   readonly call?: string;
+  /** Of a statement: what of the request counts as a change. */
+  readonly why?: string;
 }
 
 /** Those that follow a load of data, of which engines must be told. */

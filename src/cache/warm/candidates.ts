@@ -133,8 +133,9 @@ export function createCandidates(parts: {
   function makeRoom(added: Row): void {
     if (bytes <= MAX_BYTES) return;
     const now = clock.wall();
-    const byWorth = [...rows.values()].sort((a, b) => scoreOf(a, now) - scoreOf(b, now));
-    for (const row of byWorth) if (row !== added && bytes > MAX_BYTES * 0.9) forget(row);
+    const byWorth = [...rows.values()].sort((a, b) => scoreOf(b, now) - scoreOf(a, now));
+    for (const row of fairly(byWorth, rows.size).toReversed())
+      if (row !== added && bytes > MAX_BYTES * 0.9) forget(row);
   }
 
   function noteAnswer(event: Extract<GatewayEvent, { type: 'xmla-answered' }>): void {
@@ -179,11 +180,10 @@ export function createCandidates(parts: {
     const latest = [...begun.values()].sort((a, b) => b.at - a.at).slice(0, MAX_BEGINNINGS);
     let room = MAX_BYTES;
     const isAsked = (one: Candidate) => Number(counts(one, now));
-    const best = [...all.values()]
+    const sorted = [...all.values()]
       .filter(({ last }) => last > now - ASKED_AGAIN)
-      .sort((a, b) => isAsked(b) - isAsked(a) || scoreOf(b, now) - scoreOf(a, now))
-      .slice(0, 2 * settings.queries)
-      .filter((one) => (room -= bytesOf(one)) >= 0);
+      .sort((a, b) => isAsked(b) - isAsked(a) || scoreOf(b, now) - scoreOf(a, now));
+    const best = fairly(sorted, 2 * settings.queries).filter((one) => (room -= bytesOf(one)) >= 0);
     return { candidates: best, beginnings: latest };
   }
 
@@ -292,6 +292,20 @@ function together(row: Row, listed: Candidate | undefined): Candidate {
   };
 }
 
+/** So much of a list goes to what one user alone asked, where others' asks would fill the rest. */
+const OF_ONE_USER = 1 / 4;
+
+/** The first of a list that is sorted by worth, fair to all users. */
+function fairly<One extends Pick<Candidate, 'users'>>(sorted: readonly One[], most: number): One[] {
+  const taken = new Map<string, number>();
+  const { within = [], beyond = [] } = Object.groupBy(sorted, ({ users: [user, other] }) => {
+    if (user === undefined || other !== undefined) return 'within';
+    taken.set(user, (taken.get(user) ?? 0) + 1);
+    return (taken.get(user) ?? 0) <= Math.ceil(most * OF_ONE_USER) ? 'within' : 'beyond';
+  });
+  return [...within, ...beyond].slice(0, most);
+}
+
 /** Metadata takes at most this part of a run. */
 const OF_METADATA = 1 / 2;
 
@@ -311,6 +325,6 @@ export function planned(candidates: readonly Candidate[], most: number, now: num
   metadata.sort((a, b) => heatOf(b) - heatOf(a) || score(b) - score(a));
   queries.sort((a, b) => score(b) - score(a));
   const share = Math.max(Math.floor(most * OF_METADATA), most - queries.length);
-  const first = metadata.slice(0, share);
-  return [...first, ...queries.slice(0, most - first.length)];
+  const first = fairly(metadata, share);
+  return [...first, ...fairly(queries, most - first.length)];
 }

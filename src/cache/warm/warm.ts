@@ -4,6 +4,7 @@ import { GatewayError } from '../../common/errors.ts';
 import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../../common/events.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
+import { type Principal, principalOf } from '../../common/principal.ts';
 import type { WarmConfig } from '../../config/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 import {
@@ -18,7 +19,7 @@ import {
 
 /** In whose name a run asks. The login is kept by the run alone. */
 export interface WarmUser {
-  readonly principal: { readonly name: string };
+  readonly principal: Principal;
   readonly authorization: string | undefined;
   /** Whether it is a user, whose own entries may be filled. */
   readonly isUser: boolean;
@@ -53,13 +54,30 @@ export interface Lane {
  * @param given.since no entry goes that was used since then (monotonic, ms)
  * @param given.onDemand what all lanes of a run know of catalogs that are not to be asked ahead
  */
-export type WarmLine = (given: {
-  readonly as: WarmUser;
-  readonly cut: AbortSignal;
-  readonly beginnings: readonly Beginning[];
-  readonly since: number;
-  readonly onDemand: Map<string, Promise<readonly string[]>>;
-}) => Lane;
+export interface WarmLine {
+  open(given: {
+    readonly as: WarmUser;
+    readonly cut: AbortSignal;
+    readonly beginnings: readonly Beginning[];
+    readonly since: number;
+    readonly onDemand: Map<string, Promise<readonly string[]>>;
+  }): Lane;
+  /** Whether the engine of a project gets the login that asks. */
+  forwards(project: string): boolean;
+}
+
+/** What a run is to ask, of all candidates. */
+interface Wish {
+  readonly project?: string | undefined;
+  /** Digests. */
+  readonly queries?: ReadonlySet<string> | undefined;
+}
+
+/** The candidates that a run asks, in its order. */
+interface Chosen extends CandidateList {
+  /** Whether the wish means this one, by the configuration in force. */
+  isMeant(one: Candidate): boolean;
+}
 
 /** After these another gateway takes over. */
 const UNFINISHED: ReadonlySet<WarmCut | null> = new Set(['off', 'shutdown', 'gateway-gone']);
@@ -78,7 +96,7 @@ const MAX_TRIES = 3;
 const SLOWER = 2;
 /** No user can have this name (RFC 7617 §2). */
 const BY_ITSELF: WarmUser = {
-  principal: { name: 'warm-up:' },
+  principal: principalOf('warm-up:'),
   authorization: undefined,
   isUser: false,
 };
@@ -148,7 +166,7 @@ export function createWarmUp(parts: {
     if (closed || purge === undefined || running !== undefined || purge.id === done) return;
     if (!settings.as.possible || clock.now() - purge.at < settings.settle) return;
     const { id: cause } = purge;
-    await inTurn(() => begin(BY_ITSELF, cause, null));
+    await inTurn(() => begin(BY_ITSELF, cause, {}));
   }
 
   async function readRuns(): Promise<WarmRun[]> {
@@ -174,7 +192,7 @@ export function createWarmUp(parts: {
   }
 
   /** Undefined where another gateway is at it, or nothing is left to be done. */
-  async function begin(as: WarmUser, cause: string | null, project: string | null) {
+  async function begin(as: WarmUser, cause: string | null, wish: Wish) {
     if (running !== undefined || !(await fleet.hold(TASK, LIFE))) return undefined;
     // Where the store does not answer, the run begins later.
     const [runs, list] = await Promise.all([readRuns(), candidates.list()]);
@@ -192,8 +210,25 @@ export function createWarmUp(parts: {
     const by = as.isUser ? as.principal.name : null;
     const none = { planned: 0, stored: 0, there: 0, not_stored: {}, failed: {}, skipped: {} };
     const open = { ended: null, cut: null, engine_seconds: 0 };
+    const { project = null, queries } = wish;
     const from = { id: newId(), gateway: id, purge: cause, by, project, begun: wallText() };
-    return start(as, { ...from, ...open, ...none }, list, runs);
+    const isMeant = isMeantBy(wish, as);
+    const meant = list.candidates.filter(isMeant);
+    const inOrder = queries ? meant : planned(meant, settings.queries, clock.wall());
+    start(as, { ...from, ...open, ...none }, { ...list, candidates: inOrder, isMeant }, runs);
+    const digests = new Set(meant.map(({ digest }) => digest));
+    return { id: from.id, ...(queries && { unknown: [...queries.difference(digests)] }) };
+  }
+
+  /** What others wrote is sent with the login of a user only where that names it. */
+  function isMeantBy({ project, queries }: Wish, { isUser, principal }: WarmUser) {
+    const wanted = project && foldObjectName(project);
+    return (one: Candidate): boolean => {
+      const names = [one.project, ...one.catalogs].map(foldObjectName);
+      if (wanted !== undefined && !names.includes(wanted)) return false;
+      if (queries !== undefined) return queries.has(one.digest);
+      return !isUser || one.users.includes(principal.name) || !parts.line().forwards(one.project);
+    };
   }
 
   /** Who had the task is gone. */
@@ -203,7 +238,7 @@ export function createWarmUp(parts: {
     }
   }
 
-  function start(as: WarmUser, run: WarmRun, list: CandidateList, others: readonly WarmRun[]) {
+  function start(as: WarmUser, run: WarmRun, list: Chosen, others: readonly WarmRun[]) {
     const end = new AbortController();
     const cut = (why: WarmCut) => {
       run.cut ??= why;
@@ -235,21 +270,17 @@ export function createWarmUp(parts: {
       tell('ended');
     }
     running = { run, cut, over: Promise.resolve().then(whole) };
-    return run;
   }
 
   async function askAll(
     as: WarmUser,
     run: WarmRun,
-    list: CandidateList,
+    list: Chosen,
     cut: AbortSignal,
     end: (why: WarmCut) => void,
   ) {
-    const { queries, concurrency, budget } = settings;
-    const wanted = run.project === null ? undefined : foldObjectName(run.project);
-    const isOf = ({ project, catalogs }: Candidate) =>
-      wanted === undefined || [project, ...catalogs].map(foldObjectName).includes(wanted);
-    const jobs = planned(list.candidates.filter(isOf), queries, clock.wall()).flatMap((candidate) =>
+    const { concurrency, budget } = settings;
+    const jobs = list.candidates.flatMap((candidate) =>
       candidate.ways.map((way) => ({ candidate, way, done: new Set<string>(), tries: 0 })),
     );
     run.planned = jobs.length;
@@ -271,7 +302,8 @@ export function createWarmUp(parts: {
     async function one(lane: Lane, job: (typeof jobs)[number]): Promise<void> {
       const { candidate, tries, done: before } = job;
       const isFirst = before.size === 0;
-      const asked = [...(await lane.ask(job))];
+      // A reload may have brought an engine that gets the login.
+      const asked = list.isMeant(candidate) ? [...(await lane.ask(job))] : [OF_OTHERS];
       const isOvertaken = asked.some(({ result }) => result === 'overtaken');
       if (isOvertaken && !cut.aborted && tries < MAX_TRIES) jobs.push({ ...job, tries: tries + 1 });
       else if (isOvertaken && !cut.aborted)
@@ -299,7 +331,7 @@ export function createWarmUp(parts: {
       let job = jobs.shift();
       while (job !== undefined && !cut.aborted) {
         const line = parts.line();
-        const lane = line({ as, cut, beginnings: list.beginnings, since, onDemand });
+        const lane = line.open({ as, cut, beginnings: list.beginnings, since, onDemand });
         try {
           // A reload brought another one.
           while (job !== undefined && !cut.aborted && line === parts.line()) {
@@ -330,18 +362,19 @@ export function createWarmUp(parts: {
         .finally(() => (looking = undefined)));
     },
     /**
-     * Begins a run with the login of a user. @returns its id
+     * Begins a run with the login of a user.
+     * @returns its id, and which of the named queries are not known
      * @throws GatewayError `not-warmed` where there is one, or the warm-up is off
      */
-    async begin(as: Omit<WarmUser, 'isUser'>, project: string | undefined): Promise<string> {
+    async begin(as: Omit<WarmUser, 'isUser'>, wish: Wish) {
       if (settings.mode === 'off') throw notNow('warm.mode is off, so that no queries are kept');
       const user = { ...as, isUser: true };
-      const run = await inTurn(() => begin(user, null, project ?? null)).catch((error) => {
+      const begun = await inTurn(() => begin(user, null, wish)).catch((error) => {
         failed(error);
         throw notNow('Redis does not answer, so that it is not known whether a run is under way');
       });
-      if (run === undefined) throw notNow(UNDER_WAY);
-      return run.id;
+      if (begun === undefined) throw notNow(UNDER_WAY);
+      return begun;
     },
     /** What GET /admin/warm tells, for JSON. */
     async tell() {
@@ -398,6 +431,7 @@ export function createWarmUp(parts: {
 const UNDER_WAY = 'a run is under way';
 /** These say nothing of the engine. */
 const OF_SIZE: ReadonlySet<string> = new Set(['too-large', 'no-room', 'session-changed']);
+const OF_OTHERS: AskedWay = { result: 'skipped', reason: 'of-other-users', ms: 0 };
 const COUNTED = { 'not-stored': 'not_stored', failed: 'failed', skipped: 'skipped' } as const;
 
 const notNow = (why: string) => new GatewayError('not-warmed', `Nothing is asked: ${why}.`);

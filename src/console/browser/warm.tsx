@@ -43,6 +43,9 @@ class RunNow extends Component<{ view: PageView }, { said?: string }> {
         <Field label="Project" name="project" placeholder="all" />
         <button type="submit">Run now, with my login</button>
         <span role="status">{said}</span>
+        <p class="hint">
+          Where the engine gets the login of each user, only what you asked yourself is asked.
+        </p>
       </form>
     );
   }

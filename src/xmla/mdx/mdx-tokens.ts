@@ -124,7 +124,10 @@ function endOf(text: string, position: number, kind: number): number {
 /** See {@link MDX}. */
 export const kindOf = (packed: number): number => packed & KIND_MASK;
 
-/** The same of a token by its number; undefined beyond either end of the text. */
+/** Where the token begins in the text. */
+export const startOf = (packed: number): number => packed >>> KIND_BITS;
+
+/** The kind of a token by its number; undefined beyond either end of the text. */
 export function kindAt({ packed }: MdxTokens, index: number): number | undefined {
   const token = packed[index];
   return token === undefined ? undefined : token & KIND_MASK;
@@ -133,7 +136,7 @@ export function kindAt({ packed }: MdxTokens, index: number): number | undefined
 /** Empty beyond either end of the text. */
 export function textAt({ text, packed, ends }: MdxTokens, index: number): string {
   const token = packed[index];
-  return token === undefined ? '' : text.slice(token >>> KIND_BITS, ends[index]);
+  return token === undefined ? '' : text.slice(startOf(token), ends[index]);
 }
 
 /** The text inside a quoted token, with doubled quotes made single. */

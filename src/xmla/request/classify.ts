@@ -2,10 +2,11 @@ import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { kindAt, MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
 import {
-  classifyStatement,
   isNested,
-  MAX_STATEMENT,
+  judgeStatement,
+  namesNow,
   normalizeStatement,
+  type StatementRules,
 } from '../mdx/statement-policy.ts';
 import { foldName } from '../names.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
@@ -13,18 +14,29 @@ import { classifyProperties, IDENTITY, IGNORED_PROPERTIES } from './property-pol
 import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './read-request.ts';
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
+const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
+
+/** Longer statements (UTF-16 units) are not searched for changes: their tokens would take too much memory. */
+const MAX_SEARCHED = 512 * 1024;
 
 /**
- * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_STATEMENT, and why the answer
- * to what is executed may not be cached.
+ * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_SEARCHED; why the answer to
+ * what is executed may not be cached; which functions it calls that only the configuration may know; and what it does, where
+ * it may not be cached.
  */
-export function readStatement(request: XmlaRequest) {
-  if (request.method === 'Discover') return { tokens: undefined, bypass: undefined };
-  const { statement } = request;
-  const tokens = statement.length > MAX_STATEMENT ? undefined : mdxTokens(statement);
-  const bypass = isOneStatement(request) ? classifyStatement(statement, tokens) : 'not-a-query';
-  return { tokens, bypass };
+export function readStatement(request: XmlaRequest, rules?: StatementRules) {
+  if (request.method === 'Discover') {
+    return { tokens: undefined, bypass: undefined, unknown: [], readings: [] };
+  }
+  const { statement, parameters } = request;
+  const tokens = statement.length > MAX_SEARCHED ? undefined : mdxTokens(statement);
+  const values = parameters.map(({ value }) => value);
+  const isOne = isOneStatement(request);
+  const judged = isOne ? judgeStatement(statement, tokens, rules, values) : NO_QUERY;
+  const readings = judged.bypass === undefined ? [] : readingsOf(request, tokens);
+  return { tokens, ...judged, readings };
 }
+type StatementReading = ReturnType<typeof readStatement>;
 
 function isOneStatement({ commands }: ExecuteRequest): boolean {
   return commands.length === 1 && commands[0] === 'Statement';
@@ -33,16 +45,25 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
 /** Why the answer may not be looked up or stored, by the request's own data alone. */
 export function classify(
   request: XmlaRequest,
-  engine: ReadsDiscovers,
-  statement = readStatement(request),
+  engine: ReadsDiscovers & StatementRules,
+  statement = readStatement(request, engine),
 ): BypassReason | undefined {
   if (request.security) return 'security';
   if (request.unexpected !== undefined) return 'unknown-shape';
   const ofProperties = classifyProperties(request.properties);
-  if (ofProperties !== undefined || request.method === 'Execute') {
-    return ofProperties ?? statement.bypass;
+  const isDiscover = request.method === 'Discover';
+  const ofMethod = isDiscover && !mayDiscover(request, engine) ? 'discover-type' : undefined;
+  const bypass = ofProperties ?? statement.bypass ?? ofMethod;
+  return bypass ?? (namesNow(textsOf(request), engine) ? 'volatile' : undefined);
+}
+
+/** All in which a request may name a member. */
+function textsOf(request: XmlaRequest): readonly string[] {
+  const inProperties = request.properties.map(({ value }) => value);
+  if (request.method === 'Discover') {
+    return [...inProperties, ...request.restrictions.flatMap(({ values }) => values)];
   }
-  return mayDiscover(request, engine) ? undefined : 'discover-type';
+  return [...inProperties, request.statement, ...request.parameters.map(({ value }) => value)];
 }
 
 function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {
@@ -72,15 +93,25 @@ function isHarmlessProperty(text: string): boolean {
 }
 
 /**
- * Whether the request may leave something behind in its session: everything that is executed and not on the allow-list,
- * and everything of which it is not plain what it says. By an empty statement clients begin a session and keep it alive.
+ * Whether the request may leave something behind in its session: everything that is executed and does not only read, and
+ * everything of which it is not plain what it says.
  */
 export function leavesState(request: XmlaRequest, statement = readStatement(request)): boolean {
   if (request.unexpected !== undefined || request.security || request.sessionToken) return true;
   const ofProperties = classifyProperties(request.properties);
   if (ofProperties === 'identity-property' || ofProperties === 'duplicate-property') return true;
-  if (request.method === 'Discover' || statement.bypass === undefined) return false;
-  return !isOneStatement(request) || normalizeStatement(request.statement) !== '';
+  return request.method === 'Execute' && !onlyReads(request, statement);
+}
+
+/**
+ * Whether it is one statement that reads, and is read for certain; or an empty one, by which clients begin a session and keep
+ * it alive; or a Cancel.
+ */
+function onlyReads(request: ExecuteRequest, { readings }: StatementReading): boolean {
+  const { commands, statement } = request;
+  if (!isOneStatement(request)) return commands.length === 1 && commands[0] === 'Cancel';
+  const isRead = readings.every((parts) => parts.length === 1 && parts[0] === 'reads');
+  return isRead || normalizeStatement(statement) === '';
 }
 
 /** What a request that passes through changes at the engine, so that earlier entries are stale. */
@@ -92,6 +123,8 @@ export interface PassingChange {
   readonly leavesState: boolean;
   /** Whether a Fault means that nothing was done: nothing stands before what failed, and may have been done. */
   readonly undoneByFault: boolean;
+  /** Which statement or command, for the log. */
+  readonly why?: string | undefined;
 }
 
 const wordSet = (words: string): ReadonlySet<string> => new Set(words.split(' '));
@@ -131,52 +164,69 @@ const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
 ]);
 /** What is made and dropped in a session alone, where no GLOBAL says otherwise. */
 const OF_SESSION = 'session member calculated hidden set static dynamic subcube cell';
-/** In the same way, those that change nothing beyond their session. */
-const HARMLESS: ReadonlySet<string> = new Set([
-  ...wordSet('select with drillthrough explain evaluate define begin rollback'),
+/** In the same way, those that read. */
+const READING = wordSet('select with drillthrough explain evaluate define');
+/** Those that change nothing beyond their session. */
+const OWN: ReadonlySet<string> = new Set([
+  ...wordSet('begin rollback'),
   ...OF_SESSION.split(' ').flatMap((made) => [`create ${made}`, `drop ${made}`]),
 ]);
-/** By these a SELECT of DMX makes a model, or sends its data source a statement. */
-const REACHING = /^(?:into|openquery|openrowset)$/i;
-type Part = PassingChange | undefined;
+/** By these a SELECT of DMX makes a model, or sends its data source a statement: words, and words of ASCII in one. */
+const REACHING = /(?<![a-z0-9_])(?:into|openquery|openrowset)(?![a-z0-9_])/i;
+/** A quote that a backslash may escape; what another tokenizer may take for the end of a line, and so of a comment. */
+const UNCERTAIN = /\\['"]|[\f\v\u0085\u2028\u2029]/;
+/** What one statement does; `own`: something in its session, perhaps. */
+type Part = PassingChange | 'reads' | 'own';
 
-/** What of the engine's data the request changes when it succeeds; undefined for nothing beyond its session. */
-export function passingChange(request: XmlaRequest, tokens?: MdxTokens): PassingChange | undefined {
+/**
+ * What of the engine's data the request changes when it succeeds; undefined for nothing beyond its session.
+ * @param isOther whether it is in an encoding in which it is read to be judged alone
+ */
+export function passingChange(
+  request: XmlaRequest,
+  statement = readStatement(request),
+  isOther = false,
+): PassingChange | undefined {
   if (request.method === 'Discover') return undefined;
-  // It is not known what an engine finds in it.
-  if (request.unexpected !== undefined) return ANYTHING;
-  const { commands } = request;
+  const { commands, unexpected, oddBeside } = request;
+  if (isOther || unexpected !== undefined) {
+    // It is not known what an engine finds in it.
+    const isRead = oddBeside !== false && onlyReads(request, statement);
+    return isRead ? undefined : isOther ? NOT_UNDERSTOOD : ANYTHING;
+  }
   const others = commands.filter((name) => name !== 'Statement').map(partOfCommand);
-  const readings = readingsOf(request, tokens);
+  const { readings } = statement;
   const parts = [...others, ...readings.flat()];
-  const changes = parts.filter((part) => part !== undefined);
-  if (changes.length === 0) return undefined;
+  const changes = parts.filter((part) => typeof part === 'object');
+  const [first] = changes;
+  if (first === undefined) return undefined;
   const isOne = commands.length === 1 && readings.every(({ length }) => length === 1);
   return {
     reach: changes.some(({ reach }) => reach === 'everything') ? 'everything' : 'named',
     refresh: changes.every(({ refresh }) => refresh),
-    leavesState: !isOne || parts.some((part) => part?.leavesState !== false),
+    leavesState: !isOne || parts.some((part) => typeof part === 'string' || part.leavesState),
     undoneByFault: isOne && changes.every(({ undoneByFault }) => undoneByFault),
+    why: first.why,
   };
 }
 
 function partOfCommand(command: string): Part {
   const name = foldName(command);
-  if (READING_COMMANDS.has(name)) return undefined;
-  if (name === 'batch') return ANYTHING;
-  return STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
+  if (READING_COMMANDS.has(name)) return 'own';
+  const change = STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
+  return { ...(name === 'batch' ? ANYTHING : change), why: `command ${name.slice(0, 80)}` };
 }
 
 /** The statements of the text, in each way in which an engine may read it. */
 function readingsOf(
   { commands, statement }: ExecuteRequest,
   tokens: MdxTokens | undefined,
-): readonly (readonly Part[])[] {
+): (readonly Part[])[] {
   const count = commands.filter((name) => name === 'Statement').length;
   if (count === 0) return [];
   // The text is that of the first Statement only. One that is too long to be searched is taken for a change.
-  if (count > 1 || statement.length > MAX_STATEMENT) return [[ANYTHING]];
-  if (!statement.includes('\r')) return [partsOfStatement(tokens ?? mdxTokens(statement))];
+  if (count > 1 || tokens === undefined) return [[ANYTHING]];
+  if (!statement.includes('\r')) return [partsOfStatement(tokens)];
   // A loose carriage return is dropped by Mondrian, ends the line with others, or is white space and no more.
   const texts = [statement, statement.replaceAll('\r', ''), statement.replaceAll(/\r\n?/g, '\n')];
   return [...new Set(texts)].map((text) => partsOfStatement(mdxTokens(text)));
@@ -186,25 +236,33 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
   const parts: Part[] = tokens.comments.filter(isNested).map(() => ANYTHING);
   let words: string[] = [];
   let reaches = false;
-  // In most texts nothing behind the first two words matters.
-  const isPlain = !/;|\/\*|into|openquery|openrowset/i.test(tokens.text);
+  const mayReach = REACHING.test(tokens.text);
+  const hasLineEnd = tokens.text.includes('\n');
+  let isCertain = kindAt(tokens, 0) !== MDX.semicolon && !UNCERTAIN.test(tokens.text);
   const judge = (): void => {
     const [first] = words;
     if (first === undefined) return;
     const names = [words.join(' '), first];
-    const isHarmless = !reaches && names.some((name) => HARMLESS.has(name));
-    const [change = COMMIT] = names.flatMap((name) => STATEMENTS.get(name) ?? []);
-    parts.push(isHarmless ? undefined : change);
+    if (!reaches && READING.has(first)) parts.push('reads');
+    else if (!reaches && names.some((name) => OWN.has(name))) parts.push('own');
+    else {
+      const [change = COMMIT] = names.flatMap((name) => STATEMENTS.get(name) ?? []);
+      // Names and values are not told.
+      const told = words.filter((word) => /^[a-z]{1,20}$/.test(word));
+      parts.push({ ...change, why: ['statement', ...told].join(' ') });
+    }
     words = [];
     reaches = false;
   };
   for (let index = 0; index < tokens.packed.length; index += 1) {
     const kind = kindAt(tokens, index);
-    if (kind === MDX.word && REACHING.test(textAt(tokens, index))) reaches = true;
+    if (kind === MDX.word && mayReach && REACHING.test(textAt(tokens, index))) reaches = true;
+    const isLong = kind === MDX.bracketed && hasLineEnd && textAt(tokens, index).includes('\n');
+    isCertain &&= !isLong && kind !== MDX.unterminated && kind !== MDX.closingBracket;
     if (kind === MDX.semicolon) judge();
     else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());
-    else if (isPlain) break;
   }
   judge();
-  return parts;
+  // Where another engine may find another statement, it is not certain that it reads.
+  return isCertain ? parts : parts.map((part) => (part === 'reads' ? 'own' : part));
 }

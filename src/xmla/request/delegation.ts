@@ -2,9 +2,9 @@ import { isAscii } from 'node:buffer';
 import { hidesLetters, lettersOf } from './session-ids.ts';
 import { foldName } from '../names.ts';
 import { IDENTITY } from './property-policy.ts';
-import type { RequestReading } from './read-request.ts';
+import type { RequestEncoding, RequestReading } from './read-request.ts';
 import { readTree, type XmlElement } from '../../xml/xml-scanner.ts';
-import { decodeText, type TextEncoding } from '../../xml/text-encoding.ts';
+import { decodeText } from '../../xml/text-encoding.ts';
 
 /** WS-Security, in whatever namespace. */
 const SECURITY = foldName('Security');
@@ -47,9 +47,9 @@ export function asksForOtherIdentity(
   return suspicions.some((at) => !isEmptyAt(text, at));
 }
 
-/** An engine may read as UTF-8 what says to be ISO-8859-1. */
-const isSure = (encoding: TextEncoding, body: Uint8Array) =>
-  encoding !== 'iso-8859-1' || isAscii(body);
+/** An engine may read as UTF-8 what says to be ISO-8859-1, or to be in another encoding. */
+const isSure = (encoding: RequestEncoding, body: Uint8Array) =>
+  (encoding !== 'iso-8859-1' && encoding !== 'other') || isAscii(body);
 
 function elementAsks(element: XmlElement): boolean {
   const { local, text, hasCData, attributes, children } = element;

@@ -139,7 +139,7 @@ export interface StatementSources {
   qualified: boolean;
 }
 
-const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', 'where', 'cell', 'properties']);
+const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', ';', 'where', 'cell', 'properties']);
 type Sources = Readonly<StatementSources>;
 export const NO_SOURCES: Sources = { names: [], certain: true, qualified: false };
 /** Of one that is too long to be searched. */

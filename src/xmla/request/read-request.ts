@@ -4,6 +4,7 @@ import { type DecodedText, decodeText } from '../../xml/text-encoding.ts';
 import { isElement, readTree, type XmlElement, XSI } from '../../xml/xml-scanner.ts';
 import { foldName, SOAP, XMLA, XSD } from '../names.ts';
 import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
+import { textToJudge } from './session-ids.ts';
 
 /** The session element of the SOAP header. */
 export type SessionHeader =
@@ -51,11 +52,15 @@ interface XmlaRequestBase {
   readonly security: boolean;
   /** Names as spelt; a name may stand twice. */
   readonly properties: readonly Property[];
+  /** The places where SOAP toolkits wrote `xsi:nil` or a simple `xsi:type`, with what they wrote, sorted. */
+  readonly forms: readonly string[];
   /**
    * The first thing that the known shape does not name (an element, an attribute, a processing instruction, text where
    * none belongs, a second occurrence), in short words for the log, which may hold names that the client chose.
    */
   readonly unexpected: string | undefined;
+  /** Whether all of that stands in header blocks or as children of Properties, beside what is executed. */
+  readonly oddBeside?: boolean | undefined;
 }
 
 export interface DiscoverRequest extends XmlaRequestBase {
@@ -91,15 +96,25 @@ export function readRequest(body: Uint8Array, contentType?: string, readers?: Ta
   if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body', 'unknown');
   const decoded = decodeText(body, contentType);
   const sessionIds = () => sessionIdsInUnread(body, contentType, decoded?.encoding);
-  if (decoded === undefined) {
-    return unread(body, 'encoding', 'an unknown or contradictory text encoding', sessionIds());
+  const text = decoded ?? textToJudge(body, contentType);
+  const tree = text && readTree(text.utf8, readers);
+  if (text !== undefined && tree?.kind === 'tree') {
+    const reading = readEnvelope(tree.root, tree.oddity, text);
+    if (decoded !== undefined || reading.kind === 'understood') return reading;
   }
-  const tree = readTree(decoded.utf8, readers);
-  if (tree.kind === 'tree') return readEnvelope(tree.root, tree.oddity, decoded);
+  if (decoded === undefined || tree === undefined || tree.kind === 'tree') {
+    return unread(body, 'encoding', OTHER_ENCODING, sessionIds());
+  }
   const { kind, detail } = tree;
   if (kind === 'refused') return { kind, detail };
   return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds());
 }
+
+/** Why a body passes that is in none of the encodings that are read. */
+export const OTHER_ENCODING = 'an unknown or contradictory text encoding';
+/** `other`: the request may be judged, and not looked up ({@link textToJudge}). */
+export type RequestEncoding = Text['encoding'];
+type Text = DecodedText | NonNullable<ReturnType<typeof textToJudge>>;
 
 /** It may hold a declaration that must not reach an engine, whose reader may go on behind what is wrong. */
 function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>) {
@@ -122,11 +137,12 @@ function notUnderstood(
   } as const;
 }
 
-function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: DecodedText) {
+function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Text) {
   const { encoding, declared } = decoded;
   const sessionIds = [...sessionIdsIn(root)];
   // An engine that goes by another of charset, declaration and bytes takes ISO-8859-1 for UTF-8.
-  if (encoding === 'iso-8859-1' && !sessionIds.every((id) => isAscii(Buffer.from(id)))) {
+  const isOfBytes = encoding === 'iso-8859-1' || encoding === 'other';
+  if (isOfBytes && !sessionIds.every((id) => isAscii(Buffer.from(id)))) {
     return notUnderstood('encoding', 'a session id in letters of ISO-8859-1', 'unknown');
   }
   const unknownShape = (detail: string) => notUnderstood('unknown-shape', detail, sessionIds);
@@ -149,7 +165,9 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Dec
   reader.blank(body);
   const read = reader.method(method);
   if (read === undefined) return unknownShape(`${method.local} is no method of XMLA`);
-  const request: XmlaRequest = { ...read, ...header, sessionIds, unexpected: reader.oddity };
+  const { oddity: unexpected, oddBeside } = reader;
+  const forms = reader.forms.sort();
+  const request: XmlaRequest = { ...read, ...header, sessionIds, forms, unexpected, oddBeside };
   return { kind: 'understood', request, root, encoding, declared } as const;
 }
 
@@ -165,7 +183,8 @@ const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
  * The name of an element is in the key, a comment, a prefix or an ignored value is not: so the text may stand in the tags
  * of elements of that name only. In UTF-16 the engine may or may not see it.
  */
-function misplacedCompatibility({ utf8, encoding }: DecodedText, root: XmlElement) {
+function misplacedCompatibility({ utf8, encoding }: Text, root: XmlElement) {
+  if (encoding === 'other') return undefined;
   const occurrences = utf8.toString().match(/DbpropMsmdMDXCompatibility/giu)?.length ?? 0;
   if (occurrences === 0) return undefined;
   const tagsIn = (element: XmlElement): number => {
@@ -192,10 +211,18 @@ const NO_ATTRIBUTES: Known = new Set();
 const ENCODING_STYLE: Known = new Set([
   `{${SOAP}}encodingStyle=http://schemas.xmlsoap.org/soap/encoding/`,
 ]);
-/** ADOMD.NET writes `mustUnderstand` without a prefix, SOAP 1.1 §4.2.3 with one. */
-const BEGIN_ATTRIBUTES = new Set([`{${SOAP}}mustUnderstand`, 'mustUnderstand', `{${SOAP}}actor`]);
+/** ADOMD.NET writes `mustUnderstand` without a prefix, SOAP 1.1 §4.2.3 with one; toolkits say what an empty block is. */
+const BEGIN_ATTRIBUTES = new Set([
+  `{${SOAP}}mustUnderstand`,
+  'mustUnderstand',
+  `{${SOAP}}actor`,
+  `{${XSI}}nil=true`,
+  `{${XSI}}type=xsd:string`,
+]);
 const SESSION_ATTRIBUTES = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
 const TYPE: Known = new Set([`{${XSI}}type`]);
+/** Of XML Schema, in which a text is what it says: not base64Binary or QName. */
+const SIMPLE_TYPE = /^[\w.-]+:(?:string|int|long|float|double|decimal|boolean)$/;
 
 /** Children of these names in this order, each once at most; those with `?` may be missing. */
 const orderOf = (names: string) =>
@@ -223,25 +250,42 @@ function valueOf(element: XmlElement, name: string): string {
   return element.attributes.find((attribute) => nameOf(attribute) === name)?.value ?? '';
 }
 
+/** Whether an attribute says that its element is nil, which it must be then, or of a simple type. */
+function isForm(element: XmlElement, { uri, local, value }: TagAttribute): boolean {
+  const { children, text, hasCData, typeNamespace } = element;
+  if (uri !== XSI || children.length > 0) return false;
+  if (local === 'nil') return /^(?:true|1)$/.test(value) && text === '' && !hasCData;
+  return local === 'type' && typeNamespace === XSD && SIMPLE_TYPE.test(value);
+}
+
 /** Reads the parts of an envelope, and notes what the known shape does not name. */
 class EnvelopeReader {
   /** See {@link XmlaRequestBase.unexpected}. */
   oddity: string | undefined;
+  /** See {@link XmlaRequestBase.forms}. */
+  readonly forms: string[] = [];
+  oddBeside: boolean | undefined;
+  /** While a header block is read. */
+  #inBlock = false;
 
   constructor(oddity: string | undefined) {
-    this.oddity = oddity?.slice(0, MAX_DETAIL);
+    if (oddity !== undefined) this.#note(oddity);
   }
 
-  #note(oddity: string): false {
+  #note(oddity: string, isBeside = this.#inBlock): false {
     this.oddity ??= oddity.slice(0, MAX_DETAIL);
+    this.oddBeside = isBeside && this.oddBeside !== false;
     return false;
   }
 
-  attributes(element: XmlElement, known: Known): void {
+  /** @param place a name of its own within the method, for an element that a toolkit may write in its form */
+  attributes(element: XmlElement, known: Known, place?: string): void {
     for (const attribute of element.attributes) {
       const name = nameOf(attribute);
       if (known.has(name) || known.has(`${name}=${attribute.value}`)) continue;
-      this.#note(`attribute ${attribute.local} of ${element.local}`);
+      if (place !== undefined && isForm(element, attribute)) {
+        this.forms.push(`${place} ${attribute.local}=${attribute.value}`);
+      } else this.#note(`attribute ${attribute.local} of ${element.local}`);
     }
   }
 
@@ -255,9 +299,9 @@ class EnvelopeReader {
     );
   }
 
-  #text(element: XmlElement | undefined, known = NO_ATTRIBUTES): string {
+  #text(element: XmlElement | undefined, known = NO_ATTRIBUTES, place?: string): string {
     if (element === undefined) return '';
-    this.attributes(element, known);
+    this.attributes(element, known, place);
     const [child] = element.children;
     if (child !== undefined) this.#note(`element ${child.local} in ${element.local}`);
     return element.text;
@@ -268,13 +312,16 @@ class EnvelopeReader {
     if (element === undefined) return [];
     this.blank(element);
     const found = order.map((): XmlElement | undefined => undefined);
+    const isBeside = element.local === 'Properties';
     let reached = -1;
     for (const child of element.children) {
       const isOfThese = child.uri === element.uri;
       const place = isOfThese ? order.findIndex(({ local }) => local === child.local) : -1;
-      if (place < 0) this.#note(`element ${child.local} in ${element.local}`);
+      if (place < 0) this.#note(`element ${child.local} in ${element.local}`, isBeside);
       else {
-        if (place <= reached) this.#note(`${child.local} out of its place in ${element.local}`);
+        if (place <= reached) {
+          this.#note(`${child.local} out of its place in ${element.local}`, isBeside);
+        }
         reached = place;
         found[place] ??= child;
       }
@@ -288,13 +335,13 @@ class EnvelopeReader {
 
   #list(around: XmlElement | undefined, order: Order): readonly XmlElement[] {
     if (around === undefined) return [];
-    this.attributes(around, NO_ATTRIBUTES);
+    this.attributes(around, NO_ATTRIBUTES, around.local);
     return this.#elements(this.sequence(around, order)[0]);
   }
 
   #elements(list: XmlElement | undefined): readonly XmlElement[] {
     if (list === undefined) return [];
-    this.attributes(list, NO_ATTRIBUTES);
+    this.attributes(list, NO_ATTRIBUTES, list.local);
     this.blank(list);
     return this.#children(list, ({ uri }) => uri === XMLA);
   }
@@ -307,6 +354,7 @@ class EnvelopeReader {
     for (const header of headers) {
       this.attributes(header, ENCODING_STYLE);
       this.blank(header);
+      this.#inBlock = true;
       this.#children(header, (block) => {
         const { uri, local } = block;
         if (uri === XMLA && SESSION_BLOCKS.has(local)) {
@@ -320,6 +368,7 @@ class EnvelopeReader {
         if (isKeyed) keyed.push(this.#block(block));
         return isKeyed || UNKEYED_BLOCKS.has(local);
       });
+      this.#inBlock = false;
     }
     return {
       session,
@@ -354,12 +403,12 @@ class EnvelopeReader {
     this.attributes(method, ENCODING_STYLE);
     if (isElement(method, XMLA, 'Discover')) {
       const [type, restrictions, properties] = this.sequence(method, OF_DISCOVER);
-      const requestType = this.#text(type);
+      const requestType = this.#text(type, NO_ATTRIBUTES, 'RequestType');
       const list = this.#list(restrictions, RESTRICTION_LIST);
       return {
         method: 'Discover' as const,
         requestType,
-        restrictions: list.map((one) => this.#restriction(one)),
+        restrictions: list.map((one, at) => this.#restriction(one, `RestrictionList/${at}`)),
         properties: this.#properties(properties),
       };
     }
@@ -369,11 +418,16 @@ class EnvelopeReader {
       method: 'Execute' as const,
       ...this.#command(command),
       properties: this.#properties(properties),
-      parameters: this.#elements(others).flatMap((one) => this.#parameter(one)),
+      parameters: this.#elements(others).flatMap((one, at) =>
+        this.#parameter(one, `Parameters/${at}`),
+      ),
     };
   }
 
-  /** Commands that are no Statement are not looked into. `Scope="Session"` makes an object of the session alone. */
+  /**
+   * Commands that are no Statement are not looked into, but for a Cancel, which some are told whom to cancel.
+   * `Scope="Session"` makes an object of the session alone.
+   */
   #command(command: XmlElement | undefined): Pick<ExecuteRequest, 'commands' | 'statement'> {
     const children = command?.children ?? [];
     if (command !== undefined) {
@@ -381,34 +435,43 @@ class EnvelopeReader {
       this.blank(command);
       this.#children(command, ({ uri, local }) => local !== 'Statement' || uri === XMLA);
     }
-    for (const { local, attributes } of children) {
+    for (const one of children) {
+      const { local, attributes } = one;
+      if (foldName(local) === 'cancel') {
+        this.blank(one);
+        this.#text(one);
+      }
       const isScoped = attributes.some((attribute) => foldName(attribute.local) === 'scope');
       if (isScoped && local !== 'Statement') this.#note(`Scope of ${local}`);
     }
     const statements = children.filter(({ local }) => local === 'Statement');
-    const [statement = ''] = statements.map((one) => this.#text(one));
+    const [statement = ''] = statements.map((one) => this.#text(one, NO_ATTRIBUTES, 'Statement'));
     return { commands: children.map(({ local }) => local), statement };
   }
 
   #properties(properties: XmlElement | undefined): readonly Property[] {
     return this.#list(properties, PROPERTY_LIST).map((one) => ({
       name: one.local,
-      value: this.#text(one),
+      // Of several of one name the request passes.
+      value: this.#text(one, NO_ATTRIBUTES, `PropertyList/${one.local}`),
     }));
   }
 
   /** White space beside `Value` is odd: an engine that does not know this form reads the whole text. */
-  #restriction(element: XmlElement): Restriction {
+  #restriction(element: XmlElement, place: string): Restriction {
     const { local, children, text, hasCData } = element;
-    if (children.length === 0) return { name: local, form: 'plain', values: [this.#text(element)] };
+    if (children.length === 0) {
+      return { name: local, form: 'plain', values: [this.#text(element, NO_ATTRIBUTES, place)] };
+    }
     if (text !== '' || hasCData) this.#note(`text beside elements in ${local}`);
     this.attributes(element, NO_ATTRIBUTES);
     this.#children(element, (child) => isElement(child, XMLA, 'Value'));
-    return { name: local, form: 'value', values: children.map((child) => this.#text(child)) };
+    const values = children.map((child, at) => this.#text(child, NO_ATTRIBUTES, `${place}/${at}`));
+    return { name: local, form: 'value', values };
   }
 
   /** The text of `xsi:type` says one thing only while its prefix means XML Schema. */
-  #parameter(element: XmlElement): readonly Parameter[] {
+  #parameter(element: XmlElement, place: string): readonly Parameter[] {
     if (element.local !== 'Parameter') {
       this.#note(`element ${element.local} in Parameters`);
       return [];
@@ -419,6 +482,6 @@ class EnvelopeReader {
       this.#note('xsi:type of another namespace');
     }
     const type = value === undefined ? '' : valueOf(value, `{${XSI}}type`);
-    return [{ name: this.#text(name), type, value: this.#text(value, TYPE) }];
+    return [{ name: this.#text(name, NO_ATTRIBUTES, place), type, value: this.#text(value, TYPE) }];
   }
 }

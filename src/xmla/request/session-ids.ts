@@ -31,7 +31,7 @@ const mentionsSession = (text: string) => /session/i.test(text);
 export async function sessionIdsInLong(
   body: Uint8Array,
   contentType: string | undefined,
-  nextTurn: () => Promise<unknown>,
+  nextTurn: () => Promise<unknown> | undefined,
 ): Promise<SessionIds | 'too-deep'> {
   const decoded = decodeText(body, contentType);
   if (decoded === undefined || !mentionsSession(decoded.utf8.toString('latin1'))) {
@@ -101,14 +101,52 @@ export function lettersOf(body: Uint8Array): string {
 }
 
 /** Whether a body could say what {@link lettersOf} does not show: it does not begin like XML, or names such an encoding. */
-export function hidesLetters(body: Uint8Array, contentType = ''): boolean {
+export function hidesLetters(body: Uint8Array, contentType?: string): boolean {
+  return labelsOf(body, contentType)?.every((label) => TRANSPARENT.test(label)) !== true;
+}
+
+/** Of one byte for each character. */
+const SINGLE_BYTE = /^(?:iso[-_]?8859[-_]\d{1,2}|(?:windows-|cp)125\d|koi8-[ru])$/i;
+/** By these ISO-2022 and HZ begin to mean other letters, whatever encoding is named. */
+const SHIFTS = ['\u001B', '~{'];
+
+/**
+ * The text of a body in another encoding than those that are read, or in one that is named in two ways: where it is ASCII, or
+ * has one byte for each character. That is enough to judge what a request does, and not to look it up, since engines may
+ * read other letters. Undefined where even that is not certain.
+ */
+export function textToJudge(body: Uint8Array, contentType: string | undefined) {
+  const labels = labelsOf(body, contentType)?.map((label) => label.toLowerCase()) ?? [''];
+  if (!labels.every((label) => TRANSPARENT.test(label) && !/^utf-?16/.test(label)))
+    return undefined;
+  const [label = '', other = label] = labels;
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const letters = bytes.toString('latin1');
+  const judged = { encoding: 'other', declared: undefined } as const;
+  if (isAscii(bytes)) {
+    return SHIFTS.some((shift) => letters.includes(shift)) ? undefined : { ...judged, utf8: bytes };
+  }
+  if (!SINGLE_BYTE.test(label) || other !== label) return undefined;
+  try {
+    const text = new TextDecoder(label, { fatal: true }).decode(bytes);
+    // Control characters are no text. A decoder takes some ISO-8859 for the windows encoding that has letters there.
+    const isText = !/[\u0080-\u009F]/.test(label.startsWith('iso') ? letters : text);
+    return isText ? { ...judged, utf8: Buffer.from(text) } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The encodings that a body is said to be in, '' for one in an unusual spelling; undefined where it does not begin like XML. */
+function labelsOf(body: Uint8Array, contentType = ''): readonly string[] | undefined {
   const letters = lettersOf(body.subarray(0, LONGEST_START));
-  if (!/^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.test(letters)) return true;
+  const isXml = /^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.test(letters);
+  if (!isXml) return undefined;
   const declaration = letters.slice(0, DECLARATION).split('?>', 1)[0] ?? '';
   return [
     ...labels(contentType, /charset/i, /^="?([\w.:-]+)"?[ \t]*(?:;|$)/),
     ...labels(declaration, /encoding/i, /^[ \t\r\n]*=[ \t\r\n]*["']([\w.:-]+)["']/),
-  ].some((label) => !TRANSPARENT.test(label));
+  ];
 }
 
 /** '' for an unusual spelling. */

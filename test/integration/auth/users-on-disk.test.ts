@@ -52,7 +52,8 @@ async function open(file: string) {
       }
     },
     canLogIn: async (name: string, password: string): Promise<boolean> =>
-      (await told(authenticator).authenticate(basic(name, password), HERE)).ok,
+      (await told(authenticator).authenticate(basic(name, password), { id: 'id', address: HERE }))
+        .ok,
   };
 }
 

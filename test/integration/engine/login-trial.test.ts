@@ -39,6 +39,7 @@ function trialOf(settings: Partial<EngineConfig> = {}): LoginTrial {
     kind: 'generic',
     login: 'forward',
     service: undefined,
+    headers: [],
     delegation: 'forward',
     session_idle: undefined,
     clear: 'none',

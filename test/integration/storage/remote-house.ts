@@ -11,6 +11,7 @@ import type { RemoteConfig } from '../../../src/config/config.ts';
 import { type Answer, type Message, send } from '../../support/http-client.ts';
 import { basic } from '../../support/test-gateway.ts';
 import { withoutRequestId } from '../../support/request-id.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 export const LIMITS = { body: 10_000, dataset: 21_000_000 };
 
@@ -109,7 +110,7 @@ export async function openRemoteHouse(
 
 const login: Login = async ({ headers: { authorization } }) => {
   for (const name of ['ADMIN', 'alice'] as const)
-    if (authorization === basic(name)) return { name };
+    if (authorization === basic(name)) return principalOf(name);
   throw unauthenticated();
 };
 
@@ -138,8 +139,8 @@ export function ask(
 
 /** `503 [storage-unavailable] …` */
 export function failureOf({ status, headers, text }: Answer): string {
-  const { errorMesg, ...rest } = JSON.parse(text) as { errorMesg: string };
+  const { errorMesg, code, ...rest } = JSON.parse(text) as Record<'errorMesg' | 'code', string>;
   if (JSON.stringify(rest) !== '{"status":1,"data":"failure"}')
     throw new Error(`no envelope: ${text}`);
-  return `${status} ${withoutRequestId(errorMesg, headers)}`;
+  return `${status} [${code}]${withoutRequestId(errorMesg.replace(/^\[[^\]]*\]/, ''), headers)}`;
 }

@@ -240,7 +240,7 @@ describe('a path', () => {
     );
     const text = raw.bytes.toString();
     expect(text).toMatch(/^HTTP\/1\.1 400 /);
-    expect(text).toMatch(/"\[bad-request\] (roleId|project): /);
+    expect(text).toMatch(/"\[BAD-REQUEST\] (roleId|project): /);
     expect(remote.seen).toEqual([]);
   });
 
@@ -278,7 +278,7 @@ describe('a path', () => {
         portOf(serving.url),
         `GET /api${path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: ${basic('ADMIN')}\r\n\r\n`,
       );
-      expect(raw.bytes.toString()).toMatch(/^HTTP\/1\.1 400 [^]*\[bad-request\] .*fragment/);
+      expect(raw.bytes.toString()).toMatch(/^HTTP\/1\.1 400 [^]*\[BAD-REQUEST\] .*fragment/);
       expect(remote.seen).toEqual([]);
     },
   );

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mddatasetAnswer, rowsetAnswer } from '../answers.ts';
+import { framedResponse, framingChoice, framingSeed } from '../framing.ts';
 import type { Ledger } from './ledger.ts';
 import { LARGE, questionName, RARE } from './questions.ts';
 import { stampText } from './version-stamp.ts';
@@ -72,7 +73,8 @@ export async function startVersionEngine(
     response.end(parts.join(''));
   }
 
-  const server = createServer((request, response) => {
+  const framings = framedResponse(framingChoice(framingSeed()));
+  const server = createServer({ ServerResponse: framings }, (request, response) => {
     if (request.url === PAGE) {
       looks.push(Date.now());
       return void response.end(`load ${loads}`);

@@ -6,10 +6,11 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { ATTACKS } from './attacks.ts';
+import { ATTACKS, type HostileRequest } from './attacks.ts';
+import { asking } from './remembered.ts';
 
 export interface Attack {
-  readonly kind: keyof typeof ATTACKS | 'unfinished-heads';
+  readonly kind: keyof typeof ATTACKS | keyof typeof PIECES;
   readonly port: number;
   /** The login; the password is the name in lower case. */
   readonly name: string;
@@ -17,7 +18,7 @@ export interface Attack {
   readonly addresses: readonly string[];
   /** At one time. */
   readonly connections: number;
-  /** Requests that it sends at least, or unfinished heads. */
+  /** Requests that it sends at least, or connections that it opens. */
   readonly least: number;
   /** Which connections take their answers: each; two of three, and the third one nothing more than a head; none, which go with the head. */
   readonly reads?: 'all' | 'most' | 'none';
@@ -63,7 +64,7 @@ function send(
   localAddress: string,
   reads: Reads,
 ): Promise<void> {
-  const { path, body, gzip } = ATTACKS[kind](sent);
+  const { path, body, gzip, headers }: HostileRequest = ATTACKS[kind](sent);
   const bytes = gzip ? gzipSync(body, { level: 1 }) : body;
   sent += 1;
   return new Promise((resolve) => {
@@ -80,6 +81,7 @@ function send(
           'content-type': 'text/xml',
           'content-length': bytes.length,
           ...(gzip && { 'content-encoding': 'gzip' }),
+          ...headers,
         },
       },
       (answer) => {
@@ -114,24 +116,55 @@ function headOf(length: number): string {
   const lines = Math.floor((length - begun.length) / (name.length + value + 2));
   return begun + `${name}${'x'.repeat(value)}\r\n`.repeat(lines);
 }
-/** Almost as long as the largest head that Node.js can be told to take, and as `limits.head`. */
-const HEADS = [headOf(60_000), headOf(16_000)];
+
+/** Requests in one piece of so many bytes. */
+function piped(request: string): Buffer {
+  const all = 3_800_000;
+  return Buffer.from(request.repeat(Math.floor(all / request.length)));
+}
+const REMEMBERED = asking('Warm', { catalog: attack.name });
+const withLogin =
+  `POST /mdx/xmla HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nContent-Type: text/xml\r\n` +
+  `Content-Length: ${REMEMBERED.length}\r\n\r\n${REMEMBERED.toString()}`;
+
+/** What each connection sends at once, one of these after the other. */
+const PIECES = {
+  /** Almost as long as the largest head that Node.js can be told to take, and as `limits.head`. */
+  'unfinished-heads': [headOf(60_000), headOf(16_000)],
+  pipelined: [
+    piped('POST /mdx/xmla HTTP/1.1\r\n\r\n'),
+    piped('POST /mdx/xmla HTTP/1.1\r\nHost:x\r\n\r\n'),
+    piped('GET /api/roles HTTP/1.1\r\nHost:x\r\n\r\n'),
+    piped('GET /none HTTP/1.1\r\nHost:x\r\nExpect:x\r\n\r\n'),
+  ],
+  'pipelined-with-login': [
+    piped(withLogin),
+    // As many as may be unanswered.
+    withLogin.repeat(32),
+  ],
+} as const;
 /** Connections that are opened in a turn of this long (ms). */
 const OPENED_AT_ONCE = 250;
 const TURN = 50;
 
-/** Opens connections that send most of a head and stop, and opens others for those that are closed. */
-async function leaveUnfinished(): Promise<void> {
+/** A connection goes so long after its first answer (ms). */
+const STAYS = 1_000;
+
+/** Opens connections that send a piece and stop, and opens others for those that are closed or answered. */
+async function sendPieces(pieces: readonly (string | Buffer)[]): Promise<void> {
   const open = new Set<Socket>();
   while (!isOver()) {
     for (let opened = 0; opened < OPENED_AT_ONCE && open.size < connections; opened += 1) {
       const localAddress = addresses[sent % addresses.length] ?? '';
       const socket = connect({ port, host: '127.0.0.1', localAddress });
-      const head = HEADS[Math.floor(sent / addresses.length) % HEADS.length] ?? '';
+      const piece = pieces[Math.floor(sent / addresses.length) % pieces.length] ?? '';
       sent += 1;
       open.add(socket);
-      socket.once('connect', () => socket.write(head));
-      socket.once('data', (answer) => note(String(answer).slice(0, 12)));
+      socket.once('connect', () => socket.write(piece));
+      socket.once('data', (answer) => {
+        note(String(answer).slice(0, 12));
+        setTimeout(() => socket.destroy(), STAYS);
+      });
       socket.once('error', (error: NodeJS.ErrnoException) => note(error.code ?? error.message));
       socket.once('close', () => open.delete(socket));
     }
@@ -152,11 +185,15 @@ const readsOf = (number: number): Reads => {
   return attack.reads === 'most' && number % 3 === 2 ? 'nothing' : 'all';
 };
 const { kind } = attack;
-await (kind === 'unfinished-heads'
-  ? leaveUnfinished()
+await (kind in PIECES
+  ? sendPieces(PIECES[kind as keyof typeof PIECES])
   : Promise.all(
       Array.from({ length: connections }, (_, number) =>
-        sendOnAndOn(kind, addresses[number % addresses.length] ?? '', readsOf(number)),
+        sendOnAndOn(
+          kind as keyof typeof ATTACKS,
+          addresses[number % addresses.length] ?? '',
+          readsOf(number),
+        ),
       ),
     ));
 const report: AttackReport = { sent, ends };

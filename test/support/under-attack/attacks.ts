@@ -1,4 +1,5 @@
 import { discover, execute } from '../envelopes.ts';
+import { HOSTILE_BODIES } from '../hostile-bodies.ts';
 import { INCOMPRESSIBLE, LONG as LONG_ANSWER } from './long.ts';
 import { asking, INVENTED } from './remembered.ts';
 
@@ -8,6 +9,7 @@ export interface HostileRequest {
   readonly body: Buffer;
   /** Whether the body is sent in that coding. */
   readonly gzip: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** How many catalogs a request may name before it passes uncached. */
@@ -60,6 +62,39 @@ const longCatalogs = (number: number) =>
   inBody(LONG[number % LONG.length]?.(number) ?? Buffer.alloc(0), true);
 const longProjects = (number: number) => inPath(number, LENGTHS_OF_PATHS);
 
+/** Nearly as much as a head may have (bytes). */
+const LONG_HEAD = 14_000;
+/** As long as a body may be that is remembered (bytes). */
+const REMEMBERED = 64 * 1024;
+/** What passes the cache is remembered when it comes again. */
+const PASSING = 'DRILLTHROUGH SELECT FROM [Sales]';
+/** The layouts that one head may have. */
+const LAYOUTS = 16;
+
+/** A path whose query was never sent before. */
+const queryString = (number: number): HostileRequest => ({
+  path: `${PATH}?invented=${number}${'x'.repeat(LONG_HEAD)}`,
+  body: execute({ statement: PASSING }),
+  gzip: false,
+});
+
+/** Bodies with as many values as possible that do not count, each length twice, under heads that were never sent before. */
+function layout(number: number): HostileRequest {
+  const value = `<Timeout>${'1'.repeat(1 + (Math.floor(number / 2) % LAYOUTS))}</Timeout>`;
+  const count = number % 8 < 4 ? 30 : Math.floor(60_000 / value.length);
+  const body = execute({ statement: PASSING })
+    .toString()
+    .replace('</PropertyList>', `${value.repeat(count)}$&`);
+  const head = String(Math.floor(number / (2 * LAYOUTS)));
+  const headers = { 'user-agent': `Apache-HttpClient/${head.padEnd(LONG_HEAD, 'x')}` };
+  return { path: PATH, body: Buffer.from(body), gzip: false, headers };
+}
+
+/** The bodies of that length that take longest to be read. */
+const SLOW = ['properties of many names', 'strings in strings', 'restrictions of many names']
+  .map((name) => HOSTILE_BODIES[name]?.(REMEMBERED - 600))
+  .flatMap((body) => body ?? []);
+
 /** What an attacker sends, by the kind of the attack: the request of that number. */
 export const ATTACKS = {
   'long-catalogs': longCatalogs,
@@ -82,6 +117,12 @@ export const ATTACKS = {
     ),
   projects: (number: number) => inPath(number, [0, 0, 0, 255, 255, 60_000]),
   'nested-declarations': (number: number) => inBody(nested(number), true),
+  'query-strings': queryString,
+  layouts: layout,
+  'slow-bodies': (number: number) => {
+    const body = SLOW[number % SLOW.length]?.toString() ?? '';
+    return inBody(Buffer.from(body.replace('SELECT', `SELECT [${INVENTED} ${number}],`)));
+  },
   'long-answer': () => inBody(asking(LONG_ANSWER)),
   'incompressible-answers': (number: number) => inBody(asking(INCOMPRESSIBLE[number % 2] ?? '')),
 } satisfies Record<string, (number: number) => HostileRequest>;

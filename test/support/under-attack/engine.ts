@@ -38,6 +38,7 @@ const server = createServer({ maxHeaderSize: MOST_HEAD }, (request, reply) => {
     if (text.length < MOST_READ) text += part;
   });
   request.on('end', () => {
+    // In one write, with few turns of its own: what is tried here is the gateway, on the same cores.
     reply.writeHead(200, { 'content-type': 'text/xml; charset=utf-8' });
     reply.end(answer(request.url ?? '', text));
   });

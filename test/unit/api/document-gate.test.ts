@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { createDocumentGate, slotsBeside } from '../../../src/api/documents.ts';
 import { createGate, settle } from '../auth/support.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance'] });
@@ -17,7 +18,7 @@ let count = 0;
 function client(name = `user ${(count += 1)}`) {
   const response = Object.assign(new EventEmitter(), { destroyed: false });
   return {
-    asker: { principal: { name }, response: response as unknown as ServerResponse },
+    asker: { principal: principalOf(name), response: response as unknown as ServerResponse },
     goAway() {
       response.destroyed = true;
       response.emit('close');

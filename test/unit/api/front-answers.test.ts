@@ -7,6 +7,7 @@ import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { API_OPERATIONS, createApiRouter, type ApiHandlers } from '../../../src/api/api.ts';
 import { createGate, settle } from '../auth/support.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 /** A server whose operations are all done by `handler`, and the answer to one request. */
 async function answeredBy(handler: ApiHandlers['readRole'], path: string) {
@@ -16,7 +17,7 @@ async function answeredBy(handler: ApiHandlers['readRole'], path: string) {
       typeof createApiRouter
     >[0],
     {
-      login: async () => ({ name: 'alice' }),
+      login: async () => principalOf('alice'),
       during: (request) => request,
       permissions: createPermissions({ admins: [], viewers: [], purgers: [] }, 'nobody'),
       clock: { now: () => 0, wall: () => 0 },
@@ -88,7 +89,7 @@ test('an operation gets the parameters of its path decoded once, and who asks', 
   }, '/api/datasets/MDX/a%2Fb%2525%20%C3%A4');
   expect(await told.promise).toEqual({
     id: 'id',
-    principal: { name: 'alice' },
+    principal: principalOf('alice'),
     parameters: { project: 'a/b%25 ä' },
     name: 'listDatasets',
   });

@@ -220,8 +220,23 @@ describe('paths and methods', () => {
     ...['/datasets/MDX/p/q', '/dataset/1', '//role/1', '/role//1', '/role/1//', '/role/1;x=1/y'],
   ])('nothing is under %j', async (path) => {
     const { ask } = createTestApi();
-    const answer = await ask('GET', path);
-    expect(failureOf(answer)).toBe('404 [not-found] No operation of the API has this path.');
+    const failure = failureOf(await ask('GET', path));
+    expect(failure).toMatch(
+      /^404 \[not-found\] No operation of the API has this path; it must be /,
+    );
+  });
+
+  const OF_ROLES = '/api/role, /api/role/{roleId}, /api/role/user/visibility/{roleId}';
+  const OF_DATASETS = '/api/datasets/MDX/{project}';
+  test.each([
+    ['/datasets/CUBE/Big', OF_DATASETS],
+    ['/datasets/mdx/Big/', OF_DATASETS],
+    ['/datasets/MDX', OF_DATASETS],
+    ['/role/User/visibility/2', OF_ROLES],
+    ['/Roles', `${OF_ROLES}, /api/roles, /api/dataset, ${OF_DATASETS}`],
+  ])('of %s is told what it must be', async (path, right) => {
+    const { ask } = createTestApi();
+    expect(failureOf(await ask('GET', path))).toContain(`it must be ${right}.`);
   });
 
   test('a slash at the end does not count', async () => {

@@ -198,6 +198,31 @@ describe('is refused with its code and its field:', () => {
     expect(dataOf(await ask('GET', '/role/2'))).toEqual(SALES);
   });
 
+  const PAGE = 'pageNum=0&pageSize=9&containsDesc=true';
+  test.each([
+    ...['roleName', 'rolename', 'ROLENAME', 'Role_Name', 'role-name', 'RolName', 'RoleNmae'].map(
+      (given) => ['/roles', `${PAGE}&${given}=x`, given, 'RoleName'],
+    ),
+    ['/roles', `${PAGE}&RoleName=x&rolename=y`, 'rolename', 'RoleName'],
+    ['/roles', `${PAGE}&role%4eame=x`, 'roleName', 'RoleName'],
+    ['/roles', 'pagenum=0&pageSize=9&containsDesc=true', 'pagenum', 'pageNum'],
+    ['/roles', 'pageNum=0&pageSizes=9&containsDesc=true', 'pageSizes', 'pageSize'],
+    ['/dataset', 'Project=p&datasetName=d', 'Project', 'project'],
+    ['/dataset', 'project=p&dataset_name=d', 'dataset_name', 'datasetName'],
+  ])('a parameter that is misspelt: GET %s?%s', async (path, query, given, meant) => {
+    const { ask } = await withSales();
+    expect(failureOf(await ask('GET', `${path}?${query}`))).toBe(
+      `400 [bad-request] ${given}: this parameter is spelt ${meant}.`,
+    );
+  });
+
+  test('no parameter that is like none of them', async () => {
+    const { ask } = await withSales();
+    for (const other of ['_=1', 'name=x', 'orderBy=name', '=', '']) {
+      expect((await ask('GET', `/roles?${PAGE}&${other}`)).status).toBe(200);
+    }
+  });
+
   test('a body with several mistakes, all in one message', async () => {
     const { ask } = createTestApi();
     const body = { name: ' ', contains: [user('a'), 7, { type: 'group', name: '' }] };

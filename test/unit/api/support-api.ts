@@ -11,6 +11,7 @@ import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
 import { storageModel } from '../../contract/storage-model.ts';
 import { basic } from '../auth/support.ts';
 import { withoutRequestId } from '../../support/request-id.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -111,7 +112,7 @@ const loginByName: Login = async ({ headers: { authorization = '' } }) => {
   const [, encoded = ''] = authorization.split(' ');
   const [name = ''] = Buffer.from(encoded, 'base64').toString('utf8').split(':');
   if (name === '') throw unauthenticated();
-  return { name };
+  return principalOf(name);
 };
 
 /** Whatever the media type says: the bytes. */
@@ -131,9 +132,11 @@ function expectWellBehaved(method: string, { status, headers, body }: Answer): v
   expect(headers['content-type']).toBe('application/json');
   expect(body.length).toBe(method === 'HEAD' ? 0 : Number(headers['content-length']));
   if (status < 400 || method === 'HEAD') return;
-  const { errorMesg, ...rest } = JSON.parse(body.toString()) as Record<string, unknown>;
+  const { errorMesg, code, ...rest } = JSON.parse(body.toString()) as Record<string, unknown>;
   expect(rest).toEqual({ status: 1, data: 'failure' });
-  const [, code] = /^\[([a-z-]+)\] \S/.exec(String(errorMesg)) ?? [];
+  // What the web client of the reference server looks for.
+  const [begin] = /^\[[A-Z0-9_-]+\](?= \S)/.exec(String(errorMesg)) ?? [];
+  expect(begin).toBe(`[${String(code).toUpperCase()}]`);
   expect(API_ERROR_CODES).toContainEqual(expect.objectContaining({ code, status }));
   expect(errorMesg).not.toMatch(/\bat .*:\d|node:|\.ts\b|node_modules/);
 }
@@ -147,6 +150,6 @@ export function dataOf({ status, body }: Answer): unknown {
 
 /** `404 [no-such-role] roleId: …` */
 export function failureOf({ status, headers, body }: Answer): string {
-  const { errorMesg } = JSON.parse(body.toString()) as { errorMesg: string };
-  return `${status} ${withoutRequestId(errorMesg, headers)}`;
+  const { errorMesg, code } = JSON.parse(body.toString()) as Record<'errorMesg' | 'code', string>;
+  return `${status} [${code}]${withoutRequestId(errorMesg.replace(/^\[[^\]]*\]/, ''), headers)}`;
 }

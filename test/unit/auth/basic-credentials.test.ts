@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { MAX_HEADER_LENGTH, parseBasicCredentials } from '../../../src/auth/authenticator.ts';
+import { MAX_HEADER_LENGTH, readBasicCredentials } from '../../../src/auth/authenticator.ts';
 import { basic } from './support.ts';
 import { sizes } from '../../support/sizes.ts';
 import { codePoint } from '../../support/code-point.ts';
@@ -16,7 +16,7 @@ describe('Basic credentials', () => {
     const name = text.filter((value) => value !== '' && !value.includes(':'));
     fc.assert(
       fc.property(name, text, (name, password) => {
-        expect(parseBasicCredentials(basic(name, password))).toEqual({ name, password });
+        expect(readBasicCredentials(basic(name, password))).toMatchObject({ name, password });
       }),
     );
   });
@@ -28,10 +28,12 @@ describe('Basic credentials', () => {
     );
     fc.assert(
       fc.property(near, ([scheme, rest]) => {
-        const result = parseBasicCredentials(scheme + rest);
-        if (result === undefined) return;
-        const { name, password } = result;
-        expect((scheme + rest).trim().split(/ +/)[1]).toBe(token(`${name}:${password}`));
+        const result = readBasicCredentials(scheme + rest);
+        if (typeof result === 'string') return;
+        const { name, password, encoding } = result;
+        const bytes = Buffer.from(`${name}:${password}`, encoding === 'utf-8' ? 'utf8' : 'latin1');
+        expect((scheme + rest).trim().split(/ +/)[1]).toBe(bytes.toString('base64'));
+        expect(result.authorization).toBe(`Basic ${bytes.toString('base64')}`);
       }),
       { numRuns: sizes.propertyRuns * 4 },
     );
@@ -49,7 +51,7 @@ describe('Basic credentials', () => {
     ['a byte order mark, which belongs to the name', basic('\ufeffname', 'p'), '\ufeffname', 'p'],
     ['no prototype', basic('__proto__', 'constructor'), '__proto__', 'constructor'],
   ])('%s is kept', (_case, header, name, password) => {
-    expect(parseBasicCredentials(header)).toEqual({ name, password });
+    expect(readBasicCredentials(header)).toMatchObject({ name, password, encoding: 'utf-8' });
   });
 
   test.each([
@@ -69,7 +71,6 @@ describe('Basic credentials', () => {
     ['a token without its padding', basic('name', 'pw').replace(/=+$/, '')],
     ['a token with bits that do not belong', 'Basic YTpiZB=='],
     ['padding in the middle', `Basic ${token('a:')}=${token('b')}`],
-    ['ISO-8859-1', `Basic ${token([0x4a, 0xe9, 0x3a, 0x70])}`],
     ['an encoded surrogate', `Basic ${token([0x61, 0xed, 0xa0, 0x80, 0x3a, 0x70])}`],
     ['an overlong NUL', `Basic ${token([0x61, 0xc0, 0x80, 0x3a, 0x70])}`],
     ['a lone surrogate in the header', 'Basic \ud800'],
@@ -82,16 +83,16 @@ describe('Basic credentials', () => {
     ['a huge header', basic('name', 'p'.repeat(MAX_HEADER_LENGTH))],
     ['a huge run of spaces', `Basic ${' '.repeat(16_000)}x`],
   ])('%s is malformed', (_case, header) => {
-    expect(parseBasicCredentials(header)).toBeUndefined();
+    expect(readBasicCredentials(header)).toEqual(expect.any(String));
   });
 
   test('the longest header is read, one character more is not', () => {
     const longest = basic('n', 'p'.repeat(3064));
     expect(longest.length).toBeLessThanOrEqual(MAX_HEADER_LENGTH);
-    expect(parseBasicCredentials(longest)).toMatchObject({ name: 'n' });
+    expect(readBasicCredentials(longest)).toMatchObject({ name: 'n' });
     const padded = longest.padEnd(MAX_HEADER_LENGTH, ' ');
-    expect(parseBasicCredentials(padded)).toMatchObject({ name: 'n' });
-    expect(parseBasicCredentials(`${padded} `)).toBeUndefined();
+    expect(readBasicCredentials(padded)).toMatchObject({ name: 'n' });
+    expect(readBasicCredentials(`${padded} `)).toEqual(expect.any(String));
   });
 
   test.each([
@@ -105,6 +106,6 @@ describe('Basic credentials', () => {
     'bmFtZTpw',
     `Negotiate ${'A'.repeat(10_000)}`,
   ])('%.40s asks for another scheme', (header) => {
-    expect(parseBasicCredentials(header)).toBeUndefined();
+    expect(readBasicCredentials(header)).toEqual(expect.any(String));
   });
 });

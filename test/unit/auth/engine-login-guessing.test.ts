@@ -78,7 +78,13 @@ describe('guessing', () => {
     await login('alice', 'wrong');
     await login('alice', 'fast cars');
     await login('alice', 'wrong');
-    const common = { type: 'login-refused', reason: 'rejected', address: HERE };
+    const common = {
+      type: 'login-refused',
+      id: 'id',
+      reason: 'rejected',
+      why: undefined,
+      address: HERE,
+    };
     expect(events).toEqual([
       { ...common, user: undefined },
       { ...common, user: undefined },

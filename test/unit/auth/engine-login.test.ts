@@ -37,8 +37,8 @@ describe('a login that the engine checks', () => {
   ])('with %s is never tried', async (_case, header) => {
     const { authenticator, tried, engineSays } = setUp();
     engineSays(() => 'accepted');
-    expect(await authenticator.authenticate(header, HERE)).toEqual(REJECTED);
-    expect(authenticator.authenticate(undefined, HERE)).toEqual(REJECTED);
+    expect(await authenticator.authenticate(header, { id: 'id', address: HERE })).toEqual(REJECTED);
+    expect(authenticator.authenticate(undefined, { id: 'id', address: HERE })).toEqual(REJECTED);
     expect(tried).toEqual([]);
   });
 
@@ -48,7 +48,9 @@ describe('a login that the engine checks', () => {
       const { authenticator, tried } = setUp();
       const header = basic('alice', 'fast cars');
       const spelt = spelling.replace('%', header.slice(6));
-      expect(await authenticator.authenticate(spelt, HERE)).toEqual(loggedIn('alice'));
+      expect(await authenticator.authenticate(spelt, { id: 'id', address: HERE })).toEqual(
+        loggedIn('alice'),
+      );
       expect(tried[0]?.header).toBe(header);
     },
   );

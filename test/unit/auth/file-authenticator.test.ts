@@ -41,7 +41,7 @@ describe('a login', () => {
 
   test('without a header is answered at once, without a comparison', async () => {
     const { authenticator, calls } = await setUp();
-    expect(authenticator.authenticate(undefined, HERE)).toEqual(REJECTED);
+    expect(authenticator.authenticate(undefined, { id: 'id', address: HERE })).toEqual(REJECTED);
     expect(calls).toEqual([]);
   });
 
@@ -55,7 +55,7 @@ describe('a login', () => {
     basic('ANALYST', 'fast\0cars'),
   ])('with the header %j is refused at once', async (header) => {
     const { authenticator, calls } = await setUp();
-    expect(authenticator.authenticate(header, HERE)).toEqual(REJECTED);
+    expect(authenticator.authenticate(header, { id: 'id', address: HERE })).toEqual(REJECTED);
     expect(calls).toEqual([]);
   });
 
@@ -97,9 +97,12 @@ describe('a login', () => {
       emit: (event) => events.push(event),
     });
     for (let i = 0; i < 20; i += 1) {
-      expect(await told(authenticator).authenticate(basic('ANALYST', `${i}`), HERE)).toEqual(
-        REJECTED,
-      );
+      expect(
+        await told(authenticator).authenticate(basic('ANALYST', `${i}`), {
+          id: 'id',
+          address: HERE,
+        }),
+      ).toEqual(REJECTED);
     }
     expect(events.filter(({ type }) => type === 'warning')).toHaveLength(20);
   });
@@ -116,7 +119,9 @@ describe('a login', () => {
       pause: file.pause,
       emit: () => {},
     });
-    expect(await told(authenticator).authenticate(basic('NOBODY', 'x'), HERE)).toEqual(REJECTED);
+    expect(
+      await told(authenticator).authenticate(basic('NOBODY', 'x'), { id: 'id', address: HERE }),
+    ).toEqual(REJECTED);
   });
 });
 
@@ -125,7 +130,13 @@ describe('events', () => {
     const { login, events } = await setUp();
     await login('ANALYST', 'wrong password');
     await login('fast cars', 'wrong password');
-    const common = { type: 'login-refused', reason: 'rejected', address: HERE };
+    const common = {
+      type: 'login-refused',
+      id: 'id',
+      reason: 'rejected',
+      why: undefined,
+      address: HERE,
+    };
     expect(events.slice(1)).toEqual([
       { ...common, user: 'ANALYST' },
       { ...common, user: undefined },

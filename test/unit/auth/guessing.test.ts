@@ -117,7 +117,9 @@ describe('guessing', () => {
       `${header} `,
     ];
     for (const spelling of spellings) {
-      expect(await authenticator.authenticate(spelling, HERE)).toEqual(out('throttled', 6));
+      expect(await authenticator.authenticate(spelling, { id: 'id', address: HERE })).toEqual(
+        out('throttled', 6),
+      );
     }
     expect(calls).toHaveLength(10);
   });
@@ -190,9 +192,12 @@ describe('guessing', () => {
   test('missing, foreign and malformed headers are no failures', async () => {
     const { authenticator, login } = await setUp();
     for (let i = 0; i < 200; i += 1) {
-      await authenticator.authenticate(undefined, HERE);
-      await authenticator.authenticate('Negotiate abc', HERE);
-      await authenticator.authenticate(basic('ANALYST', 'x'.repeat(100)), HERE);
+      await authenticator.authenticate(undefined, { id: 'id', address: HERE });
+      await authenticator.authenticate('Negotiate abc', { id: 'id', address: HERE });
+      await authenticator.authenticate(basic('ANALYST', 'x'.repeat(100)), {
+        id: 'id',
+        address: HERE,
+      });
     }
     expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
   });

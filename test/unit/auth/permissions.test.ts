@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const LISTS = { admins: ['ADMIN', 'José'], viewers: [], purgers: ['LOADER'] };
 
@@ -16,8 +17,8 @@ describe('permissions', () => {
     ['', false, false],
     ['__proto__', false, false],
   ])('%j may administer: %s, may purge: %s', (name, administers, purges) => {
-    expect(permissions.mayAdminister({ name })).toBe(administers);
-    expect(permissions.mayPurge({ name })).toBe(purges);
+    expect(permissions.mayAdminister(principalOf(name))).toBe(administers);
+    expect(permissions.mayPurge(principalOf(name))).toBe(purges);
   });
 
   test.each([
@@ -27,6 +28,6 @@ describe('permissions', () => {
   ] as const)('with cache.client_control: %s only %j control the cache', (controlling, names) => {
     const { mayControlCache } = createPermissions(LISTS, controlling);
     const all = ['ADMIN', 'LOADER', 'ANALYST', 'admin', ''];
-    expect(all.filter((name) => mayControlCache({ name }))).toEqual(names);
+    expect(all.filter((name) => mayControlCache(principalOf(name)))).toEqual(names);
   });
 });

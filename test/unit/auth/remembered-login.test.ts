@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { createVerifiedCredentials } from '../../../src/auth/authenticator.ts';
 import { ADMIN, ANALYST, HERE, MINUTE, setUp } from './support-file-authenticator.ts';
 import { basic, createTestClock, HASHES } from './support.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const HEADER = basic('ANALYST', 'fast cars');
 
@@ -14,7 +15,7 @@ async function rememberedHouse() {
   if (remembered === undefined) throw new Error('nothing is remembered');
   /** What a request with the header is answered without a promise. */
   const atOnce = () => {
-    const answer = authenticator.authenticate(HEADER, HERE);
+    const answer = authenticator.authenticate(HEADER, { id: 'id', address: HERE });
     return 'principal' in answer ? answer.principal.name : undefined;
   };
   return { ...house, remembered, atOnce };
@@ -24,7 +25,7 @@ describe('a remembered login', () => {
   test('counts without a comparison as long as the header would be answered at once', async () => {
     const { remembered, atOnce, clock, calls } = await rememberedHouse();
     expect(calls).toHaveLength(1);
-    expect(remembered.principal).toEqual({ name: 'ANALYST' });
+    expect(remembered.principal).toEqual(principalOf('ANALYST'));
     clock.advance(MINUTE - 1);
     expect([remembered.counts(), atOnce()]).toEqual([true, 'ANALYST']);
     expect(calls).toHaveLength(1);
@@ -80,12 +81,12 @@ describe('a remembered login', () => {
       });
     for (const end of ['forget', 'drop', 'anew'] as const) {
       const verified = make(1);
-      verified.remember('d', 'A', 'p', clock.now());
+      verified.remember('d', principalOf('A'), 'p', clock.now());
       const remembered = verified.find('d');
       expect(remembered?.counts()).toBe(true);
       if (end === 'forget') verified.forget('d');
-      if (end === 'drop') verified.remember('e', 'B', 'p', clock.now());
-      if (end === 'anew') verified.remember('d', 'A', 'p', clock.now());
+      if (end === 'drop') verified.remember('e', principalOf('B'), 'p', clock.now());
+      if (end === 'anew') verified.remember('d', principalOf('A'), 'p', clock.now());
       expect(remembered?.counts()).toBe(false);
     }
   });

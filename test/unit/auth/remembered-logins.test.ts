@@ -36,7 +36,7 @@ describe('verified credentials', () => {
     const { authenticator, login } = await setUp();
     await login('ANALYST', 'fast cars');
     for (const nonsense of ['Basic \ud800', 'Basic \udfff\ud800', '\ud800']) {
-      expect(authenticator.authenticate(nonsense, HERE)).toEqual(REJECTED);
+      expect(authenticator.authenticate(nonsense, { id: 'id', address: HERE })).toEqual(REJECTED);
     }
   });
 

@@ -49,7 +49,7 @@ export function setUpEngine({ verifiedFor = MINUTE } = {}) {
     events,
     signal: () => lastSignal,
     login: (name: string, password: string, address = HERE) =>
-      authenticator.authenticate(basic(name, password), address),
+      authenticator.authenticate(basic(name, password), { id: 'id', address: address }),
     holdAt: (next: { readonly passed: Promise<void> } | undefined) => {
       gate = next?.passed;
     },

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createFileAuthenticator } from '../../../src/auth/users-file.ts';
-import type { Authenticator, Principal } from '../../../src/auth/authenticator.ts';
+import type { Authenticator } from '../../../src/auth/authenticator.ts';
+import { type Principal, principalOf } from '../../../src/common/principal.ts';
 import { GatewayError } from '../../../src/common/errors.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { basic, createTestClock, createTestCompare, createTestFile, HASHES } from './support.ts';
@@ -11,7 +12,7 @@ export const ANALYST = `ANALYST:${HASHES.fastCars}`;
 export const ADMIN = `ADMIN:${HASHES.kylin}`;
 export const MINUTE = 60_000;
 
-export const loggedIn = (name: string) => ({ ok: true, principal: { name } });
+export const loggedIn = (name: string) => ({ ok: true, principal: principalOf(name) });
 export const out = (reason: string, retryAfter = 0) => ({ ok: false, reason, retryAfter }) as const;
 export const REJECTED = out('rejected');
 
@@ -67,6 +68,6 @@ export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } =
   });
   const authenticator = told(own);
   const login = (name: string, password: string, address = HERE) =>
-    authenticator.authenticate(basic(name, password), address);
+    authenticator.authenticate(basic(name, password), { id: 'id', address: address });
   return { authenticator, login, clock, file, calls, holdAt, events };
 }

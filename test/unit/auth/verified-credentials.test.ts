@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createVerifiedCredentials } from '../../../src/auth/authenticator.ts';
 import { basic, createTestClock } from './support.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const HOUR = 3_600_000;
 
@@ -9,6 +10,7 @@ function setUp({ verifiedFor = 60_000, max = 10 } = {}) {
   const hashes = new Map([
     ['A', 'hash of A'],
     ['B', 'hash of B'],
+    ...['1', '2', '3', '4'].map((n) => [`user ${n}`, `hash of user ${n}`] as const),
   ]);
   const verified = createVerifiedCredentials({
     secret: Buffer.alloc(32, 7),
@@ -22,7 +24,7 @@ function setUp({ verifiedFor = 60_000, max = 10 } = {}) {
     hashes,
     verified,
     remember: (digest: string, name: string) =>
-      verified.remember(digest, name, `hash of ${name}`, clock.now()),
+      verified.remember(digest, principalOf(name), `hash of ${name}`, clock.now()),
     found: (digest: string) => verified.find(digest),
   };
 }
@@ -32,7 +34,7 @@ describe('verified credentials', () => {
     const { clock, remember, found } = setUp({ verifiedFor: 60_000 });
     remember('d', 'A');
     clock.advance(59_999);
-    expect(found('d')?.principal).toEqual({ name: 'A' });
+    expect(found('d')?.principal).toEqual(principalOf('A'));
     clock.advance(1);
     expect(found('d')).toBeUndefined();
   });
@@ -45,7 +47,7 @@ describe('verified credentials', () => {
       users: { accounts: { get: () => 'h' } },
       clock,
     });
-    verified.remember('d', 'A', 'h', 0);
+    verified.remember('d', principalOf('A'), 'h', 0);
     expect(verified.find('d')).toBeDefined();
     clock.advance(10);
     expect(verified.find('d')).toBeUndefined();
@@ -92,8 +94,17 @@ describe('verified credentials', () => {
 
   test('are bounded', () => {
     const { remember, found } = setUp({ max: 3 });
-    for (const digest of ['1', '2', '3', '4']) remember(digest, 'A');
+    for (const digest of ['1', '2', '3', '4']) remember(digest, `user ${digest}`);
     expect(['1', '2', '3', '4'].filter((digest) => found(digest) !== undefined)).toHaveLength(3);
+  });
+
+  test('of one user push out no other user’s, however many headers and spellings there are', () => {
+    const { remember, found, hashes } = setUp({ max: 8 });
+    remember('b', 'B');
+    for (const name of ['a', 'A']) {
+      for (let n = 0; n < 8; n += 1) remember(`${name} ${n}`, name);
+    }
+    expect(hashes.has('B') && found('b')).toBeTruthy();
   });
 
   test('hand out principals that nobody can change', () => {

@@ -56,7 +56,7 @@ export function fakeClient(): FakeClient {
     backlog: () => 0,
     async drained() {},
     async over() {},
-    end(last) {
+    end(_length, last) {
       if (last !== undefined) chunks.push(Buffer.from(last));
       ended = true;
     },

@@ -13,6 +13,7 @@ import type { AnswerText, StoredAnswer } from '../../../src/cache/stored-answer.
 import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { gate } from '../../support/stub-engine.ts';
+import { soapActionOf } from '../../../src/xmla/names.ts';
 
 export interface HandClock extends Clock {
   /** Moves both clocks. */
@@ -75,6 +76,7 @@ const REQUEST: DiscoverRequest = {
   sessionIds: [],
   sessionToken: false,
   headers: [],
+  forms: [],
   security: false,
   unexpected: undefined,
 };
@@ -89,6 +91,8 @@ export function flatParts(changed: Partial<FlatParts> = {}): FlatParts {
     userAgentClass: null,
     accept: 'text/xml',
     contentType: 'text/xml',
+    soapAction: soapActionOf('Discover'),
+    namedHeaders: undefined,
     session: null,
     request: REQUEST,
     ...changed,
@@ -170,6 +174,7 @@ export function engineAnswer(
       headers: { 'content-type': 'text/xml', ...options.headers },
     },
     body: chunks(),
+    length: () => body.length,
     began: options.began ?? { now: clock.now(), wall: clock.wall() },
     replica: 'http://engine',
   };

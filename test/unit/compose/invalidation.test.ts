@@ -74,11 +74,12 @@ describe('a change', () => {
     );
   });
 
-  test('is told to the log with its cause, also when it is dropped again', async () => {
+  test('is told to the log with its cause, request and reason, also when it is dropped again', async () => {
     const { invalidate, told } = setUp();
-    await invalidate('everything', 'ADMIN', 'unknown', 'statement');
+    const by = { cause: 'statement', call: 'r-1', why: 'statement commit' } as const;
+    await invalidate('everything', 'ADMIN', 'unknown', by);
     await jest.advanceTimersByTimeAsync(5_000);
-    const purged = ['purge', 'everything', { principal: 'ADMIN', cause: 'statement' }];
+    const purged = ['purge', 'everything', { principal: 'ADMIN', ...by }];
     expect(told).toEqual([purged, purged]);
   });
 

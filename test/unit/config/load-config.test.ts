@@ -35,6 +35,7 @@ const DEFAULTS = {
     login: 'none',
     service: undefined,
     delegation: 'forward',
+    headers: [],
     session_idle: undefined,
     clear: 'none',
     timeout: 300_000,
@@ -50,6 +51,8 @@ const DEFAULTS = {
     engine_permissions_ignored: false,
     client_control: 'purgers',
     purge_on_refresh_cube: false,
+    functions: [],
+    volatile: [],
     lease: 1000,
     key_secret: undefined,
     purge: { repeat_after: 0 },
@@ -133,6 +136,7 @@ engine:
   login: service
   service: { name: gateway, password: "12345" }
   delegation: forward
+  headers: [X-Tenant, Accept-Language]
   session_idle: 30m
   clear: kylin
   timeout: 10m
@@ -144,6 +148,8 @@ cache:
   engine_permissions_ignored: true
   client_control: everybody
   purge_on_refresh_cube: true
+  functions: [Today, Assembly.Fn, "%KPI"]
+  volatile: [LastDay]
   lease: 250ms
   key_secret: abcdefghijklmnopqrstuvwxyz-0123456789
   purge: { repeat_after: 10m }
@@ -215,6 +221,7 @@ statistics: { text: on }
       login: 'service',
       service: { name: 'gateway', password: '12345' },
       delegation: 'forward',
+      headers: ['accept-language', 'x-tenant'],
       session_idle: 1_800_000,
       clear: 'kylin',
       timeout: 600_000,
@@ -230,6 +237,8 @@ statistics: { text: on }
       engine_permissions_ignored: true,
       client_control: 'everybody',
       purge_on_refresh_cube: true,
+      functions: ['Today', 'Assembly.Fn', '%KPI'],
+      volatile: ['LastDay'],
       lease: 250,
       key_secret: 'abcdefghijklmnopqrstuvwxyz-0123456789',
       purge: { repeat_after: 600_000 },

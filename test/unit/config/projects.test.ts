@@ -9,9 +9,10 @@ describe('a project', () => {
     const { projects, engine } = load({
       yaml: `
 engine: { url: "http://one.example/xmla", kind: mondrian, timeout: 10s }
-cache: { ttl: 1h, share: everyone }
+cache: { ttl: 1h, share: everyone, functions: [Today] }
 projects:
   Quiet:
+  Calls: { functions: [Assembly.Fn] }
   Off: { cache: off }
   Short: { ttl: 5m, share: user }
   Elsewhere: { engine: { url: "http://two.example/xmla" } }
@@ -20,10 +21,15 @@ projects:
   __proto__: { cache: off }
 `,
     });
-    const common = { cache: 'on', ttl: HOUR, share: 'everyone', cubes: new Map(), engine };
+    const functions = ['Today'];
+    const common = {
+      ...{ cache: 'on', ttl: HOUR, share: 'everyone', cubes: new Map(), engine },
+      functions,
+    };
     expect(projects).toEqual(
       new Map([
         ['Quiet', common],
+        ['Calls', { ...common, functions: [...functions, 'Assembly.Fn'] }],
         ['Off', { ...common, cache: 'off' }],
         ['Short', { ...common, ttl: 300_000, share: 'user' }],
         ['Elsewhere', { ...common, engine: { ...engine, url: ['http://two.example/xmla'] } }],

@@ -3,7 +3,12 @@ import { mistakes } from './fake-files.ts';
 import { CERTIFICATE } from './pem-samples.ts';
 
 const CACHE_KEYS =
-  'ttl, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, lease, key_secret, purge, redis';
+  'ttl, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, functions, volatile, lease, key_secret, purge, redis';
+const FUNCTION =
+  'must be the name of a function without brackets, such as Today or Assembly.Fn, and none that reads clock, user, server or parameters, such as Now or UserName, which can never be declared stable';
+const NAME_OF_MDX =
+  'a name of up to 255 letters, digits and underscores, such as LastDay, without dots and brackets';
+const MDX_NAME = `must be ${NAME_OF_MDX}`;
 const TTL = 'must be a duration such as 12h, 30m or 45s, between 1s and 30d';
 const HOST = 'must be an IP address or a host name such as 127.0.0.1, 0.0.0.0, :: or localhost';
 const RANGE =
@@ -56,6 +61,19 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   ['engine: { url: [http://a/x, http://a/x] }', `engine.url: ${ENGINE_URL} (got a list)`],
   ['engine: { url: ["http://a/{project}", http://b/] }', `engine.url: ${ENGINE_URL} (got a list)`],
   [
+    'engine: { headers: [X-Tenant, X Tenant] }',
+    'engine.headers[1]: must be the name of a header: a letter, and then letters, digits, hyphens, underscores and dots (got "X Tenant")',
+  ],
+  ['engine: { headers: [X-Tenant, x-tenant] }', 'engine.headers[1]: stands twice in the list'],
+  [
+    'engine: { headers: [X-Tenant, X_Remote_User] }',
+    'engine.headers: must not name x_remote_user: a client could pass for another one by it, or get binary answers',
+  ],
+  [
+    'projects: { A: { engine: { headers: [Connection] } } }',
+    'projects.A.engine.headers: must not name connection: it is of the connection or the body, for which the gateway makes its own',
+  ],
+  [
     'engine: { delegation: trust }',
     'engine.delegation: must be one of forward, refuse; or null (got "trust")',
   ],
@@ -63,6 +81,22 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   [
     'cache: { client_control: admins }',
     'cache.client_control: must be one of nobody, purgers, everybody (got "admins")',
+  ],
+  ['cache: { functions: [Today, Now] }', `cache.functions[1]: ${FUNCTION} (got "Now")`],
+  [
+    'cache: { functions: ["VBA.uſerName"] }',
+    `cache.functions[0]: ${FUNCTION} (got "VBA.uſerName")`,
+  ],
+  ['cache: { functions: ["[Fn]"] }', `cache.functions[0]: ${FUNCTION} (got "[Fn]")`],
+  ['cache: { functions: ["Fn."] }', `cache.functions[0]: ${FUNCTION} (got "Fn.")`],
+  [
+    'projects: { A: { functions: [PredictX] } }',
+    `projects.A.functions[0]: ${FUNCTION} (got "PredictX")`,
+  ],
+  ['cache: { volatile: [A.B] }', `cache.volatile[0]: ${MDX_NAME} (got "A.B")`],
+  [
+    'cache: { volatile: LastDay }',
+    `cache.volatile: must be a list, each item ${NAME_OF_MDX} (got a text)`,
   ],
   [
     'projects: { A: { cubes: { Sales: no } } }',
@@ -438,7 +472,7 @@ const UNKNOWN_KEYS: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'projects: { A: { chache: off } }',
-    'projects.A.chache: unknown key; did you mean cache? allowed: cache, ttl, share, cubes, watch, engine',
+    'projects.A.chache: unknown key; did you mean cache? allowed: cache, ttl, share, functions, cubes, watch, engine',
   ],
   [
     'store: { driver: sqlite }',

@@ -7,6 +7,7 @@ import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
 import { ABOUT, answered, asked, handClock, statisticsOf } from '../statistics/answered.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const HOUR = 3_600_000;
 const TTL = 2 * HOUR;
@@ -116,7 +117,7 @@ test('callers within a second share what was found', async () => {
 
 test('each user is told of his own rights', async () => {
   const { status } = create();
-  const both = await Promise.all([status({ name: 'ADMIN' }), status({ name: 'bob' })]);
+  const both = await Promise.all([status(principalOf('ADMIN')), status(principalOf('bob'))]);
   expect(both.map(({ user, rights }) => [user, rights])).toEqual([
     ['ADMIN', { administer: true, view: true, purge: true }],
     ['bob', { administer: false, view: false, purge: true }],

@@ -25,6 +25,7 @@ const WELL: State = {
   reloaded: true,
   processes: { told: 2, wanted: 2 },
   refusedHooks: [],
+  droppedHeaders: [],
   watches: [],
 };
 
@@ -207,6 +208,12 @@ const RULES: readonly (readonly [
     '51 % of the 100 entries that made room for others had no second hit.',
     { evictions: [{ all: 100, unused: 50 }] },
     { evictions: [{ all: 99, unused: 99 }] },
+  ],
+  [
+    'header-dropped',
+    'note',
+    { droppedHeaders: ['accept-language', 'x-tenant'] },
+    'Clients send headers that are not forwarded: accept-language, x-tenant.',
   ],
   [
     'low-hit-ratio',

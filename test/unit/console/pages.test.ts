@@ -7,6 +7,7 @@ import { createPermissions, unauthenticated } from '../../../src/auth/authentica
 import { GatewayError } from '../../../src/common/errors.ts';
 import { createConsolePages, frontPage } from '../../../src/console/pages.ts';
 import { toldBy } from './told.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 let told: Readonly<Record<string, object>>;
 let asked: string[] = [];
@@ -18,7 +19,8 @@ beforeEach(() => {
 const pages = createConsolePages({
   login: async ({ headers: { authorization } }) => {
     if (authorization === undefined) throw unauthenticated();
-    return { name: Buffer.from(authorization.slice(6), 'base64').toString().split(':')[0] ?? '' };
+    const [name = ''] = Buffer.from(authorization.slice(6), 'base64').toString().split(':');
+    return principalOf(name);
   },
   permissions: createPermissions({ admins: ['ann'], viewers: ['eve'], purgers: ['pat'] }, 'nobody'),
   admin: {

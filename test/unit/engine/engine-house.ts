@@ -25,6 +25,7 @@ export function engineConfig(
     kind: 'generic',
     login: 'none',
     service: undefined,
+    headers: [],
     delegation: 'refuse',
     session_idle: undefined,
     clear: 'none',

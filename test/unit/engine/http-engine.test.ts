@@ -184,7 +184,7 @@ describe('a query', () => {
       void raw.close();
       socket.destroy();
     });
-    const answer = await ask(engine);
+    const answer = await ask(engine, { again: true });
     expect([answer.replica, stub.seen.length]).toEqual([stub.url, 1]);
     expect(house?.failures()).toEqual([]);
   });

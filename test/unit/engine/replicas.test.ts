@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { NotConnected } from '../../../src/proxy/upstream.ts';
+import { NotConnected, StaleConnection } from '../../../src/proxy/upstream.ts';
 import { createReplicas } from '../../../src/engine/replicas.ts';
 import { sizes } from '../../support/sizes.ts';
 import { engineConfig } from './engine-house.ts';
@@ -14,7 +14,7 @@ function setUp(urls: readonly string[] = URLS) {
   /** Asks once, while no connection can be made to those that are down. */
   async function tried(down: readonly string[] = [], name?: string): Promise<string[]> {
     const order: string[] = [];
-    const asked = replicas.reach(name, alive, async ({ url }) => {
+    const asked = replicas.reach({ replica: name }, alive, async ({ url }) => {
       order.push(url);
       if (down.includes(url)) throw new NotConnected(new Error(`no ${url}`));
     });
@@ -58,7 +58,7 @@ describe('the replicas of an engine', () => {
   test('are told how long a connection may take only while another one could step in', async () => {
     const { reach } = setUp();
     const limits: unknown[] = [];
-    await reach(undefined, alive, async (_replica, limit) => {
+    await reach({}, alive, async (_replica, limit) => {
       limits.push(limit);
       throw new NotConnected(new Error('none'));
     }).catch(() => {});
@@ -69,7 +69,7 @@ describe('the replicas of an engine', () => {
     const { reach } = setUp();
     const broken = new Error('reset');
     let attempts = 0;
-    const asked = reach(undefined, alive, async () => {
+    const asked = reach({}, alive, async () => {
       attempts += 1;
       throw broken;
     });
@@ -77,12 +77,27 @@ describe('the replicas of an engine', () => {
     expect(attempts).toBe(1);
   });
 
+  test.each([
+    ['once more where that changes nothing', true, 2],
+    ['never again elsewhere', false, 1],
+  ])('are asked, on a connection that had ended, %s', async (_what, again, attempts) => {
+    const { reach } = setUp(URLS.slice(0, 2));
+    const stale = new StaleConnection(new Error('reset'));
+    const asked: string[] = [];
+    const reached = reach({ again }, alive, async ({ url }) => {
+      asked.push(url);
+      throw stale;
+    });
+    await expect(reached).rejects.toBe(stale);
+    expect(asked).toEqual(Array.from({ length: attempts }, () => 'http://a/xmla'));
+  });
+
   test('are not asked for a client that has gone, which says nothing of the one it waited for', async () => {
     const { reach, tried } = setUp(URLS.slice(0, 2));
     const gone = new AbortController();
     const reason = new Error('gone');
     let attempts = 0;
-    const asked = reach(undefined, gone.signal, async () => {
+    const asked = reach({}, gone.signal, async () => {
       attempts += 1;
       gone.abort();
       throw new NotConnected(reason);
@@ -95,7 +110,7 @@ describe('the replicas of an engine', () => {
 
   test('tell what stood in the way of the last one', async () => {
     const { reach } = setUp();
-    const asked = reach(undefined, alive, async ({ url }) => {
+    const asked = reach({}, alive, async ({ url }) => {
       throw new NotConnected(new Error(url));
     });
     await expect(asked).rejects.toMatchObject({ cause: new Error('http://c/xmla') });

@@ -98,7 +98,7 @@ describe('a session in memory', () => {
   });
 });
 
-test('a user who begins and ends ever new sessions takes none from others', async () => {
+test('a user who begins and ends ever new sessions takes none from others, however the name is spelt', async () => {
   const store = alone();
   const begin = (name: string, principal: string) => {
     void store.session(name, { do: 'claim', token: name });
@@ -106,10 +106,11 @@ test('a user who begins and ends ever new sessions takes none from others', asyn
     void store.session(name, { do: 'put', token: name, data, dirty: false });
   };
   begin('alices', 'alice');
+  const spellings = ['mallory', 'Mallory', 'MALLORY', 'mallorY', 'iso-8859-1:mallory'];
   // More than the table holds. Each call does what it does before it returns.
   for (let i = 0; i <= 100_000; i += 1) {
     const name = `session ${i}`;
-    begin(name, 'mallory');
+    begin(name, spellings[i % spellings.length] ?? '');
     void store.session(name, { do: 'end' });
   }
   const { record } = await store.session('alices', { do: 'peek' });

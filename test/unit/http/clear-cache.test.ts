@@ -8,6 +8,7 @@ import { createClearCacheHandler } from '../../../src/http/clear-cache.ts';
 import { send } from '../../support/http-client.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 import { withoutRequestId } from '../../support/request-id.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const RECEIPT: Extract<PurgeOutcome, { ok: true }>['receipt'] = {
   id: 'oUq0MShjHbDl5nUI2bYzwQ',
@@ -34,7 +35,7 @@ const orders: (readonly [Stale, PurgeOrder])[] = [];
 
 beforeAll(async () => {
   const handle = createClearCacheHandler({
-    login: async () => ({ name: 'ADMIN' }),
+    login: async () => principalOf('ADMIN'),
     permissions: createPermissions({ admins: ['ADMIN'], viewers: [], purgers: [] }, 'nobody'),
     purge: async (...order) => {
       orders.push(order);

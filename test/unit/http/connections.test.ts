@@ -30,11 +30,11 @@ async function house(
   handled: IncomingMessage[];
 }> {
   const handled: IncomingMessage[] = [];
-  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
-    if (!connections.begin(request, response)) return;
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
     handled.push(request);
     response.writeHead(413, { 'content-length': 2, ...headers }).end('no');
-  });
+  };
+  const server = createServer((_request, response) => connections.take(response, answer));
   const connections = createConnections(server, {
     limit: () => 100,
     isTrusted: () => false,
@@ -149,9 +149,9 @@ describe('what is no request, behind one that is under way,', () => {
   /** A server that answers when a test says so. */
   async function waiting() {
     const answers: ServerResponse[] = [];
-    const server = createServer((request, response) => {
-      if (connections.begin(request, response)) answers.push(response);
-    });
+    const server = createServer((_request, response) =>
+      connections.take(response, () => answers.push(response)),
+    );
     const connections = createConnections(server, {
       limit: () => 100,
       isTrusted: () => false,

@@ -20,7 +20,7 @@ test('a listed origin is told itself, and one that is not listed nothing', () =>
     preflight: {
       'access-control-allow-methods': 'POST',
       'access-control-allow-headers':
-        'authorization, content-type, soapaction, cache-control, x-request-id',
+        'authorization, content-type, soapaction, cache-control, x-request-id, x-as-sessionid, traceparent, x-requested-with',
       'access-control-max-age': '1',
     },
   });

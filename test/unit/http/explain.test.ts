@@ -10,6 +10,7 @@ import { type AdminQuestion, createQuestionHandler } from '../../../src/http/adm
 import { errorMapper, onlyMethods } from '../../../src/app.ts';
 import { execute } from '../../support/envelopes.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const LIMIT = 2_000;
 const BYPASS = { classification: { decision: 'bypass', reason: 'volatile' } };
@@ -29,7 +30,7 @@ beforeAll(async () => {
       if (authorization === undefined) {
         throw unauthenticated();
       }
-      return { name: authorization === basic('ADMIN') ? 'ADMIN' : 'bob' };
+      return principalOf(authorization === basic('ADMIN') ? 'ADMIN' : 'bob');
     },
     permissions: createPermissions(
       { admins: ['ADMIN'], viewers: [], purgers: ['bob'] },
@@ -120,7 +121,7 @@ describe('who may ask for an explanation', () => {
 
   test.each(['GET', 'HEAD', 'PUT', 'DELETE'])('is nobody by %s', async (method) => {
     const { status, headers } = await send({ method });
-    expect([status, headers.allow]).toEqual([405, 'POST']);
+    expect([status, headers.allow]).toEqual([405, 'POST, OPTIONS']);
   });
 });
 
@@ -134,8 +135,8 @@ describe('what is explained', () => {
         authorization: basic('ADMIN'),
         body: QUERY,
         project: undefined,
-        administrator: { name: 'ADMIN' },
-        principal: { name: 'ADMIN' },
+        administrator: principalOf('ADMIN'),
+        principal: principalOf('ADMIN'),
         signal: expect.any(AbortSignal),
       },
     ]);
@@ -149,7 +150,7 @@ describe('what is explained', () => {
       {
         project: 'a/b 100% 销售',
         principal: { name: 'zoë "x"' },
-        administrator: { name: 'ADMIN' },
+        administrator: principalOf('ADMIN'),
       },
     ]);
     expect(json).toMatchObject({ project: 'a/b 100% 销售', user: 'zoë "x"' });

@@ -10,6 +10,7 @@ import { createMemoryFleet, createOnce } from '../../../src/freshness/fleet.ts';
 import { createHooks } from '../../../src/http/hooks.ts';
 import { callDbtHook, dbtRun, SECRET, signatureOf } from '../../support/hooks.ts';
 import { portOf, type Answer } from '../../support/http-client.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const receipt = {
   id: 'id',
@@ -48,7 +49,7 @@ beforeEach(async () => {
   ]);
   const hooks = createHooks({
     hooks: new Map([['dbt', { ...hook, projects }]]),
-    login: () => ({ name: 'alice' }),
+    login: () => principalOf('alice'),
     async askLeave(name) {
       asked.push(name);
       return () => {};

@@ -11,6 +11,7 @@ import type { PurgeLog, PurgeRecord } from '../../../src/cache/purge/purge-log.t
 import { handClock, NO_CONSOLE, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 import { NO_WARM_UP } from '../../support/no-warm-up.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const RECORD: PurgeRecord = {
   id: 'oUq0MShjHbDl5nUI2bYzwQ',
@@ -37,7 +38,7 @@ beforeAll(async () => {
   const login: Login = async ({ headers: { authorization } }) => {
     if (authorization === undefined) throw unauthenticated();
     const [name = ''] = Buffer.from(authorization.slice(6), 'base64').toString().split(':');
-    return { name };
+    return principalOf(name);
   };
   const admin = createAdmin({
     statistics: statisticsOf({ clock: handClock() }).shared,
@@ -196,9 +197,14 @@ describe('who is told of purges', () => {
     expect(limits).toEqual([]);
   });
 
-  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('is nobody by %s', async (method) => {
+  test.each([
+    ['POST', 405],
+    ['PUT', 405],
+    ['DELETE', 405],
+    ['OPTIONS', 204],
+  ])('is nobody by %s', async (method, expected) => {
     const { status, headers } = await ask('', { method });
-    expect([status, headers.allow]).toEqual([405, 'GET, HEAD']);
+    expect([status, headers.allow]).toEqual([expected, 'GET, HEAD, OPTIONS']);
     expect(limits).toEqual([]);
   });
 

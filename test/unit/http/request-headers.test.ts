@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import {
   acceptedType,
   canonicalContentType,
+  forgedAct,
   forgery,
   userAgentClass,
 } from '../../../src/http/request-head.ts';
@@ -32,7 +33,11 @@ describe('the media type that is asked for', () => {
   test.each([
     [undefined, undefined],
     ['text/xml', 'text/xml'],
-    ['TEXT/XML;q=1', 'text/xml'],
+    ['TEXT/XML;q=1', 'not-xml'],
+    ['image/png, Application/Xml, text/xml', 'not-xml'],
+    ['text/xml, TEXT/XML', 'text/xml'],
+    ['application/JSON, text/xml', 'not-xml'],
+    ['text/xml;Q=0', 'not-xml'],
     ['image/png, application/xml', 'application/xml'],
     ['application/soap+xml, text/xml', 'application/soap+xml'],
     ['*/*', undefined],
@@ -86,6 +91,25 @@ describe('a request that does something', () => {
   ])('is believed with %j', (headers) => {
     expect(forgery(headers)).toBeUndefined();
   });
+
+  const GOES_TO_A_PAGE = { 'upgrade-insecure-requests': '1' };
+  test.each([
+    [{ 'sec-fetch-site': 'none' }],
+    [{ 'sec-fetch-site': 'same-origin' }],
+    [{ referer: 'http://a/console/purges', host: 'a' }],
+    [{ origin: 'http://a', host: 'a' }],
+  ])('is believed also where a browser goes to a page with %j', (headers) => {
+    expect(forgedAct({ ...GOES_TO_A_PAGE, ...headers })).toBeUndefined();
+  });
+
+  test.each([{}, { host: 'a' }, { referer: '', host: 'a' }, { referer: '', origin: '' }])(
+    'is not believed where a browser goes to a page with %j',
+    (headers) => {
+      expect(forgedAct(headers)).toBeUndefined();
+      expect(forgedAct({ ...GOES_TO_A_PAGE, ...headers })).toContain('which page led it here');
+      expect(forgery({ ...GOES_TO_A_PAGE, ...headers })).toBeUndefined();
+    },
+  );
 
   test.each([
     [{ 'sec-fetch-site': 'cross-site' }, 'site'],

@@ -7,6 +7,7 @@ import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
 import { answered, asked, handClock, NO_CONSOLE, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
 import { NO_WARM_UP } from '../../support/no-warm-up.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const { on, shared } = statisticsOf(
   { clock: handClock() },
@@ -21,7 +22,8 @@ beforeAll(() => {
   on(answered({ id: 'last', principal: 'bob', digest: '', catalogs: [], cubes: '?' }));
   const login: Login = async ({ headers: { authorization } }) => {
     if (authorization === undefined) throw unauthenticated();
-    return { name: Buffer.from(authorization.slice(6), 'base64').toString().split(':')[0] ?? '' };
+    const [name = ''] = Buffer.from(authorization.slice(6), 'base64').toString().split(':');
+    return principalOf(name);
   };
   const admin = createAdmin({
     purgeLog: { latest: async () => ({ complete: true, purges: [] }) },

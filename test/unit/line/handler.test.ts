@@ -1,5 +1,5 @@
 import type { AnswerText, StoredAnswer } from '../../../src/cache/stored-answer.ts';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -13,6 +13,7 @@ import { send, until } from '../../support/http-client.ts';
 import { NO_CANDIDATES } from '../../support/no-warm-up.ts';
 import { answerWith } from '../cache/entries/session-documents.ts';
 import { bodyAccount, handClock, quiet } from '../cache/fakes.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const QUERY = execute({ statement: 'SELECT FROM [Sales]', properties: { Catalog: 'FoodMart' } });
@@ -40,7 +41,7 @@ beforeEach(async () => {
   [events, stored, sending, working] = [[], SHORT, [], 0];
   answered = { byMemo: 0, byKey: 0 };
   onCome = () => {};
-  const principal = { name: 'alice' };
+  const principal = principalOf('alice');
   const never = () => {
     throw new Error('not here');
   };
@@ -56,12 +57,14 @@ beforeEach(async () => {
     addressOf: () => '192.0.2.1',
     permissions: createPermissions({ admins: [], viewers: [], purgers: [] } as never, 'nobody'),
     cors: undefined,
+    dropped: { note() {} },
     clearCache: async (_request, response) => void response.end('cleared'),
     engineOf: () => ({
       engine: { id: 'e', tellsProject: false } as never,
       settings: {
         kind: 'mondrian',
         login: 'none',
+        headers: [],
         delegation: 'forward',
         session_idle: undefined,
         timeout: 300_000,
@@ -285,4 +288,11 @@ test('a mistake of this program is a Fault with the id of its event', async () =
 test('clearCache and what is not below its paths are left to others', async () => {
   expect((await send(url, { path: '/mdx/xmla/clearCache' })).text).toBe('cleared');
   expect((await send(url, { path: '/api/roles' })).text).toBe('another’s');
+});
+
+test('a request that is refused by its head has nothing made for it that could break it off', async () => {
+  const made = jest.spyOn(globalThis, 'AbortController');
+  const { status } = await send(url, { path: '/mdx/xmla/a/b', headers: { host: 'gateway' } });
+  expect([status, made.mock.calls.length]).toEqual([404, 0]);
+  made.mockRestore();
 });

@@ -10,7 +10,7 @@ import { sizes } from '../../support/sizes.ts';
 
 const ENGINE = {
   traits: ENGINE_KINDS.generic,
-  settings: { delegation: 'forward' } as never,
+  settings: { headers: [], delegation: 'forward' } as never,
   engine: { id: 'engine' },
   addressee: { project: undefined, query: [] },
 };

@@ -132,6 +132,12 @@ describe('a gap holds', () => {
   });
 });
 
+test('a body with more than 32 gaps has none', () => {
+  const ids = (count: number) => bytes(`<PropertyList>${'<Timeout>1</Timeout>'.repeat(count)}`);
+  expect(gapsIn(ids(32))?.ids).toHaveLength(32);
+  expect(gapsIn(ids(33))).toBeUndefined();
+});
+
 test('what looks like a gap in a statement is a part of it', () => {
   const withStatement = (value: string) => `<Statement><Timeout>${value}</Timeout></Statement>`;
   const body = (value: string) => withStatement(value) + withId('1');

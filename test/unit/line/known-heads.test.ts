@@ -61,14 +61,27 @@ const raw = (change: Readonly<Record<string, string | undefined>>): string[] =>
   Object.entries({ ...ALL, ...change }).flatMap(([name, value]) =>
     value === undefined ? [] : [name, value],
   );
-const knownHeads = () => createKnownHeads<{ readonly name: string }>('s');
+/** What a head takes by itself (bytes). */
+const HEAD = 1_000;
+const MIB = 1024 * 1024;
+interface Noted {
+  readonly name: string;
+  readonly bytes?: number;
+}
+const knownHeads = () => createKnownHeads<Noted>('s', ({ bytes = HEAD }) => bytes);
+const note = (
+  heads: ReturnType<typeof knownHeads>,
+  of: IncomingMessage,
+  value: Noted,
+  user = 'alice',
+) => heads.note(of, user, value);
 
 describe.each(['its connection', 'another connection'])('a head is known on %s', (where) => {
   function known(head: Head, before: Head = {}): boolean {
     const heads = knownHeads();
     const [mine, other] = [new Socket(), new Socket()];
     const noted = { name: 'noted' };
-    heads.note(request(mine, before), noted);
+    note(heads, request(mine, before), noted);
     return heads.of(request(where === 'its connection' ? mine : other, head)) === noted;
   }
 
@@ -86,13 +99,11 @@ describe.each(['its connection', 'another connection'])('a head is known on %s',
     expect(known({}, { method: 'PUT' })).toBe(false);
   });
 
-  test('with two credentials, and not with others in the place of either', () => {
-    const twice = (one: string, other: string) => ({
-      rawHeaders: raw({ authorization: one }).concat('Authorization', other),
-    });
-    expect(known(twice('Basic a', 'Basic b'), twice('Basic a', 'Basic b'))).toBe(true);
-    expect(known(twice('Basic a', 'Basic c'), twice('Basic a', 'Basic b'))).toBe(false);
-    expect(known(twice('Basic c', 'Basic b'), twice('Basic a', 'Basic b'))).toBe(false);
+  test('not without credentials, and not with several', () => {
+    const several = { rawHeaders: raw({}).concat('Authorization', 'Basic b') };
+    for (const head of [several, { rawHeaders: raw({ authorization: undefined }) }]) {
+      expect(known(head, head)).toBe(false);
+    }
   });
 
   test.each<[string, Head]>([
@@ -130,9 +141,9 @@ test('each head is known for what was noted under it last', () => {
   const heads = knownHeads();
   const [one, other] = [new Socket(), new Socket()];
   const [a, b] = [{}, { url: '/mdx/xmla/b' }];
-  heads.note(request(one, a), { name: 'a' });
-  heads.note(request(one, b), { name: 'b' });
-  heads.note(request(one, a), { name: 'a again' });
+  note(heads, request(one, a), { name: 'a' });
+  note(heads, request(one, b), { name: 'b' });
+  note(heads, request(one, a), { name: 'a again' });
   for (const socket of [one, other]) {
     expect(heads.of(request(socket, a))?.name).toBe('a again');
     expect(heads.of(request(socket, b))?.name).toBe('b');
@@ -163,7 +174,7 @@ describe('what a connection keeps by itself', () => {
     const heads = knownHeads();
     const socket = new Socket();
     const urls = Array.from({ length: 20 }, (_, at) => `/${100 + at}`);
-    for (const url of urls) heads.note(request(socket, { url }), { name: url });
+    for (const url of urls) note(heads, request(socket, { url }), { name: url });
     const most = Math.floor((16 * 1024) / size({ url: '/100' }));
     const kept = urls.toReversed().findIndex((url) => !isKept(heads, socket, { url }));
     expect(kept).toBe(most);
@@ -175,7 +186,7 @@ describe('what a connection keeps by itself', () => {
     const users = ['a', 'b', 'c', 'd'].map((name) => ({
       rawHeaders: raw({ authorization: `Basic ${name}` }),
     }));
-    for (const user of users) heads.note(request(socket, user), { name: String(user.rawHeaders) });
+    for (const user of users) note(heads, request(socket, user), { name: String(user.rawHeaders) });
     for (const user of users) {
       expect(isKept(heads, socket, user)).toBe(true);
       expect(heads.of(request(socket, user))?.name).toBe(String(user.rawHeaders));
@@ -187,8 +198,8 @@ describe('what a connection keeps by itself', () => {
     const socket = new Socket();
     const half = { url: `/${'a'.repeat(8 * 1024 - size({ url: '/' }))}` };
     const other = { url: half.url.replace('a', 'b') };
-    heads.note(request(socket, other), { name: 'other' });
-    for (let time = 0; time < 3; time += 1) heads.note(request(socket, half), { name: 'half' });
+    note(heads, request(socket, other), { name: 'other' });
+    for (let time = 0; time < 3; time += 1) note(heads, request(socket, half), { name: 'half' });
     expect(isKept(heads, socket, half)).toBe(true);
     expect(isKept(heads, socket, other)).toBe(true);
   });
@@ -196,28 +207,55 @@ describe('what a connection keeps by itself', () => {
   test('is no long head, which is found by its digest alone', () => {
     const heads = knownHeads();
     const [socket, other] = [new Socket(), new Socket()];
-    heads.note(request(socket, LONG), { name: 'long' });
-    heads.note(request(socket), { name: 'short' });
+    note(heads, request(socket, LONG), { name: 'long' });
+    note(heads, request(socket), { name: 'short' });
     for (const on of [socket, other]) expect(isKept(heads, on, LONG)).toBe(false);
     expect(isKept(heads, socket, {})).toBe(true);
   });
 
   test('goes with it, and is found by its digest on another', () => {
     const heads = knownHeads();
-    heads.note(request(new Socket()), { name: 'of another' });
+    note(heads, request(new Socket()), { name: 'of another' });
     expect(isKept(heads, new Socket(), {})).toBe(false);
   });
 
-  test('is forgotten when ten thousand others were noted', () => {
+  test('is forgotten with what it was noted for', () => {
     const heads = knownHeads();
     const [socket, others] = [new Socket(), new Socket()];
-    heads.note(request(socket), { name: 'forgotten' });
-    for (let other = 0; other < 10_000; other += 1) {
-      heads.note(request(others, { url: `/other/${other}` }), { name: 'other' });
+    note(heads, request(socket), { name: 'forgotten' });
+    for (let other = 0; other < 5; other += 1) {
+      const large = { name: 'other', bytes: 4 * MIB };
+      note(heads, request(others, { url: `/other/${other}` }), large, `user ${other}`);
     }
     expect(heads.of(request(socket))).toBeUndefined();
-    heads.note(request(others), { name: 'anew' });
+    note(heads, request(others), { name: 'anew' });
     expect(heads.of(request(socket))?.name).toBe('anew');
     expect(isKept(heads, socket, {})).toBe(true);
+  });
+});
+
+describe('all heads together take no more than 16 MiB', () => {
+  const at = (url: string) => request(new Socket(), { url });
+  const isKnown = (heads: ReturnType<typeof knownHeads>, url: string) =>
+    heads.of(at(url)) !== undefined;
+
+  test('of which one user gets a quarter: the last ones', () => {
+    const heads = knownHeads();
+    note(heads, at('/of-bob'), { name: 'bob' }, 'bob');
+    const urls = Array.from({ length: 20_000 }, (_, number) => `/${number}`);
+    for (const url of urls) note(heads, at(url), { name: url });
+    const known = urls.filter((url) => isKnown(heads, url));
+    expect(known).toEqual(urls.slice(-Math.floor((4 * MIB) / HEAD)));
+    expect(isKnown(heads, '/of-bob')).toBe(true);
+  });
+
+  test('and one counts by what it takes when it is noted again', () => {
+    const heads = knownHeads();
+    const grows = { name: 'grows', bytes: MIB };
+    note(heads, at('/other'), { name: 'other' });
+    note(heads, at('/grows'), grows);
+    expect(isKnown(heads, '/other')).toBe(true);
+    note(heads, at('/grows'), { ...grows, bytes: 4 * MIB });
+    expect([isKnown(heads, '/other'), isKnown(heads, '/grows')]).toEqual([false, true]);
   });
 });

@@ -1,25 +1,29 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RememberedLogin } from '../../../src/auth/authenticator.ts';
+import { createBodyAccount } from '../../../src/common/body-account.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import type { LineOptions } from '../../../src/line/options.ts';
-import { understand } from '../../../src/line/understand.ts';
+import { type OwnTurn, understand } from '../../../src/line/understand.ts';
 import type { Scope } from '../../../src/cache/projects.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
 import { handClock } from '../cache/fakes.ts';
+import { principalOf } from '../../../src/common/principal.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const DESTINATION = {
   engine: { id: 'engine' },
   addressee: { project: undefined, query: [] },
   traits: ENGINE_KINDS.mondrian,
-  settings: { delegation: 'forward', session_idle: 1_000 } as never,
+  settings: { headers: [], delegation: 'forward', session_idle: 1_000 } as never,
   place: 'engine',
+  user: 'alice',
 };
 const SESSION = 'qy3p8o1v5zk2';
 const GUID = '0f8fad5b-d9cb-469f-a165-70867728950e';
@@ -53,7 +57,7 @@ function requestOf(headers: Headers = {}, socket = new Socket()): IncomingMessag
 }
 
 const loggedIn = (name: string) => {
-  const login = { principal: { name }, valid: true, counts: () => login.valid };
+  const login = { principal: principalOf(name), valid: true, counts: () => login.valid };
   return login;
 };
 
@@ -65,8 +69,12 @@ let record: SessionRecord;
 let session: FoundSession | undefined;
 let roles: string | undefined;
 const blind = new Set<Scope>();
+let ownTurn: OwnTurn;
+/** Bytes that bodies under way may take. */
+let room: number;
 
 beforeEach(() => {
+  [ownTurn, room] = [() => undefined, 1_000_000];
   login = loggedIn('alice');
   record = {
     principal: 'alice',
@@ -88,6 +96,7 @@ beforeEach(() => {
         held: ({ id }: { id: string }) => (id === SESSION ? session : { kind: 'unknown' }),
       },
       roleSets: { heldName: () => roles },
+      account: createBodyAccount(() => ({ in_flight: room, queue: 1 })),
       blind,
       clock,
       secret: 's',
@@ -96,7 +105,7 @@ beforeEach(() => {
         throw new Error(`nothing should be told: ${JSON.stringify(event)}`);
       },
     } as unknown as LineOptions,
-    async () => {},
+    (...given) => ownTurn(...given),
     [],
   );
 });
@@ -106,7 +115,7 @@ async function handled(body: Buffer, headers: Headers = {}): Promise<Handled> {
   return {
     request,
     address: { project: undefined, search: '' },
-    principal: { name: 'alice' },
+    principal: principalOf('alice'),
     destination: DESTINATION,
     body,
     asked: await understand(request.headers, body, DESTINATION),
@@ -229,7 +238,7 @@ describe('nothing is remembered', () => {
     ['of a body that is compressed', { headers: { 'content-encoding': 'gzip' } }],
     ['of a request that names its session in a header', { headers: { 'x-as-sessionid': SESSION } }],
     ['of a login that is not remembered', { headers: { authorization: 'Basic Ym9iOmJvYg==' } }],
-    ['of a login that is another’s by now', { change: { principal: { name: 'bob' } } }],
+    ['of a login that is another’s by now', { change: { principal: principalOf('bob') } }],
   ])('%s', async (_what, taught) => {
     await taughtTwice(taught);
     expect(keyOf(taught.body, taught.headers)).toBeUndefined();
@@ -245,6 +254,69 @@ describe('nothing is remembered', () => {
     Object.assign(body, { toString: () => expect('a text').toBe('made of it') });
     expect(keyOf(body)).toBeUndefined();
   });
+
+  test('of a body with more than 32 properties whose values do not count', async () => {
+    const body = (count: number) =>
+      Buffer.from(
+        asked()
+          .toString()
+          .replace('</PropertyList>', `${ID.repeat(count)}$&`),
+      );
+    const ID = '<Timeout>1</Timeout>';
+    await taughtTwice({ body: body(31) });
+    expect(keyOf(body(31))).toBe('k');
+    await taughtTwice({ body: body(32) });
+    expect(keyOf(body(32))).toBeUndefined();
+  });
+
+  test('of a request of more than 500 pieces', async () => {
+    const body = (count: number) =>
+      Buffer.from(
+        asked()
+          .toString()
+          .replace('</PropertyList>', `${'<A>a</A>'.repeat(count)}$&`),
+      );
+    const [most, more] = [body(498), body(499)];
+    await taughtTwice({ body: most });
+    expect(keyOf(most)).toBe('k');
+    await taughtTwice({ body: more });
+    expect(keyOf(more)).toBeUndefined();
+  });
+
+  test('of a body for which there is no room while it is learnt', async () => {
+    await teach();
+    room = 0;
+    await teach();
+    expect(keyOf()).toBeUndefined();
+    room = 1_000_000;
+    await teach();
+    expect(keyOf()).toBe('k');
+  });
+
+  test('of the query of a path', async () => {
+    const search = 'x='.padEnd(5_000, 'x');
+    await teach({ change: { address: { project: 'p', search } } });
+    const head = memo.headOf(requestOf());
+    expect(head?.project).toBe('p');
+    expect(JSON.stringify(head)).not.toContain('x=');
+  });
+});
+
+test('a body is learnt in a turn of its user in which three times its bytes may be read', async () => {
+  const given: unknown[] = [];
+  const door = Promise.withResolvers<void>();
+  await teach();
+  ownTurn = (...what) => {
+    given.push(what);
+    return door.promise;
+  };
+  const taught = teach();
+  await nextTurn();
+  expect(given).toEqual([[3 * asked().length, 'alice']]);
+  expect(keyOf()).toBeUndefined();
+  door.resolve();
+  await taught;
+  expect(keyOf()).toBe('k');
 });
 
 describe('what is remembered', () => {
@@ -261,7 +333,7 @@ describe('what is remembered', () => {
     await taughtTwice();
     const other = execute({ statement: 'SELECT FROM [Other]' });
     login = loggedIn('bob');
-    const bobs = { body: other, change: { principal: { name: 'bob' } } };
+    const bobs = { body: other, change: { principal: principalOf('bob') } };
     await taughtTwice(bobs);
     expect([keyOf(other), keyOf()]).toEqual(['k', undefined]);
   });

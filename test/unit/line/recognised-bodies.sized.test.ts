@@ -15,7 +15,7 @@ import { sizes } from '../../support/sizes.ts';
 const HEADERS = { 'content-type': 'text/xml' };
 const ENGINE = {
   traits: ENGINE_KINDS.mondrian,
-  settings: { delegation: 'forward' } as never,
+  settings: { headers: [], delegation: 'forward' } as never,
   engine: { id: 'engine' },
   addressee: { project: undefined, query: [] },
 };

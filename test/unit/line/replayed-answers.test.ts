@@ -189,12 +189,32 @@ describe('the memory of a stored answer that is sent', () => {
   });
 });
 
+test.each([
+  ['before its first byte', 0],
+  ['in the middle', 7],
+])(
+  'an answer that was to end short breaks off %s, and the log tells of it',
+  async (_where, sent) => {
+    const { ask, events } = await serve((client) => {
+      client.open({ status: 200, statusMessage: 'OK', headers: {} }, { kind: 'miss' }, undefined);
+      if (sent > 0) client.write(Buffer.alloc(sent, 'x'));
+      client.end(11, Buffer.alloc(3, 'x'));
+    });
+    expect(await ask().catch(() => ({ whole: false }))).toMatchObject({ whole: false });
+    await until(() => events.length > 1);
+    expect(events.map((event) => ('complete' in event ? event.complete : event.type))).toEqual([
+      'internal-error',
+      false,
+    ]);
+  },
+);
+
 test('an answer that was ended is whole, whatever fails behind its end', async () => {
   const body = Buffer.alloc(8 * 1024 * 1024, 'x');
   const { ask, events } = await serve((client) => {
     client.open({ status: 200, statusMessage: 'OK', headers: {} }, { kind: 'miss' }, body.length);
     client.write(body);
-    client.end();
+    client.end(body.length);
     client.fail(new Error('it could not be stored'));
   });
   expect((await ask()).body.length).toBe(body.length);

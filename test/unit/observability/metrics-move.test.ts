@@ -74,7 +74,14 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
   [purged, ['purges_total', 'purge_seconds']],
   [{ type: 'connection-closed', why: 'limit' }, ['connections_closed_total']],
   [
-    { type: 'login-refused', reason: 'rejected', user: undefined, address: '10.0.0.7' },
+    {
+      type: 'login-refused',
+      id: 'id',
+      reason: 'rejected',
+      why: undefined,
+      user: undefined,
+      address: '10.0.0.7',
+    },
     ['logins_refused_total'],
   ],
   [

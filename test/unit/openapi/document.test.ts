@@ -72,10 +72,33 @@ describe('the document', () => {
       typeof $ref === 'string' ? [$ref] : [],
     );
     const { schemas, responses, headers } = document.components;
-    const there = Object.entries({ schemas, responses, headers }).flatMap(([kind, parts]) =>
-      Object.keys(parts).map((name) => `#/components/${kind}/${name}`),
-    );
+    const places = { schemas, responses, headers };
+    const there = [
+      ...Object.entries(places).flatMap(([kind, parts]) =>
+        Object.keys(parts).map((name) => `#/components/${kind}/${name}`),
+      ),
+      ...Object.keys(document['x-responses']).map((name) => `#/x-responses/${name}`),
+    ];
     expect([...new Set(refs)].sort()).toEqual(there.sort());
+  });
+
+  test('has patterns that every tool reads: without classes of Unicode, and with or without its mode', () => {
+    const patterns = [...objectsOf(sent)].flatMap(([, { pattern }]) =>
+      typeof pattern === 'string' ? [pattern] : [],
+    );
+    expect(patterns.length).toBeGreaterThan(20);
+    for (const pattern of patterns) {
+      expect(pattern).not.toMatch(/\\[pPuk]\{|\(\?[=!<]/);
+      expect(() => [new RegExp(pattern), new RegExp(pattern, 'u')]).not.toThrow();
+    }
+  });
+
+  test('has somebody to ask, and of every operation a success and a failure of the client', () => {
+    expect(sent['info']).toMatchObject({ contact: { name: expect.stringMatching(/./) } });
+    for (const { path, method, operation } of operations) {
+      const kinds = Object.keys(operation.responses).map((status) => status.at(0));
+      expect([method, path, kinds]).toEqual([method, path, expect.arrayContaining(['2', '4'])]);
+    }
   });
 
   test('gives every operation a name of its own, a known tag, and words', () => {
@@ -164,9 +187,16 @@ describe('failures', () => {
 });
 
 describe('every example', () => {
-  const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false });
-  ajv.addKeyword('components');
-  ajv.addSchema({ $id: 'http://document/', components: sent['components'] });
+  const validator = (unicodeRegExp: boolean) => {
+    const ajv = new Ajv2020({
+      allErrors: true,
+      strict: true,
+      strictRequired: false,
+      unicodeRegExp,
+    });
+    ajv.addKeyword('components');
+    return ajv.addSchema({ $id: 'http://document/', components: sent['components'] });
+  };
 
   const samples: (readonly [where: string, schema: Schema, value: unknown])[] = [];
   const addMedia = (where: string, content: Readonly<Record<string, MediaType>> = {}) => {
@@ -196,7 +226,11 @@ describe('every example', () => {
     }
   }
 
-  test('is valid by its schema', () => {
+  test.each([
+    ['', true],
+    [', also to a tool without the Unicode mode of patterns', false],
+  ])('is valid by its schema%s', (_, unicodeRegExp) => {
+    const ajv = validator(unicodeRegExp);
     expect(samples.length).toBeGreaterThan(200);
     const wrong = samples.flatMap(([where, schema, value]) => {
       const validate = ajv.compile(inDocument(schema));

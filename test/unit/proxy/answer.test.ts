@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
-import { answerHead, decodedAnswer } from '../../../src/proxy/forwarded.ts';
+import { answerHead, bytesPushed, decodedAnswer } from '../../../src/proxy/forwarded.ts';
 
 let server: Server;
 let corrupt: unknown[];
@@ -29,9 +29,12 @@ async function answerTo(does: (socket: Socket) => void, method = 'POST') {
   const asked = request({ host: '127.0.0.1', port, method, agent: false });
   asked.on('error', () => {});
   asked.end();
+  const counting = Promise.withResolvers<() => number>();
+  asked.once('response', (incoming) => counting.resolve(bytesPushed(incoming)));
   const [answer] = (await once(asked, 'response')) as [IncomingMessage];
   answer.on('error', () => {});
-  return { answer, ...decodedAnswer(answer, answerHead(answer), (error) => corrupt.push(error)) };
+  const counted = Object.assign(answer, { received: await counting.promise });
+  return { answer, ...decodedAnswer(counted, answerHead(answer), (error) => corrupt.push(error)) };
 }
 
 const coded = (coding: string, body: Buffer, length = body.length) =>
@@ -61,9 +64,14 @@ describe('an answer in a content coding', () => {
   ])(
     '(%s) comes without it, byte for byte, and its head does not speak of it',
     async (name, body) => {
-      const { head, body: decoded } = await answerTo((socket) => socket.write(coded(name, body)));
+      const {
+        head,
+        body: decoded,
+        length,
+      } = await answerTo((socket) => socket.write(coded(name, body)));
       expect(head.headers).toEqual({ 'content-type': 'text/xml' });
       expect((await whole(decoded)).equals(TEXT)).toBe(true);
+      expect(length()).toBe(TEXT.length);
       expect(corrupt).toEqual([]);
     },
   );
@@ -73,9 +81,14 @@ describe('an answer in a content coding', () => {
       ['br', brotliCompressSync(TEXT)],
       ['gzip, gzip', gzipSync(gzipSync(TEXT))],
     ] as const) {
-      const { head, body: kept } = await answerTo((socket) => socket.write(coded(name, body)));
+      const {
+        head,
+        body: kept,
+        length,
+      } = await answerTo((socket) => socket.write(coded(name, body)));
       expect(head.headers['content-encoding']).toBe(name);
       expect((await whole(kept)).equals(body)).toBe(true);
+      expect(length()).toBe(body.length);
     }
   });
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { isUsual } from '../../../src/common/header-names.ts';
 import { answerHeaders, requestHeaders } from '../../../src/proxy/forwarded.ts';
 
 /** Each makes somebody else of the client at some engine, or behind some server in front of one. */
@@ -25,8 +26,8 @@ describe('a request that is passed through', () => {
       spellings.add(name.replaceAll('-', sign));
     }
     for (const spelling of spellings) {
-      expect(requestHeaders({ [spelling]: 'bob', 'x-kept': '1' }, undefined, 3)).toEqual({
-        'x-kept': '1',
+      expect(requestHeaders({ [spelling]: 'bob', via: '1' }, undefined, 3, isUsual)).toEqual({
+        via: '1',
         'content-length': '3',
       });
     }
@@ -37,17 +38,17 @@ describe('a request that is passed through', () => {
       { authorization: 'Basic Ym9i', x_authorization: 'y' },
       'Basic b25l',
       0,
+      isUsual,
     );
     expect(sent).toEqual({
       authorization: 'Basic b25l',
-      x_authorization: 'y',
       'content-length': '0',
     });
   });
 
   test('carries the session and the ids that its client named', () => {
     const named = { 'x-as-sessionid': '1', 'x-as-activityid': '2', 'x-as-requestid': '3' };
-    expect(requestHeaders(named, undefined, undefined)).toEqual(named);
+    expect(requestHeaders(named, undefined, undefined, isUsual)).toEqual(named);
   });
 });
 

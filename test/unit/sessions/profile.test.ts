@@ -1,9 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { extendProfile, isExtended, sessionProfile } from '../../../src/sessions/digests.ts';
-import type { HeaderBlock } from '../../../src/xmla/request/read-request.ts';
+import type { HeaderBlock, Property } from '../../../src/xmla/request/read-request.ts';
 import { sizes } from '../../support/sizes.ts';
 import { codePoint } from '../../support/code-point.ts';
+
+const profileOf = (
+  properties: readonly Property[],
+  headers: readonly HeaderBlock[],
+  forms: readonly string[] = [],
+  named?: Parameters<typeof sessionProfile>[1],
+) => sessionProfile({ properties, headers, forms }, named);
 
 const runs = { numRuns: sizes.propertyRuns };
 const text = fc.oneof(
@@ -34,7 +41,7 @@ describe('the profile of a session', () => {
         ),
         headers,
         ([one, other], blocks) => {
-          expect(sessionProfile(other, blocks)).toBe(sessionProfile(one, blocks));
+          expect(profileOf(other, blocks)).toBe(profileOf(one, blocks));
         },
       ),
       runs,
@@ -44,12 +51,18 @@ describe('the profile of a session', () => {
   test('knows of properties that are new in each session the names and not the values', () => {
     fc.assert(
       fc.property(properties, ignored, text, text, (all, name, value, other) => {
-        const begun = sessionProfile([{ name, value }, ...all], []);
-        expect(sessionProfile([{ name, value: other }, ...all], [])).toBe(begun);
-        expect(sessionProfile(all, [])).not.toBe(begun);
+        const begun = profileOf([{ name, value }, ...all], []);
+        expect(profileOf([{ name, value: other }, ...all], [])).toBe(begun);
+        expect(profileOf(all, [])).not.toBe(begun);
       }),
       runs,
     );
+  });
+
+  test('is another one where a toolkit wrote them in another form', () => {
+    const all = [{ name: 'Catalog', value: '' }];
+    const forms = [[], ['PropertyList/Catalog nil=true'], ['Properties nil=true']];
+    expect(new Set(forms.map((one) => profileOf(all, [], one))).size).toBe(forms.length);
   });
 
   test('is another one for other properties or header blocks', () => {
@@ -59,10 +72,16 @@ describe('the profile of a session', () => {
       fc.property(properties, headers, properties, headers, (one, oneBlocks, other, blocks) => {
         const parts = JSON.stringify([sorted(one), oneBlocks]);
         const equal = parts === JSON.stringify([sorted(other), blocks]);
-        expect(sessionProfile(one, oneBlocks) === sessionProfile(other, blocks)).toBe(equal);
+        expect(profileOf(one, oneBlocks) === profileOf(other, blocks)).toBe(equal);
       }),
       runs,
     );
+  });
+
+  test('is another one for another value of a header that is named', () => {
+    const values = [undefined, { 'x-tenant': 'A' }, { 'x-tenant': 'B' }, { 'x-tenant': '' }];
+    const profiles = values.map((named) => profileOf([], [], [], named));
+    expect(new Set(profiles).size).toBe(values.length);
   });
 
   test('holds the catalog of the beginning, and the spelling of every name', () => {
@@ -79,7 +98,7 @@ describe('the profile of a session', () => {
         { name: 'Catalog', value: 'HR' },
         { name: 'Catalog', value: 'Sales' },
       ],
-    ].map((all) => sessionProfile(all, []));
+    ].map((all) => profileOf(all, []));
     expect(new Set(profiles).size).toBe(profiles.length);
   });
 
@@ -93,12 +112,12 @@ describe('the profile of a session', () => {
       }),
       runs,
     );
-    const begun = sessionProfile([{ name: 'Catalog', value: 'Sales' }], []);
-    expect(extendProfile(sessionProfile([], []), 'Sales')).not.toBe(begun);
+    const begun = profileOf([{ name: 'Catalog', value: 'Sales' }], []);
+    expect(extendProfile(profileOf([], []), 'Sales')).not.toBe(begun);
   });
 
   test('is a digest, so that it is short and shows nothing', () => {
-    const profile = sessionProfile([{ name: 'Catalog', value: 'x'.repeat(100_000) }], []);
+    const profile = profileOf([{ name: 'Catalog', value: 'x'.repeat(100_000) }], []);
     expect(profile).toMatch(/^[\w-]{43}$/u);
     expect(extendProfile(profile, 'Sales')).toMatch(/^\+[\w-]{43}$/u);
     expect([isExtended(profile), isExtended(extendProfile(profile, 'Sales'))]).toEqual([

@@ -75,7 +75,7 @@ export const ABOUT = {
 
 const NOTHING = {
   entries: () => ({ total: 0, each: [] as readonly EntryFacts[] }),
-  readings: { ...gauges(), owed: () => [], node: NODE },
+  readings: { ...gauges(), owed: () => [], droppedHeaders: () => [], node: NODE },
   started: Date.UTC(2026, 0, 2, 7),
 };
 /** The engine has answered these projects. */

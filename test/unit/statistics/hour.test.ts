@@ -157,7 +157,13 @@ describe('the last hour', () => {
 
   test('counts what else went wrong, and names the stale answers that were found', async () => {
     const { on, report, reasons, clock } = create();
-    const login = { reason: 'rejected', user: undefined, address: '10.0.0.7' } as const;
+    const login = {
+      id: 'id',
+      reason: 'rejected',
+      why: undefined,
+      user: undefined,
+      address: '10.0.0.7',
+    } as const;
     const events: GatewayEvent[] = [
       { type: 'internal-error', id: 'id', error: new Error('broken') },
       { type: 'login-refused', ...login },

@@ -37,7 +37,9 @@ function crew() {
         refuse: () =>
           metrics.on({
             type: 'login-refused',
+            id: 'id',
             reason: 'rejected',
+            why: undefined,
             user: undefined,
             address: '192.0.2.1',
           }),

@@ -105,7 +105,7 @@ describe('the encoding of a document', () => {
     const whole = bytesOf(text.slice(0, text.indexOf('?>') + 2), 'none');
     expect(findEncoding(whole, false, undefined)).toEqual({
       encoding: 'iso-8859-1',
-      declared: true,
+      declared: 'iso-8859-1',
       ordered: true,
     });
     const endless = bytesOf(`<?xml ${' '.repeat(DECLARATION_LIMIT)}`, 'none');

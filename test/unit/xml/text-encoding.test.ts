@@ -49,25 +49,25 @@ describe('what is decoded', () => {
       ok: true,
       text: TEXT,
       encoding,
-      declared: false,
+      declared: undefined,
     });
   });
 
-  test.each<[string, string | undefined, string, boolean]>([
-    ['US-ASCII', undefined, 'us-ascii', true],
-    ['us-ascii', 'text/xml', 'us-ascii', true],
-    ['ascii', 'text/xml; charset=US-ASCII', 'us-ascii', true],
-    ['', 'text/xml; charset=us-ascii', 'us-ascii', false],
-    ['ISO-8859-1', 'text/xml', 'iso-8859-1', true],
-    ['latin1', 'text/xml; charset="iso-8859-1"', 'iso-8859-1', true],
-    ['', 'text/xml; charset=latin1', 'iso-8859-1', false],
-  ])('declared as "%s", %s: %s', (label, contentType, encoding, declared) => {
+  test.each<[string, string | undefined, string]>([
+    ['US-ASCII', undefined, 'us-ascii'],
+    ['us-ascii', 'text/xml', 'us-ascii'],
+    ['ascii', 'text/xml; charset=US-ASCII', 'us-ascii'],
+    ['', 'text/xml; charset=us-ascii', 'us-ascii'],
+    ['ISO-8859-1', 'text/xml', 'iso-8859-1'],
+    ['latin1', 'text/xml; charset="iso-8859-1"', 'iso-8859-1'],
+    ['', 'text/xml; charset=latin1', 'iso-8859-1'],
+  ])('declared as "%s", %s: %s', (label, contentType, encoding) => {
     const text = label === '' ? '<a/>' : declares(label);
     expect(decoded(Buffer.from(text), contentType)).toEqual({
       ok: true,
       text,
       encoding,
-      declared,
+      declared: label === '' ? undefined : label.toLowerCase(),
     });
   });
 
@@ -91,7 +91,7 @@ describe('what is decoded', () => {
       ok: true,
       text: BOM + TEXT,
       encoding: 'utf-8',
-      declared: false,
+      declared: undefined,
     });
   });
 

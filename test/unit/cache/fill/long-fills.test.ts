@@ -22,8 +22,8 @@ async function long(
   const client = fakeClient();
   const asked = one.answer(queryOf(engine.ask, query), {
     ...client,
-    end(last) {
-      client.end(last);
+    end(length, last) {
+      client.end(length, last);
       atEnd(one, again, client);
     },
   });
@@ -112,8 +112,8 @@ describe('a long answer', () => {
     let next: Promise<FakeClient> | undefined;
     await one.answer(query(true), {
       ...client,
-      end(last) {
-        client.end(last);
+      end(length, last) {
+        client.end(length, last);
         next = one.answer(query(false));
       },
     });

@@ -56,6 +56,7 @@ const common = {
   sessionIds: fc.constant([]),
   sessionToken: fc.constant(false),
   headers: fc.array(headerBlock, { maxLength: 2 }),
+  forms: fc.array(anyText, { maxLength: 2 }),
   security: fc.constant(false),
   unexpected: fc.constant(undefined),
   properties: fc.uniqueArray(property, { maxLength: 3, selector: ({ name }) => name }),
@@ -92,6 +93,13 @@ const anyParts: fc.Arbitrary<FlatParts> = fc.record({
   userAgentClass: textOrNull,
   accept: textOrNull,
   contentType: anyText,
+  soapAction: anyText,
+  namedHeaders: fc
+    .dictionary(fc.constantFrom('accept-language', 'x-tenant', 'x-zone'), anyText)
+    .map((all) => {
+      const sorted = Object.entries(all).sort();
+      return sorted.length === 0 ? undefined : Object.fromEntries(sorted);
+    }),
   session: textOrNull,
   request,
 });
@@ -208,6 +216,9 @@ describe('the key of an entry', () => {
   test('does not let text move from one part into its neighbour', () => {
     const moved = new Set(
       [
+        flatParts({ namedHeaders: { 'x-a': 'b', 'x-c': 'd' } }),
+        flatParts({ namedHeaders: { 'x-a': 'b, x-c: d' } }),
+        flatParts({ namedHeaders: { 'x-a': '' } }),
         flatParts({ project: 'ab', identity: 'c' }),
         flatParts({ project: 'a', identity: 'bc' }),
         flatParts({ project: null, identity: 'abc' }),
@@ -226,7 +237,7 @@ describe('the key of an entry', () => {
         flatParts({ engine: '\\ud800' }),
       ].map((parts) => queryKey(parts, EPOCHS)),
     );
-    expect(moved.size).toBe(16);
+    expect(moved.size).toBe(19);
   });
 
   test('tells the user named everyone from the shared entries', () => {

@@ -103,6 +103,57 @@ test('metadata of the catalogs that are asked for most comes first, and takes ha
   expect(order(1)).toEqual(['query']);
 });
 
+describe('where others’ asks would fill the rest, one user has at most a quarter', () => {
+  const digests = (from: string, count: number) =>
+    Array.from({ length: count }, (_, at) => `${from} ${at}`);
+  const twice = (one: Member, ms: number, user: string, all: readonly string[], subject?: string) =>
+    all.forEach((digest) => {
+      one.ask(digest, ms, user, wayOf(), subject);
+      one.ask(digest, ms, user, wayOf(), subject);
+    });
+
+  test('of a run, and of the list from which it is made', async () => {
+    const { clock, member } = fleet();
+    const one = member('a', 20);
+    twice(one, 9_000, 'mallory', digests('costly', 100));
+    twice(one, 9_000, 'mallory', digests('levels', 100), 'MDSCHEMA_LEVELS');
+    for (const user of ['alice', 'bob', 'carol', 'dave'])
+      twice(one, 100, user, digests(`of ${user}`, 5));
+    const run = await listed(one, clock.wall(), 20);
+    expect(run).toHaveLength(20);
+    expect(run.filter((digest) => /costly|levels/.test(digest)).length).toBeLessThanOrEqual(5);
+  });
+
+  test('and what several ask is of none of them', async () => {
+    const { clock, member } = fleet();
+    const one = member('a', 8);
+    twice(one, 9_000, 'mallory', digests('shared', 8));
+    twice(one, 9_000, 'bob', digests('shared', 8));
+    twice(one, 100, 'alice', digests('of alice', 8));
+    expect(await listed(one, clock.wall(), 8)).toEqual(digests('shared', 8));
+  });
+
+  test('of the memory of a process, of which long bodies would take all', async () => {
+    const { member } = fleet();
+    const one = member('a');
+    const long = wayOf('', 'x'.repeat(64 * 1024));
+    for (const user of ['alice', 'bob', 'carol']) twice(one, 1, user, digests(`of ${user}`, 10));
+    for (const digest of digests('long', 200)) {
+      one.ask(digest, 9_000, 'mallory', long);
+      one.ask(digest, 9_000, 'mallory', long);
+    }
+    const { candidates } = await one.list();
+    expect(candidates.filter(({ users: [user] }) => user !== 'mallory')).toHaveLength(30);
+  });
+
+  test('but who is alone has all', async () => {
+    const { clock, member } = fleet();
+    const one = member('a', 8);
+    twice(one, 100, 'alice', digests('d', 8));
+    expect(await listed(one, clock.wall(), 8)).toHaveLength(8);
+  });
+});
+
 describe('the list of all', () => {
   test('adds up what each has seen, once, and outlives a process', async () => {
     const { clock, member } = fleet();

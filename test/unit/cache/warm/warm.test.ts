@@ -10,6 +10,7 @@ import {
 } from '../../../../src/cache/warm/warm.ts';
 import { endedRuns, figuresOf } from '../../../support/warm-up.ts';
 import { handClock, quiet } from '../fakes.ts';
+import { principalOf } from '../../../../src/common/principal.ts';
 
 const SETTINGS = {
   as: { possible: true, text: 'by itself' },
@@ -31,11 +32,13 @@ let answer: (job: Job) => Promise<readonly AskedWay[]>;
 let listed: (all: CandidateList) => Promise<CandidateList>;
 let pauses: number[];
 let lanes: { open: number; made: number };
+/** Whether the engine gets the login that asks. */
+let forwards: boolean;
 
 beforeEach(() => {
   clock = handClock();
   store = createMemoryFleet(clock);
-  [asked, pauses, lanes] = [[], [], { open: 0, made: 0 }];
+  [asked, pauses, lanes, forwards] = [[], [], { open: 0, made: 0 }, false];
   answer = async () => [{ result: 'stored', ms: 100 }];
   listed = async (all) => all;
 });
@@ -51,7 +54,7 @@ const candidate = (digest: string): Candidate => {
 function member(id: string, count: number, isShared = true, fleet = store(id)) {
   const events: GatewayEvent[] = [];
   let ids = 0;
-  const line: WarmLine = () => {
+  const open: WarmLine['open'] = () => {
     lanes.open += 1;
     lanes.made += 1;
     return {
@@ -64,7 +67,8 @@ function member(id: string, count: number, isShared = true, fleet = store(id)) {
       },
     };
   };
-  let current = line;
+  const lineOf = (): WarmLine => ({ open, forwards: () => forwards });
+  let current = lineOf();
   const all = Array.from({ length: count }, (_, at) => candidate(`d ${at}`));
   const warmUp = createWarmUp({
     id,
@@ -84,7 +88,7 @@ function member(id: string, count: number, isShared = true, fleet = store(id)) {
   return {
     ...warmUp,
     events,
-    reload: () => void (current = (given) => line(given)),
+    reload: () => void (current = lineOf()),
     /** Looks after so long (ms), and lets the run go to its end. */
     async after(milliseconds: number) {
       clock.advance(milliseconds);
@@ -254,7 +258,7 @@ describe('a run', () => {
   test('of a process that was killed is told as under way for as long as another may go on, and no longer', async () => {
     const [one, other] = [member('a', 1), member('b', 1)];
     answer = () => new Promise(() => {});
-    await one.begin({ principal: { name: 'ADMIN' }, authorization: undefined }, undefined);
+    await one.begin({ principal: principalOf('ADMIN'), authorization: undefined }, {});
     await quiet();
     expect(await other.tell()).toMatchObject({ run: { gateway: 'a' }, runs: [] });
     clock.advance(11_000);
@@ -266,14 +270,11 @@ describe('a run', () => {
   test('that an administrator asks for is kept, also while this process finds that another made one after the purge', async () => {
     const one = member('a', 1);
     const own = store('b');
-    let begun: Promise<string> | undefined;
+    let begun: Promise<object> | undefined;
     const fleet: FleetStore = {
       ...own,
       async leave(task) {
-        begun ??= other.begin(
-          { principal: { name: 'ADMIN' }, authorization: undefined },
-          undefined,
-        );
+        begun ??= other.begin({ principal: principalOf('ADMIN'), authorization: undefined }, {});
         await Promise.race([begun, quiet()]);
         await own.leave(task);
       },
@@ -295,6 +296,38 @@ describe('a run', () => {
         { gateway: 'a', by: null },
       ],
     });
+  });
+
+  test('with a forwarded login leaves out what others asked, also when a reload forwards it', async () => {
+    listed = async ({ beginnings, candidates }) => {
+      const users = (at: number) => [[], ['bob'], ['bob', 'ADMIN']][at] ?? [];
+      return {
+        beginnings,
+        candidates: candidates.map((one, at) => ({ ...one, users: users(at) })),
+      };
+    };
+    const one = member('a', 3);
+    const administrator = { principal: principalOf('ADMIN'), authorization: 'Basic …' };
+    forwards = true;
+    await one.begin(administrator, {});
+    await quiet();
+    expect(asked.map(({ candidate: { digest } }) => digest)).toEqual(['d 2']);
+    forwards = false;
+    answer = async () => {
+      forwards = true;
+      one.reload();
+      return [{ result: 'stored', ms: 1 }];
+    };
+    await one.begin(administrator, {});
+    await quiet();
+    expect(one.runs().map(figuresOf)).toMatchObject([
+      { planned: 1, stored: 1, skipped: {} },
+      { planned: 3, stored: 2, skipped: { 'of-other-users': 1 } },
+    ]);
+    forwards = true;
+    await one.begin(administrator, { queries: new Set(['d 1', 'x']) });
+    await quiet();
+    expect(asked.at(-1)?.candidate.digest).toBe('d 1');
   });
 
   test('that ends while another process reads of it is not told as lost', async () => {
@@ -351,7 +384,7 @@ describe('a run', () => {
     one.on(purged('p'));
     await one.after(60_000);
     await expect(
-      one.begin({ principal: { name: 'ADMIN' }, authorization: undefined }, undefined),
+      one.begin({ principal: principalOf('ADMIN'), authorization: undefined }, {}),
     ).rejects.toThrow('Redis does not answer');
     expect(await one.tell()).toMatchObject({ complete: false });
     expect(asked).toEqual([]);

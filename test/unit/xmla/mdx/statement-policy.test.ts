@@ -1,11 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import {
-  classifyStatement,
-  normalizeStatement,
-} from '../../../../src/xmla/mdx/statement-policy.ts';
+import { judgeStatement, normalizeStatement } from '../../../../src/xmla/mdx/statement-policy.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { codePoint } from '../../../support/code-point.ts';
+
+function classifyStatement(statement: string): string | undefined {
+  const { bypass, unknown } = judgeStatement(statement);
+  return bypass ?? (unknown.length > 0 ? 'unknown-function' : undefined);
+}
 
 const QUERY = 'SELECT {[Measures].[Sales]} ON 0 FROM [Sales]';
 
@@ -35,6 +37,13 @@ describe('an ordinary query may be cached', () => {
     `SELECT [x] ON 0 -- Now() in a comment\nFROM [Sales]`,
     'SELECT\r\n{[Measures].[Sales]} ON 0 -- c\r\nFROM [Sales]\r\n',
     withMember("'1\n+ 2'"),
+    withMember("'1\r\n+\r\n2'"),
+    withMember('IIf([Measures].[a] > 0, "goes into stock", "none")'),
+    withMember(`'IIf([Measures].[a] > 0, "right Now (!)", ''UserName()'')'`),
+    withMember('IIf([Measures].[a] = "it\'s Now()", [Measures].[b], 1)'),
+    withMember(`'[Measures].[a]', FORMAT_STRING = "0 pieces (net)", CAPTION = 'Today (net)'`),
+    'SELECT Filter([a].Members, [a].CurrentMember.Name = "Now!") ON 0 FROM [Sales]',
+    'SELECT constructor "Now()" ON 0, [toString] "Now" ON 1 FROM [Sales]',
     withMember('"[Measures].[Now]"'),
   ])('%j', (statement) => {
     expect(classifyStatement(statement)).toBeUndefined();
@@ -93,9 +102,12 @@ describe('a text that cannot be read for certain is passed through', () => {
     // Engines read these in different ways.
     'SELECT [a\nb] ON 0 FROM [Sales]',
     'SELECT [a]\rON 0 FROM [Sales]',
+    'SELECT [a]\u00A0ON 0 FROM [Sales]',
+    withMember("\u3000'Today()'"),
     'SELECT [a] -- c\rON 0 FROM [Sales]',
     'SELECT [a] -- c\u2028ON 0 FROM [Sales]',
-    withMember('"a\r\nb"'),
+    withMember("'[a\r\nb]'"),
+    withMember("'1 -- c\u2028 + 2'"),
     'SELECT /* /* */ [a] /* */ */ ON 0 FROM [Sales]',
     withMember(String.raw`"a\" + Now() + "b"`),
   ])('%j', (statement) => {
@@ -189,7 +201,15 @@ describe('a name by which the answer changes is found', () => {
     ['in a double-quoted string', (name) => withMember(`StrToMember("[Time].&[" + "${name}")`)],
     ['behind a loose quote in a string', (name) => withMember(`"it's ${name} [x"`)],
     ['behind a comment mark in a string', (name) => withMember(`"-- ${name}"`)],
-    ['in three strings', (name) => withMember(`'a "b ''c ${name}''"'`)],
+    [
+      'in the formula of cells',
+      (name) => withMember(`1 CELL CALCULATION [c] FOR '(${name})' AS 1`),
+    ],
+    ['in a condition', (name) => withMember(`1, CONDITION = '${name} > 1'`)],
+    [
+      'in a formula in a formula',
+      (name) => withMember(`'StrToSet("{StrToMember(''''${name}'''')}")'`),
+    ],
   ];
 
   test.each(PLACES)('%s', (_, place) => {
@@ -221,8 +241,8 @@ describe('a name by which the answer changes is found', () => {
 
 test('strings nested beyond all sense are not followed, and not cached', () => {
   let formula = 'Now()';
-  for (let depth = 0; depth < 10; depth += 1) {
-    formula = `'${formula.replaceAll("'", "''")}'`;
+  for (let depth = 0; depth < 9; depth += 1) {
+    formula = `StrToValue('${formula.replaceAll("'", "''")}')`;
   }
   expect(classifyStatement(withMember(formula))).toBe('unclear-statement');
 });
@@ -233,6 +253,8 @@ describe('the statement in the key', () => {
     ['\r\n\t\fSELECT\r\n 1\r\n', 'SELECT\n 1'],
     ['\u00A0SELECT 1\u3000', '\u00A0SELECT 1\u3000'],
     ['SELECT  "a  b"', 'SELECT  "a  b"'],
+    [`\r\nSELECT 'a\r\n"' /* ' \r\n */ "'\r\n"\r\n`, `SELECT 'a\r\n"' /* ' \n */ "'\r\n"`],
+    ["SELECT [it's]\r\n 'b'", "SELECT [it's]\n 'b'"],
     ['', ''],
     [' \r\n', ''],
   ])('%j', (statement, expected) => {
@@ -321,6 +343,11 @@ describe('a text that is read as MDX', () => {
     '[StrToTuple](x)',
     'StrToValue("1" /* a comment */ + y)',
     'StrToValue(StrToValue("1"))',
+    'StrToMember(@P)',
+    'StrToMember("[Time]." + @P, CONSTRAINED)',
+    'StrToMember(@P + "", CONSTRAINED)',
+    'StrToMember(@P, CONSTRAINED + 1)',
+    'StrToMember(x.Name, CONSTRAINED)',
   ])('%s is volatile unless it is one literal', (formula) => {
     const statement = `WITH MEMBER [Measures].[a] AS ${formula} SELECT [Measures].[a] ON 0 FROM [Sales]`;
     expect(classifyStatement(statement)).toBe('volatile');
@@ -332,6 +359,8 @@ describe('a text that is read as MDX', () => {
     'StrToSet("{[Time].[1997]}")',
     'StrToMember("[Time].[1997]", CONSTRAINED)',
     "strtotuple ('([a].[b])')",
+    'StrToMember(@P, CONSTRAINED)',
+    'STRTOSET( @Years /* c */ , constrained )',
     '[StrToSet].[x]',
   ])('%s is searched like any other', (formula) => {
     const statement = `WITH MEMBER [Measures].[a] AS ${formula} SELECT [Measures].[a] ON 0 FROM [Sales]`;
@@ -341,5 +370,132 @@ describe('a text that is read as MDX', () => {
   test('that is one literal is searched for what it calls', () => {
     const statement = 'SELECT StrToSet("Filter({[a]}, Now() > 1)") ON 0 FROM [Sales]';
     expect(classifyStatement(statement)).toBe('volatile');
+  });
+});
+
+describe('what is called must be known', () => {
+  const unknownIn = (statement: string) => {
+    const { bypass, unknown } = judgeStatement(statement);
+    return bypass ?? unknown.join(' ');
+  };
+
+  test.each([
+    ["'Today()'", 'Today'],
+    ['dtAsOfToday([Time].[Time].[Day])', 'dtAsOfToday'],
+    ['Assembly.RandomSample({[a]}, 5)', 'Assembly.RandomSample'],
+    ['[Assembly] . [Fn] /* c */ (1)', 'Assembly.Fn'],
+    ['[My.Own].Fn(1)', '[My.Own].Fn'],
+    ['ExcelMDX.Rand()', 'ExcelMDX.Rand'],
+    ['MyAssembly.Count({[a]})', 'MyAssembly.Count'],
+    ['MyAssembly.And(1)', 'MyAssembly.And'],
+    ['[And](1)', 'And'],
+    ['%OR({[a]})', '%OR'],
+    ['Left$("a", 1)', 'Left$'],
+    ['éCount({[a]})', 'éCount'],
+    ['\u212APIValue("x")', '\u212APIValue'],
+    [`'Today\u00A0()'`, 'Today\u00A0'],
+    ['Today() + today() + TODAY()', 'Today'],
+    ['Today() + Other(Third())', 'Today Other Third'],
+    [`StrToSet("{Today()}")`, 'Today'],
+    ['"Today()"', 'Today'],
+    [`'Today (net)'`, 'Today'],
+    [`'1', BACK_COLOR = 'Today()'`, 'Today'],
+    ['{[a]}.Today() + Sum([a]).Other()', 'Today Other'],
+    ['[Time].CurrentMember.Today()', 'Time.CurrentMember.Today'],
+    ['Assembly.$Fn$ (1)', 'Assembly.$Fn$'],
+  ])('%s', (formula, names) => {
+    expect(unknownIn(withMember(formula))).toBe(names);
+  });
+
+  test('a thousand times at most', () => {
+    const calls = (count: number) => withMember('Today() + '.repeat(count));
+    expect([1_000, 1_001].map((count) => unknownIn(calls(count)))).toEqual([
+      'Today',
+      'unclear-statement',
+    ]);
+  });
+
+  test('and what changes by time or user is told as before', () => {
+    expect(unknownIn(withMember('Today() + Now()'))).toBe('volatile');
+    expect(unknownIn(withMember(`1, CELL_FORMATTER_SCRIPT = 'return new Date()'`))).toBe(
+      'volatile',
+    );
+    expect(unknownIn(withMember(`1, [cell_formatter] = 'Clock'`))).toBe('volatile');
+  });
+
+  test.each([
+    'Order(Filter([T].Members, [M].[A] > 1), [M].[A], BDESC)',
+    '[T].Members.Item(0).Lag(1).Properties("x", TYPED)',
+    '[T].[1997].Children.Item ("[a]").Lead(1)',
+    'Time.Lag(1), [Time].[1997].[Lag](1)',
+    '[Count]({[a]}) + Members("[a]").Level.Ordinal',
+    '{[a]}.Item(0).Item(0)',
+    'IIf(NOT ([a] IS ([b])) AND ([a] > 1) OR (1) XOR (2), ([a]), 1)',
+    'CASE WHEN (1 = 1) THEN (2) ELSE (3) END',
+    'Count(EXISTING ([a].Members)), Count(NonEmpty ({[a]} * ([b])))',
+    '[a] IN ({[b]}) AND "a" MATCHES ("b") AND [c] IS EMPTY ([c])',
+  ])('%s calls nothing else', (formula) => {
+    expect(unknownIn(withMember(formula))).toBe('');
+    expect(unknownIn(withMember(`'${formula.replaceAll("'", "''")}'`))).toBe('');
+  });
+
+  test('what stands before ( in a statement is no call', () => {
+    const inner = 'SELECT ({[a]}) ON COLUMNS FROM [Sales] WHERE ([b])';
+    const statement = `WITH SET [s] AS ({[a]}) SELECT NON EMPTY ([s]) HAVING ([x] > 1) ON AXIS(0) FROM NON VISUAL (${inner}) WHERE ([c], [d])`;
+    expect(unknownIn(statement)).toBe('');
+  });
+});
+
+describe('what the configuration says is volatile passes', () => {
+  const volatile = new Set(['lastday']);
+  test.each([
+    ['as a property', '[Time].LastDay', 'volatile'],
+    ['called', '[Time].Lag(LastDay())', 'volatile'],
+    ['in brackets', '[Measures].[ LASTDAY ]', 'volatile'],
+    ['in a formula', `'[Time].LastDay'`, 'volatile'],
+    ['but not in a text', '"a" + "LastDay"', undefined],
+    ['nor as a part of a name', '[Measures].[LastDays]', undefined],
+  ])('%s', (_where, formula, expected) => {
+    expect(judgeStatement(withMember(formula), undefined, { volatile }).bypass).toBe(expected);
+  });
+});
+
+describe('one semicolon at the end', () => {
+  const judge = (statement: string) =>
+    judgeStatement(statement, undefined, { endsBySemicolon: true }).bypass;
+
+  test('ends a statement where the engine takes it so', () => {
+    expect([`${QUERY};`, `${QUERY} ; \r\n`].map(judge)).toEqual([undefined, undefined]);
+    expect(normalizeStatement(`${QUERY};\n`)).toBe(`${QUERY};`);
+  });
+
+  test.each([`${QUERY};;`, `${QUERY}; -- c`, `${QUERY}; ${QUERY}`, `${QUERY}; ${QUERY};`])(
+    'but not in %j',
+    (statement) => {
+      expect(judge(statement)).toBe('several-statements');
+    },
+  );
+});
+
+describe('values of parameters', () => {
+  const statement = 'SELECT {StrToMember(@P, CONSTRAINED)} ON 0 FROM [Sales]';
+  const judge = (value: string, text = statement, computesNames = false) => {
+    const { bypass, unknown } = judgeStatement(text, undefined, { computesNames }, [value]);
+    return bypass ?? unknown.join(' ');
+  };
+
+  test('are searched where something reads texts', () => {
+    expect(
+      ['[T].[1997]', '[T].Now', 'Now()', 'Today()', "a 'b"].map((value) => judge(value)),
+    ).toEqual(['', 'volatile', 'volatile', 'Today', '']);
+  });
+
+  test('are texts elsewhere, but where the engine may compute any', () => {
+    expect(judge('goes into Now (x)', QUERY)).toBe('');
+    expect(judge('Now()', QUERY, true)).toBe('volatile');
+  });
+
+  test('count as a part of what is too long to be read', () => {
+    expect(judge('a '.repeat(70_000))).toBe('unclear-statement');
   });
 });

@@ -11,6 +11,7 @@ const BASE = {
   sessionIds: [],
   sessionToken: false,
   headers: [],
+  forms: [],
   security: false,
   unexpected: undefined,
 } as const;

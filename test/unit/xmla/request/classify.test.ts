@@ -8,6 +8,7 @@ const PLAIN = {
   sessionIds: [],
   sessionToken: false,
   headers: [],
+  forms: [],
   security: false,
   properties: [{ name: 'Catalog', value: 'FoodMart' }],
   unexpected: undefined,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { namedCubes } from '../../../../src/xmla/request/named-objects.ts';
-import { classifyStatement } from '../../../../src/xmla/mdx/statement-policy.ts';
+import { judgeStatement } from '../../../../src/xmla/mdx/statement-policy.ts';
 import type {
   Property,
   Restriction,
@@ -14,6 +14,7 @@ const BASE = {
   sessionIds: [],
   sessionToken: false,
   headers: [],
+  forms: [],
   security: false,
   unexpected: undefined,
 } as const;
@@ -148,7 +149,7 @@ describe('the cubes of a statement', () => {
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 14 }), (pieces) => {
         const statement = `SELECT ${pieces.join('')}`;
-        fc.pre(classifyStatement(statement) === undefined);
+        fc.pre(judgeStatement(statement).bypass === undefined);
         // What stands in brackets is a name, whatever it says; a doubled bracket does not end it.
         fc.pre(!/\[(?:[^\]]|\]\])*\[/.test(statement));
         const { cubes, certain } = namedCubes(execute(statement));

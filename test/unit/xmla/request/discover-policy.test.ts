@@ -16,6 +16,7 @@ function asking(requestType: string, restrictions: readonly Restriction[] = []):
     sessionIds: [],
     sessionToken: false,
     headers: [],
+    forms: [],
     security: false,
     unexpected: undefined,
   };

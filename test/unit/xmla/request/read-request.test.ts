@@ -62,7 +62,7 @@ describe('a known envelope is understood in full', () => {
       kind: 'understood',
       root: expect.anything(),
       encoding: 'utf-8',
-      declared: true,
+      declared: 'utf-8',
       request: {
         method: 'Execute',
         commands: ['Statement'],
@@ -79,6 +79,7 @@ describe('a known envelope is understood in full', () => {
         sessionIds: [],
         sessionToken: false,
         headers: [],
+        forms: [],
         security: false,
         unexpected: undefined,
       },
@@ -98,7 +99,7 @@ describe('a known envelope is understood in full', () => {
       kind: 'understood',
       root: expect.anything(),
       encoding: 'utf-8',
-      declared: true,
+      declared: 'utf-8',
       request: {
         method: 'Discover',
         requestType: 'MDSCHEMA_MEMBERS',
@@ -112,6 +113,7 @@ describe('a known envelope is understood in full', () => {
         sessionIds: [],
         sessionToken: false,
         headers: [],
+        forms: [],
         security: false,
         unexpected: undefined,
       },
@@ -583,7 +585,7 @@ describe('what is not understood is told from what is refused', () => {
   });
 
   test('an unknown charset', () => {
-    expect(read(good, 'text/xml; charset=koi8-r')).toMatchObject({ reason: 'encoding' });
+    expect(read(good, 'text/xml; charset=utf-7')).toMatchObject({ reason: 'encoding' });
   });
 
   test.each([
@@ -681,6 +683,7 @@ describe('by property', () => {
           sessionIds: [],
           sessionToken: false,
           headers: [],
+          forms: [],
           security: false,
           unexpected: undefined,
         });
@@ -707,6 +710,7 @@ describe('by property', () => {
             sessionIds: [],
             sessionToken: false,
             headers: [],
+            forms: [],
             security: false,
             unexpected: undefined,
           });

@@ -1,6 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { readRequest } from '../../../../src/xmla/request/read-request.ts';
-import { sessionIdsInUnread, sessionIdsInLong } from '../../../../src/xmla/request/session-ids.ts';
+import {
+  sessionIdsInLong,
+  sessionIdsInUnread,
+  textToJudge,
+} from '../../../../src/xmla/request/session-ids.ts';
 import { MAX_NODES } from '../../../../src/xml/xml-scanner.ts';
 import { execute } from '../../../support/envelopes.ts';
 
@@ -49,7 +53,8 @@ describe('no session is overlooked', () => {
   test.each([
     ['a body that breaks off', inSession('x').slice(0, -20), TYPE],
     ['an encoding that contradicts itself', inSession('x'), 'text/xml; charset=utf-16'],
-    ['an encoding that nobody knows', inSession('x'), 'text/xml; charset=shift_jis'],
+    ['an encoding that nobody knows', inSession('x'), 'text/xml; charset=x-unknown'],
+    ['an encoding of several bytes', inSession('\u00E4'), 'text/xml; charset=shift_jis'],
     ['UTF-16 that nothing names', Buffer.from(inSession('x'), 'utf16le'), 'text/xml'],
     ['UTF-8 that is called UTF-16', even(inSession('x')), 'text/xml; charset=utf-16be'],
     [
@@ -91,6 +96,67 @@ describe('no session is overlooked', () => {
     expect(sessionIdsInUnread(Buffer.from('+ADw-Ses+AHM-ion'), TYPE)).toBe('unknown');
     expect(sessionIdsInUnread(Buffer.from('\uFEFF<Session', 'utf16le'), TYPE)).toBe('unknown');
     expect(sessionIdsInUnread(Buffer.from('\uFEFF<Envelope', 'utf16le'), TYPE)).toEqual([]);
+  });
+});
+
+describe('the text of a body in another encoding', () => {
+  const ASCII = execute({ statement: 'SELECT \\ FROM [a]' }).toString();
+  const textIn = (charset: string, text: string, type = `text/xml; charset=${charset}`) =>
+    textToJudge(Buffer.from(text, 'latin1'), type)?.utf8.toString();
+
+  test.each([
+    'windows-1252',
+    'gb2312',
+    'GBK',
+    'shift_jis',
+    'big5',
+    'euc-kr',
+    'koi8-u',
+    'ISO-8859-15',
+  ])('is certain where it is ASCII: %s', (charset) => {
+    expect(textIn(charset, ASCII)).toBe(ASCII);
+    // Both are taken, and have the same letters.
+    const declared = ASCII.replace('UTF-8', charset);
+    expect(textIn(charset, declared, 'text/xml; charset=utf-8')).toBe(declared);
+  });
+
+  test.each([
+    ['windows-1252', '\u0080\u00E9', '\u20AC\u00E9'],
+    ['windows-1251', '\u00CF', '\u041F'],
+    ['cp1250', '\u00E8', '\u010D'],
+    ['koi8-r', '\u00F0', '\u041F'],
+    ['iso-8859-9', '\u00FD', '\u0131'],
+  ])('is certain in an encoding of one byte: %s', (charset, bytes, letters) => {
+    expect(textIn(charset, `<a>${bytes}</a>`)).toBe(`<a>${letters}</a>`);
+  });
+
+  test.each([
+    ['utf-7', ASCII],
+    ['iso-2022-jp', ASCII],
+    ['hz-gb-2312', ASCII],
+    ['utf-16', ASCII],
+    ['ebcdic-cp-us', ASCII],
+    ['x-unknown', ASCII],
+    ['gb2312', `${ASCII}<!-- ~{ -->`],
+    ['windows-1252', `${ASCII}<!-- \u001B$B -->`],
+    ['gbk', '<a>\u00C4\u00E3</a>'],
+    ['shift_jis', '<a>\u0083A</a>'],
+    ['us-ascii', '<a>\u00E9</a>'],
+    ['utf-8', '<a>\u00E9</a>'],
+    ['iso-8859-12', '<a>\u00E9</a>'],
+    // Undefined there, or a control character.
+    ['windows-1253', '<a>\u00AA</a>'],
+    ['windows-1252', '<a>\u0081</a>'],
+    ['iso-8859-9', '<a>\u0085</a>'],
+    ['windows-1252', 'no XML'],
+  ])('is not certain otherwise: %s, %j', (charset, text) => {
+    expect(textIn(charset, text)).toBeUndefined();
+  });
+
+  test('is not certain where two encodings are named and one of them is in use', () => {
+    const text = ASCII.replace('UTF-8', 'windows-1252').replace('[a]', '[\u00E9]');
+    expect(textIn('windows-1252', text)).toContain('[\u00E9]');
+    expect(textIn('windows-1251', text)).toBeUndefined();
   });
 });
 

@@ -1,0 +1,124 @@
+import { byWords, foldName } from '../names.ts';
+
+/**
+ * `function`: stands before `(` by itself. `method`: also behind a dot, as in `[T].Members.Item(0)`; where another name stands
+ * there, it is one of an assembly, and says nothing. `keyword`: no call at all, and never in brackets.
+ */
+export type Standing = 'function' | 'method' | 'keyword';
+
+/**
+ * What may stand before `(` in a statement whose answer depends on the data alone: the functions of Mondrian (its
+ * MDSCHEMA_FUNCTIONS) and of the MDX reference of Analysis Services with its functions of VBA. What is not here may be
+ * user-defined, and read the clock.
+ */
+const BY_TOPIC: readonly (readonly [Standing, string])[] = [
+  [
+    'keyword',
+    `
+      SELECT FROM WHERE HAVING ON AS NON EMPTY VISUAL EXISTING FOR AND OR XOR NOT IS IN LIKE MATCHES CASE WHEN THEN
+      ELSE
+    `,
+  ],
+  ['method', 'Item Lag Lead Properties Members Levels Hierarchies Dimensions'],
+  // Members, levels, hierarchies.
+  [
+    'function',
+    `
+      Ancestor Ancestors Ascendants CalculatedChild Caption Children ClosingPeriod Cousin Current CurrentMember
+      CurrentOrdinal DataMember DefaultMember Descendants Dimension FirstChild FirstSibling Hierarchy IsAncestor
+      IsEmpty IsGeneration IsLeaf IsSibling LastChild LastNonEmpty LastPeriods LastSibling Leaves Level LinkMember
+      Member_Caption Member_Key MemberToStr MemberValue MTD Name NameToSet NextMember OpeningPeriod OrderKey Ordinal
+      ParallelPeriod Parent PeriodsToDate PrevMember QTD Root SetToArray SetToStr Siblings StrToMember StrToSet
+      StrToTuple StrToValue TupleToStr UniqueName UnknownMember Value WTD YTD
+    `,
+  ],
+  // Sets.
+  [
+    'function',
+    `
+      AddCalculatedMembers AllMembers Axis BottomCount BottomPercent BottomSum Cache CachedExists Crossjoin Distinct
+      DrilldownLevel DrilldownLevelBottom DrilldownLevelTop DrilldownMember DrilldownMemberBottom DrilldownMemberTop
+      DrillupLevel DrillupMember Except Exists Extract Filter Generate Head Hierarchize Intersect
+      MeasureGroupMeasures NativizeSet NonEmpty NonEmptyCrossjoin Order StripCalculatedMembers Subset Tail This
+      ToggleDrillState TopCount TopPercent TopSum Union Unorder VisualTotals
+    `,
+  ],
+  // Figures of sets, of cells, of performance indicators.
+  [
+    'function',
+    `
+      Aggregate Avg CalculationCurrentPass CalculationPassValue CoalesceEmpty Correlation Count Covariance
+      CovarianceN DistinctCount Divide Error FirstQ Ignore InverseNormal KPICurrentTimeMember KPIGoal KPIStatus
+      KPITrend KPIValue KPIWeight LinRegIntercept LinRegPoint LinRegR2 LinRegSlope LinRegVariance Max Median Min
+      NullValue Percentile Rank RollupChildren Stddev StddevP Stdev StdevP Sum ThirdQ ValidMeasure Var Variance
+      VarianceP VarP
+    `,
+  ],
+  // Of VBA and Excel: conversions and types.
+  [
+    'function',
+    `
+      Cast CBool CByte CCur CDate CDbl CDec Choose CInt CLng CSng CStr CVar CVDate CVErr Hex IIf IsArray IsDate
+      IsError IsMissing IsNull IsNumeric IsObject Oct Partition Str Switch TypeName Val VarType
+    `,
+  ],
+  // Texts.
+  [
+    'function',
+    `
+      Asc AscB AscW Chr ChrB ChrW Format FormatCurrency FormatDateTime FormatNumber FormatPercent InStr InStrB
+      InStrRev Join LCase Left LeftB Len LenB LTrim Mid MidB Replace Right RightB RTrim Space Split StrComp StrConv
+      String StrReverse Trim UCase
+    `,
+  ],
+  // Numbers.
+  [
+    'function',
+    `
+      Abs Acos Acosh Asin Asinh Atan2 Atanh Atn Cos Cosh DDB Degrees Exp Fix FV Int IPmt IRR Log Log10 MIRR Mod NPer
+      NPV Pi Pmt Power PPmt PV QBColor Radians Rate RGB Round Sgn Sin Sinh SLN Sqr SqrtPi SYD Tan Tanh
+    `,
+  ],
+  // Dates that are given.
+  [
+    'function',
+    `
+      DateAdd DateDiff DatePart DateSerial DateValue Day Hour Minute Month MonthName Second TimeSerial TimeValue
+      Weekday WeekdayName Year
+    `,
+  ],
+];
+
+/** By their names in lower case. */
+export const KNOWN_FUNCTIONS = byWords(
+  BY_TOPIC.map(([standing, names]) => [standing, names.trim().toLowerCase()] as const),
+);
+
+/**
+ * When a name counts: as a word anywhere, or in brackets with `(` behind it; only with `(` behind it; wherever it stands, in
+ * brackets too.
+ */
+export type Place = 'anywhere' | 'called' | 'named';
+
+/**
+ * What was taken out, in lower case: it reads clock, user, server or chance, another cube, or what the statement does not
+ * show. It can never be declared stable. `[Date]`, `[Time]` and an unbracketed Date may be dimensions. Formatters of cells,
+ * which are properties of a member, are programs.
+ */
+export const CHANGING_NAMES: readonly (readonly [Place, string])[] = [
+  ['anywhere', 'now timer rnd randomize username customdata lookupcube'],
+  ['anywhere', 'currentdatemember currentdatememberexact currentdatestring'],
+  ['anywhere', 'parameter paramref'],
+  ['called', 'date time'],
+  ['named', 'cell_formatter cell_formatter_script'],
+];
+
+/** Predict, PredictProbability, PredictTimeSeries … */
+export const isPrediction = (folded: string) => folded.startsWith('predict');
+
+const CHANGING = new Set(CHANGING_NAMES.flatMap(([, names]) => names.split(' ')));
+/** Whether such a function was taken out, also one of an assembly (`Assembly.Now`). */
+export function isChanging(name: string): boolean {
+  const last = foldName(name).split('.').at(-1) ?? '';
+  return CHANGING.has(last) || isPrediction(last);
+}
