@@ -37,7 +37,7 @@ afterEach(() => {
 async function house() {
   const served = await serve(
     (client) => {
-      client.facts.principal = client.request.url ?? '';
+      client.owner = client.request.url ?? '';
       replay(client, answer);
     },
     bodyAccount(LIMIT, QUEUE),
