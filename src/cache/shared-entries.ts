@@ -8,6 +8,7 @@ import {
   bytesOf,
   decompress,
   deflated,
+  dropPiece,
   HEADER_VALUE,
   LONG,
   ownBytes,
@@ -86,7 +87,10 @@ export function createSharedEntries(
       const isLong = first.length === FIRST;
       const takeMore = (bytes: number) => take(bytes, isLong);
       const found = isLong ? await readLong(key, first, takeMore) : first;
-      return found.length > 0 ? decodeEntry(key, found, maxEntry(), sealer, takeMore) : undefined;
+      if (found.length === 0) return undefined;
+      const decoded = await decodeEntry(key, found, maxEntry(), sealer, takeMore);
+      if (isLong) dropPiece(found);
+      return decoded;
     });
 
   /** What takes room before it comes, one piece after the other. Nothing where another value took its place meanwhile. */
