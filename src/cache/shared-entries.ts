@@ -8,6 +8,7 @@ import {
   bytesOf,
   decompress,
   deflated,
+  dropPiece,
   HEADER_VALUE,
   LONG,
   ownBytes,
@@ -65,11 +66,11 @@ export function createSharedEntries(
   const copies = sealer.kind === 'none' ? 2 : 4;
 
   /** Runs what needs room for values on their way; undefined where there is none. */
-  async function counted<T>(run: (take: (bytes: number) => void) => Promise<T>) {
+  async function counted<T>(run: (take: (bytes: number, long?: boolean) => void) => Promise<T>) {
     const share = account.open('value');
     try {
-      return await run((bytes) => {
-        if (bytes > 0 && !share.grow(bytes)) throw new NoRoom();
+      return await run((bytes, long) => {
+        if (bytes > 0 && !share.grow(bytes, long)) throw new NoRoom();
       });
     } catch (error) {
       if (error instanceof NoRoom) return undefined;
@@ -83,8 +84,13 @@ export function createSharedEntries(
     counted(async (take) => {
       take(FIRST);
       const first = await values.get(key, 0, FIRST);
-      const found = first.length < FIRST ? first : await readLong(key, first, take);
-      return found.length > 0 ? decodeEntry(key, found, maxEntry(), sealer, take) : undefined;
+      const isLong = first.length === FIRST;
+      const takeMore = (bytes: number) => take(bytes, isLong);
+      const found = isLong ? await readLong(key, first, takeMore) : first;
+      if (found.length === 0) return undefined;
+      const decoded = await decodeEntry(key, found, maxEntry(), sealer, takeMore);
+      if (isLong) dropPiece(found);
+      return decoded;
     });
 
   /** What takes room before it comes, one piece after the other. Nothing where another value took its place meanwhile. */

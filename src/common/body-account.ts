@@ -234,10 +234,11 @@ export function createBodyAccount(
       serve();
     }
     return {
-      /** Takes room for so many bytes more, if there is some. */
-      grow(more: number): boolean {
-        const fits = ofOthers() + more <= part(1 - OF_REQUESTS);
-        if (!fits || total() + more > part(1 - OF_SMALL)) return false;
+      /** Takes room for so many bytes more, if there is some; what is `long` leaves a part to what is short. */
+      grow(more: number, long = false): boolean {
+        const all = more + part(long ? OF_SMALL : 0);
+        const fits = ofOthers() + all <= part(1 - OF_REQUESTS);
+        if (!fits || total() + all > part(1 - OF_SMALL)) return false;
         others[use] += more;
         own += more;
         return true;

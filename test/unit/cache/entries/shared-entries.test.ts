@@ -273,14 +273,20 @@ describe('look-ups of tier 2', () => {
 
   test('take room before each piece of a long value comes, and are misses where there is none', async () => {
     const key = newKey();
-    const { values, entries, account, events } = await holding(key);
+    const { values, entries, account, events, order, clock } = await holding(key);
     const others = account.open('fill');
-    others.grow(IN_FLIGHT * (3 / 4) - FIRST - 3 * PIECE);
+    // A sixteenth is left to short ones.
+    others.grow(IN_FLIGHT * (3 / 4 - 1 / 16) - FIRST - 3 * PIECE);
     expect(await entries.find(key)).toBeDefined();
     others.grow(2 * PIECE + 1);
     const before = values.gets;
     expect(await entries.find(key)).toBeUndefined();
     expect([values.gets - before, events]).toEqual([1, []]);
+    const short = newKey();
+    const answer = storedAnswer({ requestedAt: clock.wall() });
+    const filled = { answer, tokens: ['a'], replace: false };
+    await entries.keep(short, { fill: order.enter(short), ...filled });
+    expect(await entries.find(short)).toBeDefined();
     expect(account.usage().bytes.value).toBe(0);
   });
 
