@@ -284,6 +284,10 @@ export function createConnections(
   function start(connection: Connection, http: Socket): void {
     bySocket.set(http, connection);
     connection.http = http;
+    http.on('resume', () => {
+      // Node.js resumes by itself behind each request that came whole.
+      if (connection.queue.length >= MOST_READ_AHEAD) http.pause();
+    });
     const end = http.destroySoon.bind(http);
     // What Node.js calls behind the last answer of a connection.
     http.destroySoon = () => {
@@ -365,7 +369,7 @@ export function createConnections(
     const answer = answerTo(error);
     const { response, queue = [] } = bySocket.get(http) ?? {};
     // It is late because it was not read.
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && queue.length >= MOST_READ_AHEAD) return;
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && queue.length > 0) return;
     // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
     const isAlone = response == null || !(response.headersSent || response.req.complete);
     // To a client that has sent nothing the answer would be one to its next request.

@@ -87,7 +87,7 @@ const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
 export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
   const { authenticator, sessions, roleSets, clock, blind } = options;
   const heads = createKnownHeads(options.secret, bytesOfHead);
-  const requests = createKnownBodies(({ asked }: KnownRequest) => piecesOf(asked) * PIECE);
+  const requests = createKnownBodies(({ asked }: KnownRequest) => besideBody(asked));
   const passedOnce = new LRUCache<string, true>({
     maxSize: PASSED_ONCE.maxSize,
     sizeCalculation: (_true, statement) => statement.length + PASSED_ONCE.overhead,
@@ -208,6 +208,12 @@ function piecesOf({ request }: UnderstoodRequest): number {
   const pieces = properties.length + headers.length;
   if (request.method === 'Execute') return pieces + request.parameters.length;
   return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
+}
+
+/** What is kept of a request that is no text of its body (bytes): the query of its path and named headers stand in it several times. */
+export function besideBody(asked: UnderstoodRequest): number {
+  const ofHead = JSON.stringify([asked.parts?.query, asked.namedHeaders, asked.forwarded]);
+  return piecesOf(asked) * PIECE + ofHead.length * BODIES.times;
 }
 
 /** Whether bodies may be recognised under the head. */

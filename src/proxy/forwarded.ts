@@ -117,6 +117,12 @@ export function answerHead(
 ) {
   const { statusCode: status = 0, statusMessage = '', headers } = answer;
   if (status < 200) throw new Error(`the upstream answered with the status ${status}`);
+  const coding = headers['transfer-encoding'] ?? 'chunked';
+  if (!/^\s*(?:chunked|identity)\s*$/i.test(coding)) {
+    throw new Error(
+      `the upstream answered in the transfer coding ${coding}, which was not asked for`,
+    );
+  }
   validateHeaderValue('reason phrase', statusMessage);
   for (const name in headers) {
     const value = headers[name];

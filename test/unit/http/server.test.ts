@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import type { RequestListener, ServerResponse } from 'node:http';
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectSecurely } from 'node:tls';
 import { systemClock } from '../../../src/common/clock.ts';
 import { createGatewayServer } from '../../../src/http/server.ts';
@@ -104,6 +105,25 @@ describe('of the requests of one connection', () => {
       'HTTP/1.1 200',
       'two',
     ]);
+    await Promise.all([server.close(), ended]);
+  });
+
+  test('nothing more is read while two wait, in however many pieces they come', async () => {
+    const { server, handled, socket, ended } = await house();
+    const long = REQUEST.replace('host', `x-long: ${'x'.repeat(14_000)}\r\nhost`);
+    const write = (text: string) => new Promise((done) => socket.write(text, done));
+    await write(REQUEST);
+    await until(() => handled.length === 1);
+    const read = () => handled[0]?.req.socket.bytesRead ?? 0;
+    for (let sent = 0; sent < 20; sent += 1) {
+      await write(long);
+      await sleep(1);
+    }
+    expect(read()).toBeLessThan(10 * long.length);
+    for (let turn = 0; turn <= 20; turn += 1) {
+      await until(() => handled.length > turn);
+      handled[turn]?.end();
+    }
     await Promise.all([server.close(), ended]);
   });
 

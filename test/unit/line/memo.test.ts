@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RememberedLogin } from '../../../src/auth/authenticator.ts';
 import { createBodyAccount } from '../../../src/common/body-account.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
-import { createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
+import { besideBody, createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import type { LineOptions } from '../../../src/line/options.ts';
 import { type OwnTurn, understand } from '../../../src/line/understand.ts';
 import type { Scope } from '../../../src/cache/projects.ts';
@@ -15,6 +15,17 @@ import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
 import { handClock } from '../cache/fakes.ts';
 import { principalOf } from '../../../src/common/principal.ts';
+
+test('what is kept of a request counts with the query of its path and the headers that the engine answers by', async () => {
+  const read = (more: object, headers = {}) =>
+    understand(headers, asked(), { ...DESTINATION, ...more } as never).then(besideBody);
+  const long = 'x'.repeat(10_000);
+  const named = { settings: { ...(DESTINATION.settings as object), headers: ['x-tenant'] } };
+  const none = await read({});
+  const addressee = { project: undefined, query: [long] };
+  expect((await read({ addressee })) - none).toBeGreaterThan(3 * long.length);
+  expect((await read(named, { 'x-tenant': long })) - none).toBeGreaterThan(3 * long.length);
+});
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 const DESTINATION = {

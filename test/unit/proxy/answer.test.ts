@@ -53,6 +53,14 @@ async function whole(body: AsyncIterable<Buffer>): Promise<Buffer> {
 
 const TEXT = Buffer.from('<a>ä</a>'.repeat(50_000));
 
+test.each(['gzip, chunked', 'gzip', 'chunked, identity'])(
+  'an answer in the transfer coding %s, which was not asked for, is none',
+  (coding) => {
+    const answer = { statusCode: 200, headers: { 'transfer-encoding': coding } };
+    expect(() => answerHead(answer)).toThrow(`transfer coding ${coding}`);
+  },
+);
+
 describe('an answer in a content coding', () => {
   test.each([
     ['gzip', gzipSync(TEXT)],
