@@ -131,7 +131,6 @@ export function createHttpEngine(options: {
     }
     headers['accept-encoding'] = 'identity';
     if (authorization !== undefined) headers['authorization'] = authorization;
-    // The last one, where undici puts it.
     headers['content-length'] = String(body.length);
     const tell = (error: unknown) => {
       if (!signal.aborted) reportFailure(emit, project, error);
@@ -141,7 +140,8 @@ export function createHttpEngine(options: {
       const answer = await replicas.reach(addressee, signal, (replica, connectLimit) => {
         url = replica.url;
         const path = replica.target(addressee.project, addressee.query);
-        return replica.queries.send({ path, headers, body, signal, timeout, connectLimit });
+        const query = { method: 'POST', path, headers, body };
+        return replica.upstream.forward(query, { signal, timeout, connectLimit });
       });
       client?.engineStep('answers');
       const head = acceptedHead(answer);

@@ -10,7 +10,6 @@ import {
   Silence,
   StaleConnection,
 } from '../proxy/upstream.ts';
-import { createQueryClient } from './queries.ts';
 
 /** Where a request goes and in whose name. */
 export interface EngineAddressee {
@@ -102,7 +101,7 @@ export function createReplicas(
     // Each `{project}` is at the same server.
     const upstream = createUpstream({ ...config, url: url.replace('{project}', PLACE) }, keepAlive);
     // The URL as the configuration names it, which is also its name in sessions.
-    return { url, upstream, queries: createQueryClient(upstream), target: engineTarget(url) };
+    return { url, upstream, target: engineTarget(url) };
   });
   type Replica = (typeof all)[number];
   const failedAt = new Map<Replica, number>();
@@ -149,7 +148,7 @@ export function createReplicas(
             if (!again || isSecond || !(error instanceof StaleConnection)) throw error;
             isSecond = true;
             // A server that closed one connection has most likely closed them all.
-            replica.queries.closeIdle();
+            replica.upstream.closeIdle();
             return attempt(replica, limit);
           });
         } catch (error) {
@@ -170,10 +169,7 @@ export function createReplicas(
       return all.reduce((best, one) => (weight(one) > weight(best) ? one : best)).url;
     },
     close() {
-      for (const { upstream, queries } of all) {
-        queries.close();
-        upstream.close();
-      }
+      for (const { upstream } of all) upstream.close();
     },
   };
 }
