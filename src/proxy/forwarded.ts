@@ -101,8 +101,6 @@ export interface UpstreamAnswer
   destroy(error?: Error): unknown;
   readonly statusCode?: number | undefined;
   readonly statusMessage?: string | undefined;
-  /** Whether a provisional `100 Continue` came before it. */
-  readonly continued?: boolean;
   /** Names in lower case, bytes as ISO-8859-1, fields of one name put together as node does. */
   readonly headers: IncomingHttpHeaders;
   /** Bytes of the body that have come, counted where they arrive: a reader that loses some must not count by itself. */

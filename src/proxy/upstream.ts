@@ -9,15 +9,14 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
-import { connect, isIP, Socket } from 'node:net';
+import { connect, Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import { connect as connectTls } from 'node:tls';
 import { connectionTrouble, GatewayError } from '../common/errors.ts';
 import { type PemFiles, readPemFiles } from '../common/pem-files.ts';
 import { bytesPushed, endWith, type UpstreamAnswer } from './forwarded.ts';
 
 /** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
-export const IDLE = 4_000;
+const IDLE = 4_000;
 
 /** How long a probe of a port may take (ms). */
 const PROBE_TIMEOUT = 2_000;
@@ -58,8 +57,8 @@ export function reasonOf(
 }
 
 /** Whether a connection ended before the head of an answer was whole. */
-export function hasEnded({ code = '' }: NodeJS.ErrnoException): boolean {
-  return ['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE', 'UND_ERR_SOCKET'].includes(code);
+function hasEnded({ code = '' }: NodeJS.ErrnoException): boolean {
+  return ['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE'].includes(code);
 }
 
 /** The upstream sent nothing for longer than it may be silent. */
@@ -177,17 +176,6 @@ export function createUpstream(server: PemFiles & { readonly url: string }, keep
     settled,
     /** As whom the client certificate shows the gateway; '' without one. It is a login, so it belongs into keys. */
     certificate: tls?.cert === undefined ? '' : shownAs(new X509Certificate(tls.cert)),
-    /** Begins a connection beside those of the agent. It stands with `connect`, with TLS with `secureConnect`. */
-    connect(): Socket {
-      if (tls === undefined) return connect({ ...address, noDelay: true });
-      const servername = isIP(host) === 0 ? host : '';
-      return connectTls({
-        ...address,
-        ...tls,
-        servername,
-        ALPNProtocols: ['http/1.1'],
-      }).setNoDelay();
-    },
     /** Sends a request on. @throws NotConnected when nothing was sent; as {@link answerTo} */
     async forward(
       asked: {
@@ -263,7 +251,6 @@ export function answerTo(
   return new Promise((resolve, reject) => {
     let connection: 'none' | 'begun' | 'made' = 'none';
     let answer: IncomingMessage | undefined;
-    let continued = false;
     let read = 0;
     const ends = watchRequest(
       limits,
@@ -287,7 +274,6 @@ export function answerTo(
     // In a listener of the event `socket` it is too late to listen for it.
     if (request.socket) follow(request.socket);
     else request.once('socket', follow);
-    request.once('continue', () => (continued = true));
     request.once('response', (incoming: IncomingMessage) => {
       const { socket } = incoming;
       const received = bytesPushed(incoming);
@@ -302,7 +288,7 @@ export function answerTo(
         // Answered before all of it was sent: the upstream may take the rest for another request.
         if (!request.writableFinished) socket.destroy();
       });
-      resolve(Object.assign(incoming, { continued, received }));
+      resolve(Object.assign(incoming, { received }));
     });
     request.on('error', (error) => {
       answer?.destroy(error);
@@ -319,7 +305,7 @@ export function answerTo(
 }
 
 /** Calls `end` after silence, too long a connecting, or the signal. `answer`: to the request, once there is one. */
-export function watchRequest(
+function watchRequest(
   { signal, timeout, connectLimit }: RequestLimits,
   answer: () => Pick<UpstreamAnswer, 'readableLength'> | undefined,
   end: (why: Error) => void,

@@ -45,6 +45,17 @@ const sendChunked =
     response.end();
   };
 
+/** Its end is that of the connection, which may come while the gateway reads more slowly. */
+const sendUntilClose =
+  (bytes: Buffer): StubAnswer =>
+  (response) => {
+    response.shouldKeepAlive = false;
+    response.useChunkedEncodingByDefault = false;
+    response.writeHead(200, { 'content-type': 'text/xml; charset=utf-8' });
+    for (let at = 0; at < bytes.length; at += MIB) response.write(bytes.subarray(at, at + MIB));
+    response.end();
+  };
+
 beforeAll(async () => {
   engine = await startStubEngine(() => {});
   gateway = await startTestGateway({ engine: { url: engine.url, kind: 'generic' } });
@@ -100,8 +111,11 @@ describe('a large answer', () => {
     },
   );
 
-  test('is stored by default also when four come at one time', async () => {
-    engine.answerWith(sendXml(BYTES));
+  test.each([
+    ['in any form', (): StubAnswer => sendXml(BYTES)],
+    ['and each ends with its connection', (): StubAnswer => sendUntilClose(BYTES)],
+  ])('is stored by default also when four come at one time, %s', async (_how, answer) => {
+    engine.answerWith(answer());
     const four = Array.from({ length: 4 }, () => {
       count += 1;
       return query();

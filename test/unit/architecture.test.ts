@@ -172,7 +172,7 @@ describe('imports', () => {
 
   test.each([
     ['ioredis', /^src\/redis\//],
-    ['undici', /^src\/(engine\/|cli\/gateway-client\.ts)/],
+    ['undici', /^src\/cli\/gateway-client\.ts/],
     ['http-proxy-middleware', /^src\/proxy\//],
     ['express', /^src\/(app\.ts|api\/.*|console\/pages\.ts|http\/.*|observability\/metrics\.ts)$/],
     ['preact', /^src\/console\/browser\/.*$/],
