@@ -280,7 +280,7 @@ function guardWatch(watch: AnswerWatch) {
  * @throws WatchRefusal; any error of the answer
  */
 async function relay(
-  answer: IncomingMessage & UpstreamAnswer,
+  answer: UpstreamAnswer,
   accepted: AnswerHead,
   client: PassThroughClient,
   outcome: Outcome,

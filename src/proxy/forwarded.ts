@@ -93,19 +93,8 @@ export const serviceAuthorization = (service: Readonly<Record<'name' | 'password
 export const refusedLogin = (status: number, login: 'forward' | 'service' | 'none') =>
   login !== 'forward' && (status === 401 || status === 407);
 
-/** Whichever library speaks HTTP; an `IncomingMessage` is one. */
-export interface UpstreamAnswer
-  extends AsyncIterable<Buffer>, Pick<Readable, 'errored' | 'readableLength'> {
-  once(event: 'close' | 'error', listener: () => void): unknown;
-  off(event: 'error', listener: () => void): unknown;
-  destroy(error?: Error): unknown;
-  readonly statusCode?: number | undefined;
-  readonly statusMessage?: string | undefined;
-  /** Names in lower case, bytes as ISO-8859-1, fields of one name put together as node does. */
-  readonly headers: IncomingHttpHeaders;
-  /** Bytes of the body that have come, counted where they arrive: a reader that loses some must not count by itself. */
-  readonly received: () => number;
-}
+/** `received`: bytes of the body that have come, counted where they arrive: a reader that loses some must not count by itself. */
+export type UpstreamAnswer = IncomingMessage & { readonly received: () => number };
 
 export type UpstreamHead = Readonly<ReturnType<typeof answerHead>>;
 

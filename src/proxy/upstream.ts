@@ -30,12 +30,8 @@ export class NotConnected extends Error {
 
 /** A kept connection that the upstream had already closed, or broken, when the request went out on it: no byte came back. */
 export class StaleConnection extends Error {
-  /** False where nothing of the request was sent, for certain. */
-  readonly sent: boolean;
-
-  constructor(cause: unknown, sent = true) {
+  constructor(cause: unknown) {
     super('the connection had ended', { cause });
-    this.sent = sent;
   }
 }
 
@@ -185,7 +181,7 @@ export function createUpstream(server: PemFiles & { readonly url: string }, keep
         readonly body: Buffer | undefined;
       },
       limits: RequestLimits,
-    ): Promise<IncomingMessage & UpstreamAnswer> {
+    ): Promise<UpstreamAnswer> {
       await settled();
       if (limits.signal?.aborted === true) throw new NotConnected(limits.signal.reason);
       const request = new Forwarded(NOWHERE);
@@ -244,10 +240,7 @@ function guard(socket: Socket, heard: () => void): void {
  * Waits for the answer, and keeps an unsafe connection from being used again.
  * @throws NotConnected, StaleConnection, Silence, any error of the connection; ClientStall as the error of the answer
  */
-export function answerTo(
-  request: ClientRequest,
-  limits: RequestLimits,
-): Promise<IncomingMessage & UpstreamAnswer> {
+export function answerTo(request: ClientRequest, limits: RequestLimits): Promise<UpstreamAnswer> {
   return new Promise((resolve, reject) => {
     let connection: 'none' | 'begun' | 'made' = 'none';
     let answer: IncomingMessage | undefined;
