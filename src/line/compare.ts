@@ -101,7 +101,7 @@ export const ofNoClient = (query: Query, signal: AbortSignal): Query => ({
 /** In the place of a client: takes an answer as fast as it comes, and keeps nothing of it. */
 export const withoutReader = (signal: AbortSignal): Client => ({
   signal,
-  waits() {},
+  waits: () => 0,
   replay() {},
   open() {},
   notStored() {},

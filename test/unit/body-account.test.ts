@@ -13,15 +13,16 @@ interface Taken {
   readonly user?: string;
   readonly announced?: number;
   readonly signal?: AbortSignal;
+  readonly patience?: () => number;
 }
 
 /** Takes room, and keeps the books of what became of it. */
 function taking(
   account: BodyAccount,
   bytes: number,
-  { user = 'alice', announced = LARGE, signal = NEVER }: Taken = {},
+  { user = 'alice', announced = LARGE, signal = NEVER, patience = () => 30_000 }: Taken = {},
 ) {
-  const share = account.request(user, announced);
+  const share = account.request(user, patience, announced);
   const made = { share, state: 'has it', refusal: undefined as unknown };
   const wait = share.grow(bytes, signal);
   if (wait === undefined) return made;

@@ -3,6 +3,8 @@ import * as fc from 'fast-check';
 import { createAdmission, type Admission } from '../../../src/engine/admission.ts';
 import { sizes } from '../../support/sizes.ts';
 
+/** Longer than these tests take (ms). */
+const PATIENCE = 300_000;
 const LIMITS = { concurrency: 4, per_user: 2, queue: 3 };
 
 const quiet = () => new Promise((resolve) => setImmediate(resolve));
@@ -31,7 +33,7 @@ function visit(admission: Admission, user: string): Visit {
       leave();
     };
   };
-  admission.admit(user, controller.signal).then(enter, (error: unknown) => {
+  admission.admit(user, controller.signal, PATIENCE).then(enter, (error: unknown) => {
     made.state = 'gone';
     made.refusal = error;
   });
@@ -149,11 +151,11 @@ describe('admission to the engine', () => {
 
   test('takes a place back once, however often that is said', async () => {
     const admission = createAdmission({ concurrency: 1, per_user: 1, queue: 1 });
-    const leave = await admission.admit('a', new AbortController().signal);
+    const leave = await admission.admit('a', new AbortController().signal, PATIENCE);
     leave();
     leave();
     expect(admission.usage()).toEqual({ atEngine: 0, waiting: 0 });
-    await admission.admit('b', new AbortController().signal);
+    await admission.admit('b', new AbortController().signal, PATIENCE);
     leave();
     expect(admission.usage()).toEqual({ atEngine: 1, waiting: 0 });
   });
@@ -181,7 +183,7 @@ describe('admission to the engine', () => {
   test('refuses at once a request whose signal has aborted', async () => {
     const admission = createAdmission(LIMITS);
     const gone = AbortSignal.abort(new Error('gone'));
-    await expect(admission.admit('a', gone)).rejects.toThrow('gone');
+    await expect(admission.admit('a', gone, PATIENCE)).rejects.toThrow('gone');
     expect(admission.usage()).toEqual({ atEngine: 0, waiting: 0 });
   });
 

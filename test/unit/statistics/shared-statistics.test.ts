@@ -51,6 +51,8 @@ describe('the digests of one gateway', () => {
           engine_ms: 300,
           engine_max_ms: 300,
           uncached_ms: 300,
+          failed_asks: 0,
+          failed_ms: 0,
           saved_ms: 300,
           bytes: 75,
           users: 1,

@@ -97,7 +97,7 @@ export function replica(
         clock,
         sleep: options.sleep ?? (async (milliseconds) => clock.advance(milliseconds)),
         newToken: randomUUID,
-        longestWait: () => FLIGHT_DEADLINE,
+        longestFlight: () => FLIGHT_DEADLINE,
         emit,
       }),
     random: options.random ?? (() => 0),
