@@ -1,6 +1,6 @@
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
-import { GatewayError, Silence } from '../common/errors.ts';
+import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
@@ -173,7 +173,10 @@ export function createFills(
       } catch (error) {
         giveUp();
         const isTold = error instanceof GatewayError || abort.signal.aborted;
-        const failure = isTold ? error : brokenOff(error);
+        const brokenOff = 'The engine broke its answer off.';
+        const failure = isTold
+          ? error
+          : new GatewayError('engine-unreachable', brokenOff, { cause: error });
         if (refusal === undefined) {
           emit({ type: 'not-stored', project: query.project, reason: 'truncated' });
           verdict.resolve({ kind: 'failed', error: failure });
@@ -222,11 +225,6 @@ export function createFills(
     };
   };
 }
-
-const brokenOff = (cause: unknown) =>
-  cause instanceof Silence
-    ? new GatewayError('engine-timeout', 'The engine did not go on in time.', { cause })
-    : new GatewayError('engine-unreachable', 'The engine broke its answer off.', { cause });
 
 /**
  * The way of an answer to the client that leads. `outcome`: what its head says when it is opened.

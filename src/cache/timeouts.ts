@@ -1,5 +1,6 @@
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { TimedOutQuery } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 
 /** For how long it is remembered that a query timed out, from the last time on (ms). */
@@ -9,20 +10,8 @@ const RETRY = 20_000;
 /** Queries that are remembered. */
 const MAX_QUERIES = 1_000;
 
-/** A query that timed out, as the console is told of it. */
-export interface TimedOutQuery {
-  /** As statistics name it. */
-  readonly digest: string;
-  /** '' without one. */
-  readonly project: string;
-  /** When it timed out first (ISO 8601). */
-  readonly since: string;
-  /** Requests that were refused since then. */
-  refused: number;
-}
-
 /** `until`, `nextTry`: by the clock that never steps back (ms). */
-type Remembered = { readonly query: TimedOutQuery; readonly until: number; nextTry: number };
+type Remembered = Readonly<{ query: TimedOutQuery; until: number; nextTry: number }>;
 
 /**
  * Queries that timed out a short time ago, each under its key. That holds the epochs: after a purge it is another key, of which
@@ -38,15 +27,12 @@ export function createTimeouts(clock: Clock) {
   }
 
   return {
-    /** What a request is told instead of being sent; undefined for one that may be, which from now on tries for all. */
+    /** What a request is told instead of being sent; undefined for one that may be, and leads a flight for all who come then. */
     refuse(key: string): GatewayError | undefined {
       const found = known(key);
       if (found === undefined) return undefined;
       const left = found.nextTry - clock.now();
-      if (left <= 0) {
-        found.nextTry = clock.now() + RETRY;
-        return undefined;
-      }
+      if (left <= 0) return undefined;
       found.query.refused += 1;
       const retryAfter = Math.ceil(left / 1000);
       const message = `The engine has not answered this query in time since ${found.query.since}, and was not asked again; the next try is in ${retryAfter} s.`;

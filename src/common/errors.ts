@@ -65,11 +65,6 @@ export class StorageUnavailable extends ApiError {
   }
 }
 
-/** An upstream sent nothing for longer than it may be silent. */
-export class Silence extends Error {
-  override readonly name = 'Silence';
-}
-
 /** What an error says. */
 export const messageOf = (error: unknown): string =>
   Error.isError(error) ? error.message : String(error);

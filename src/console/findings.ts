@@ -1,6 +1,5 @@
 import type { PurgeRecord } from '../cache/purge/purge-log.ts';
-import type { TimedOutQuery } from '../cache/timeouts.ts';
-import type { ReplicaState } from '../common/events.ts';
+import type { ReplicaState, TimedOutQuery } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 import { meaningOf } from '../common/reasons.ts';
 import { REMEDIES } from '../common/remedies.ts';

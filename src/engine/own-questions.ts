@@ -1,12 +1,12 @@
 import type { EngineClear } from '../cache/purge/purge.ts';
 import type { AnswerHead, EngineAnswer } from '../cache/query.ts';
 import type { Clock } from '../common/clock.ts';
-import { GatewayError, Silence } from '../common/errors.ts';
+import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { answerHead, bodyUpTo, decodedAnswer } from '../proxy/forwarded.ts';
-import { reasonOf, type Upstream } from '../proxy/upstream.ts';
+import { reasonOf, Silence, type Upstream } from '../proxy/upstream.ts';
 import { decodeText } from '../xml/text-encoding.ts';
 import { isElement, readTree, type XmlElement } from '../xml/xml-scanner.ts';
 import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';

@@ -1,9 +1,9 @@
 import { type Clock, shareFor, inTime as settledIn } from '../common/clock.ts';
-import { messageOf, Silence } from '../common/errors.ts';
+import { messageOf } from '../common/errors.ts';
 import type { Emit, ReplicaState } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
-import { reasonOf } from '../proxy/upstream.ts';
+import { reasonOf, Silence } from '../proxy/upstream.ts';
 import { askDiscover, inTime, soapContent } from './own-questions.ts';
 import { createReplicas, tellsProject } from './replicas.ts';
 

@@ -1,9 +1,15 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '../common/clock.ts';
-import { GatewayError, Silence } from '../common/errors.ts';
+import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { EngineConfig } from '../config/config.ts';
-import { createUpstream, NotConnected, reasonOf, StaleConnection } from '../proxy/upstream.ts';
+import {
+  createUpstream,
+  NotConnected,
+  reasonOf,
+  Silence,
+  StaleConnection,
+} from '../proxy/upstream.ts';
 
 /** Where a request goes and in whose name. */
 export interface EngineAddressee {

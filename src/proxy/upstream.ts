@@ -11,7 +11,7 @@ import {
 import { Agent as HttpsAgent } from 'node:https';
 import { connect, Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import { connectionTrouble, GatewayError, Silence } from '../common/errors.ts';
+import { connectionTrouble, GatewayError } from '../common/errors.ts';
 import { type PemFiles, readPemFiles } from '../common/pem-files.ts';
 import { bytesPushed, endWith, type UpstreamAnswer } from './forwarded.ts';
 
@@ -55,6 +55,11 @@ export function reasonOf(
 /** Whether a connection ended before the head of an answer was whole. */
 function hasEnded({ code = '' }: NodeJS.ErrnoException): boolean {
   return ['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE'].includes(code);
+}
+
+/** The upstream sent nothing for longer than it may be silent. */
+export class Silence extends Error {
+  override readonly name = 'Silence';
 }
 
 /** The client took nothing of its answer for as long as an upstream may be silent. */

@@ -1,5 +1,5 @@
-import type { TimedOutQuery } from '../cache/timeouts.ts';
 import type { Clock } from '../common/clock.ts';
+import type { TimedOutQuery } from '../common/events.ts';
 import { oneAfterTheOther, inTurns } from '../common/in-turn.ts';
 import type { Gauges } from '../observability/metrics.ts';
 import { fits, isHour, mergeHours, noSums, sumOf } from './hour.ts';

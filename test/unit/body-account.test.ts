@@ -134,16 +134,18 @@ describe('the memory of bodies under way', () => {
     });
   });
 
-  test('refuses a request that has waited half a minute in all, and has what it held for others', async () => {
+  test('refuses a request that has waited as long as it may in all, and has what it held for others', async () => {
     const account = bodyAccount(LIMIT);
     const [first, beyond] = [taking(account, 1_100), taking(account, 1_100)];
-    const late = taking(account, 5);
+    let left = 30_000;
+    const late = taking(account, 5, { patience: () => left });
     jest.advanceTimersByTime(20_000);
     beyond.share.shrinkTo(10);
     await quiet();
     expect(states([late])).toEqual(['has it']);
     // Now it holds a part, and waits a second time; of its patience there are ten seconds left.
     const last = taking(account, 1_100);
+    left -= 20_000;
     const failure = late.share.grow(10, NEVER)?.catch((error: unknown) => error);
     jest.advanceTimersByTime(9_999);
     expect(account.usage().waiting).toBe(1);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { createAdmission, type Admission } from '../../../src/engine/admission.ts';
 import { sizes } from '../../support/sizes.ts';
@@ -178,6 +178,24 @@ describe('admission to the engine', () => {
       ...['gone', 'inside', 'inside'],
       ...['waiting', 'waiting', 'waiting'],
     ]);
+  });
+
+  test('refuses a request that has waited as long as it may, and keeps no place for it', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    const admission = createAdmission({ ...LIMITS, concurrency: 1 });
+    const [first] = await visits(admission, ['a']);
+    const { signal } = new AbortController();
+    const waits = admission.admit('b', signal, 2_000).catch((error: unknown) => error);
+    const longer = visit(admission, 'c');
+    jest.advanceTimersByTime(1_999);
+    await quiet();
+    expect(admission.usage()).toEqual({ atEngine: 1, waiting: 2 });
+    jest.advanceTimersByTime(1);
+    expect(await waits).toMatchObject({ reason: 'overloaded', headers: { 'retry-after': '5' } });
+    first?.leave();
+    await quiet();
+    expect([longer.state, admission.usage()]).toEqual(['inside', { atEngine: 1, waiting: 0 }]);
+    jest.useRealTimers();
   });
 
   test('refuses at once a request whose signal has aborted', async () => {

@@ -10,7 +10,7 @@ const requestOf = (chunks: readonly Buffer[], headers: Record<string, string> = 
   Object.assign(Readable.from(chunks), { headers }) as unknown as IncomingMessage;
 
 /** So long a request waits for memory (ms). */
-const patience = () => 30_000;
+const patience = () => 90_000;
 const LIMIT = 1000;
 const fits = Buffer.alloc(LIMIT, 'a');
 const tooLong = Buffer.alloc(LIMIT + 1, 'a');
@@ -192,7 +192,8 @@ describe('the memory of a request body', () => {
     // Another waits for what this one holds, which is not its fault.
     const other = account.request('alice', patience, 100_000);
     const waits = other.grow(10, signal);
-    jest.advanceTimersByTime(29_999);
+    // Longer than a client may be silent.
+    jest.advanceTimersByTime(89_999);
     expect([account.usage().waiting, request.destroyed]).toEqual([2, false]);
     end();
     await waits;
@@ -205,7 +206,7 @@ describe('the memory of a request body', () => {
     jest.useRealTimers();
   });
 
-  test('is refused after half a minute of waiting', async () => {
+  test('is refused when it has waited as long as it may', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
     const { account, end } = crowded();
     const request = Object.assign(new Readable({ read() {} }), { headers: {} });
@@ -216,7 +217,7 @@ describe('the memory of a request body', () => {
       request.push(Buffer.alloc(size));
       await setImmediate();
     }
-    jest.advanceTimersByTime(30_000);
+    jest.advanceTimersByTime(90_000);
     expect(await failed).toMatchObject({ reason: 'overloaded', status: 503 });
     room.release();
     end();

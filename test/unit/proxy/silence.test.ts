@@ -4,8 +4,7 @@ import { Agent, request, type ClientRequest, type IncomingMessage } from 'node:h
 import { request as httpsRequest } from 'node:https';
 import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { Silence } from '../../../src/common/errors.ts';
-import { answerTo, ClientStall } from '../../../src/proxy/upstream.ts';
+import { answerTo, ClientStall, Silence } from '../../../src/proxy/upstream.ts';
 
 async function listen(answer: (socket: Socket) => void): Promise<{ server: Server; port: number }> {
   const server = createServer((socket) => {
