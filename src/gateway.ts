@@ -62,6 +62,7 @@ export async function createGateway(
     redisConditions: () => cache.redis().conditions,
     watches: () => watches.sight(),
     droppedHeaders: () => runtime.droppedHeaders(),
+    timedOut: () => cache.queryCache.timedOut(),
     hooks: () => current.hooks.keys(),
     states: {
       // Of several workers the primary process knows these.

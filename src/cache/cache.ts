@@ -5,8 +5,8 @@ import type { Outcome } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs, Epochs, KeyEpochs } from '../freshness/freshness.ts';
-import { createFills } from './fill.ts';
-import { createFillOrder, type Flight, type Flights } from './flights.ts';
+import { createFills, type Verdict } from './fill.ts';
+import { type Awaited, createFillOrder, type Flight, type Flights } from './flights.ts';
 import {
   createPartDigests,
   describeEpochs,
@@ -23,6 +23,7 @@ import type { Client, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { EndTurn, SharedFlights } from './shared-flights.ts';
 import type { StoredAnswer } from './stored-answer.ts';
+import { createTimeouts } from './timeouts.ts';
 
 /** How often a look-up begins anew because the epochs changed under it. */
 const MAX_LOOKUPS = 3;
@@ -38,7 +39,30 @@ const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
 /** These say nothing of the next answer: it may be asked in another session, or find room. */
 const OF_THIS_ONE = new Set<RefusalReason>(['session-changed', 'no-room']);
 /** Failures that any request would have met; others are of one request alone. */
-const OF_ENGINE = new Set<GatewayReason>(['engine-unreachable', 'engine-timeout', 'engine-login']);
+const OF_ENGINE: readonly GatewayReason[] = [
+  'engine-unreachable',
+  'engine-timeout',
+  'engine-login',
+];
+const TIMEOUT: readonly GatewayReason[] = ['engine-timeout'];
+const noTurn = () =>
+  new GatewayError('overloaded', 'No turn at the engine came in time; try again.', {
+    retryAfter: 5,
+  });
+const NOT_IN_TIME = 'The engine did not answer in time.';
+const isOf = (error: unknown, reasons: readonly GatewayReason[]): error is GatewayError =>
+  error instanceof GatewayError && reasons.includes(error.reason);
+
+/**
+ * How a flight failed also for those who waited for it. A query that timed out takes too long at every replica. That the one
+ * replica of a session cannot be reached, or broke off, says nothing of another one: only who would have been sent there shares
+ * that, and others ask by themselves. A leader without a session has tried all that can be reached.
+ */
+function failureOf(landed: Exclude<Awaited, string>, { session }: Query) {
+  if (landed.kind !== 'failed') return undefined;
+  const isSameEngine = landed.replica === undefined || landed.replica === session?.replica;
+  return isOf(landed.error, isSameEngine ? OF_ENGINE : TIMEOUT) ? landed.error : undefined;
+}
 const unavailable = () => 'unavailable' as const;
 
 interface Lookup {
@@ -65,6 +89,7 @@ export function createQueryCache(
 ) {
   const { epochs, memory, entries, flights, sharedFlights, purgeTakes, clock, emit } = parts;
   const order = createFillOrder();
+  const timeouts = createTimeouts(clock);
   /** Keys whose last answer could not be shared, why, and until when (monotonic ms) that counts. */
   const unshareable = createOwnedTable<{ why: RefusalReason; until: number }>(MAX_UNSHAREABLE);
   /** Keys the flights while the epochs, and with them the shared secret, are not known. */
@@ -134,24 +159,27 @@ export function createQueryCache(
   async function joinOrLead(lookup: Lookup, spent: number): Promise<void> {
     const { key, captured, query, client } = lookup;
     const youngerThan = captured === undefined ? purgeTakes : undefined;
-    client.waits();
-    for (;;) {
-      const isJoined = !query.fresh && mayShare(key);
-      const landing = isJoined ? flights.join(key, client.signal, youngerThan) : undefined;
-      if (landing === undefined) return lead(lookup, spent);
-      const landed = await landing;
-      if (landed === 'gone') return;
-      if (landed === 'late') {
-        // The first to come back leads another flight, and the others wait for that.
-        if (replayKept(lookup)) return;
-        continue;
-      }
-      if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', lookup);
-      const isSameEngine = landed.replica === query.session?.replica;
-      const error = landed.kind === 'failed' && isSameEngine ? landed.error : undefined;
-      if (error instanceof GatewayError && OF_ENGINE.has(error.reason)) return client.fail(error);
-      return askInTurn(landed.turns(), lookup);
-    }
+    // As long as if it asked by itself: for a place, and for the engine to begin.
+    const patience = client.waits() + query.timeout;
+    const isJoined = !query.fresh && mayShare(key);
+    const landing = isJoined ? flights.join(key, client.signal, patience, youngerThan) : undefined;
+    if (landing === undefined) return isRefused(lookup) ? undefined : lead(lookup, spent);
+    const landed = await landing;
+    if (landed === 'gone') return;
+    if (landed === 'late') return client.fail(new GatewayError('engine-timeout', NOT_IN_TIME));
+    if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', lookup);
+    const failure = failureOf(landed, query);
+    return failure ? client.fail(failure) : askInTurn(landed.turns(), lookup);
+  }
+
+  /**
+   * Tells the client where the query timed out a short time ago. Who may ask for a fresh answer finds out by that whether the
+   * engine answers again.
+   */
+  function isRefused({ key, captured, query, client }: Lookup): boolean {
+    const refusal = captured && !query.fresh ? timeouts.refuse(key) : undefined;
+    if (refusal !== undefined) client.fail(refusal);
+    return refusal !== undefined;
   }
 
   /** Asks the engine, with a flight that others join in place of one that is under way. */
@@ -167,6 +195,7 @@ export function createQueryCache(
           place: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
           ttl: query.ttl,
           spent,
+          patience: client.waits(),
           wanted,
           async find() {
             const found = memory.get(key) ?? (await entries?.find(key));
@@ -191,9 +220,12 @@ export function createQueryCache(
 
   /** What a request does whose flight brought nothing for it: an earlier one may have had more luck. */
   async function askInTurn(turns: Gate, lookup: Lookup): Promise<void> {
-    const leave = await turns.enter(lookup.client.signal).catch(() => undefined);
+    const { client } = lookup;
+    const late = { after: client.waits(), error: noTurn };
+    const leave = await turns.enter(client.signal, late).catch(client.fail.bind(client));
     if (leave === undefined) return;
-    const ended = Promise.try(() => (replayKept(lookup) ? undefined : ask(lookup)));
+    const isTold = () => replayKept(lookup) || isRefused(lookup);
+    const ended = Promise.try(() => (isTold() ? undefined : ask(lookup)));
     await toTier2(lookup.key, await ended.finally(leave));
   }
 
@@ -202,8 +234,18 @@ export function createQueryCache(
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
     const unwanted = () => flight?.unwanted(client.signal) ?? client.signal;
-    const asked = beginFill(query, client, unwanted, captured ? undefined : EPOCHS_UNKNOWN);
+    const told: Query = {
+      ...query,
+      async ask(...given) {
+        const answer = await query.ask(...given);
+        flight?.answers();
+        return answer;
+      },
+    };
+    const asked = beginFill(told, client, unwanted, captured ? undefined : EPOCHS_UNKNOWN);
     const verdict = await asked.verdict;
+    // Without epochs no purge would end it.
+    if (captured !== undefined) noteEnd(lookup, verdict);
     // In one turn: the answer is in memory when the flight is off the map.
     if (verdict.kind === 'answer') {
       query.answered?.();
@@ -224,6 +266,13 @@ export function createQueryCache(
     }
     fill.end();
     return undefined;
+  }
+
+  /** Whatever else than a timeout ends a request, the next one may be answered. */
+  function noteEnd({ key, query }: Lookup, verdict: Verdict): void {
+    if (verdict.kind !== 'failed' || !isOf(verdict.error, TIMEOUT)) return timeouts.forget(key);
+    const { asked, identity } = query.parts;
+    timeouts.note(key, identity, { digest: asked.digest, project: query.project });
   }
 
   /** `latest`: of the fills of the key that are under way, this one included. */
@@ -303,6 +352,8 @@ export function createQueryCache(
       return memory.get(key) === undefined ? entries.find(key, beside) : undefined;
     },
     textOf: memory.textOf,
+    /** Queries that timed out a short time ago. */
+    timedOut: timeouts.list,
     /**
      * What a query would be answered from now, and under which key and epochs; undefined where the epochs are not known. Changes
      * nothing. Never rejects.

@@ -5,7 +5,7 @@ import type { Verdict } from './fill.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /**
- * `late` at the deadline, `gone` with the client. `replica`: the only one that was asked. By
+ * `late` when it has waited as long as it may and no answer has begun, `gone` with the client. `replica`: the only one that was asked. By
  * `turns` those who waited go to the engine a few at a time.
  */
 export type Awaited =
@@ -25,9 +25,11 @@ interface Entry {
   readonly landing: Promise<Awaited>;
   waiters: number;
   unawaited: (() => void) | undefined;
+  /** Whether the engine has begun to answer: from then on it ends, as the request that leads it does. */
+  answers: boolean;
 }
 
-/** One engine request for equal ones, bound to no client, joined until the deadline (ms). */
+/** One engine request for equal ones, bound to no client, which others join until the deadline (ms). */
 export function createFlights(options: { clock: Clock; deadline: () => number }) {
   const { clock, deadline } = options;
   const entries = new Map<string, Entry>();
@@ -42,19 +44,24 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
 
   return {
     underWay: (key: string, youngerThan?: number) => joinable(key, youngerThan) !== undefined,
-    /** Never rejects. Undefined when none is younger than `youngerThan` (ms), or too many wait. */
-    join(key: string, signal: AbortSignal, youngerThan?: number): Promise<Awaited> | undefined {
+    /**
+     * Never rejects. Undefined when none is younger than `youngerThan` (ms), or too many wait.
+     * @param patience for how long it may wait until an answer begins (ms)
+     */
+    join(
+      key: string,
+      signal: AbortSignal,
+      patience: number,
+      youngerThan?: number,
+    ): Promise<Awaited> | undefined {
       const entry = joinable(key, youngerThan);
       if (entry === undefined) return undefined;
-      const left = deadline() - (clock.now() - entry.since.now);
       entry.waiters += 1;
       waiters += 1;
-      return orSooner(entry.landing, left, signal).then((awaited) => {
+      return orSooner(entry, patience, signal).then((awaited) => {
         entry.waiters -= 1;
         waiters -= 1;
         if (entry.waiters === 0) entry.unawaited?.();
-        // The first who gives it up leads another one, which the others find.
-        if (awaited === 'late' && entries.get(key) === entry) entries.delete(key);
         return awaited;
       });
     },
@@ -62,10 +69,12 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
     lead(key: string) {
       const { promise: landing, resolve } = Promise.withResolvers<Awaited>();
       const since = leaseStart(clock);
-      const entry: Entry = { since, landing, waiters: 0, unawaited: undefined };
+      const entry: Entry = { since, landing, waiters: 0, unawaited: undefined, answers: false };
       entries.set(key, entry);
       return {
         awaited: () => entry.waiters > 0,
+        /** Tells that the engine has begun to answer. */
+        answers: () => void (entry.answers = true),
         /** Aborted when the client that leads has gone and no other waits. */
         unwanted(signal: AbortSignal): AbortSignal {
           const unwanted = new AbortController();
@@ -93,13 +102,15 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
   };
 }
 
-function orSooner(landing: Promise<Awaited>, milliseconds: number, signal: AbortSignal) {
+function orSooner(entry: Entry, milliseconds: number, signal: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<Awaited>();
-  const timer = setTimeout(resolve, milliseconds, 'late').unref();
+  const timer = setTimeout(() => {
+    if (!entry.answers) resolve('late');
+  }, milliseconds).unref();
   const onAbort = () => resolve('gone');
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
-  void landing.then(resolve);
+  void entry.landing.then(resolve);
   return promise.finally(() => {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);

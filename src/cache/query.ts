@@ -13,6 +13,8 @@ export interface Query {
   readonly scopes: readonly Scope[];
   /** Milliseconds. */
   readonly ttl: number;
+  /** How long the engine may be silent (ms). */
+  readonly timeout: number;
   /** The project of the request path, '' without one; for events. */
   readonly project: string;
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
@@ -72,8 +74,11 @@ export interface KnownKey {
 export interface Client {
   /** Aborted when the client goes away before it had its whole answer. */
   readonly signal: AbortSignal;
-  /** Begins to wait, for the engine or for what another request gets from it. */
-  waits(): void;
+  /**
+   * Begins to wait, for the engine or for what another request gets from it, or goes on doing so.
+   * @returns for how long it may until it is at the engine (ms); not more than 0 when it has waited that long
+   */
+  waits(): number;
   /** Sends a stored answer whole: times in milliseconds, `sessionId` where the answer shows one. */
   replay(
     answer: StoredAnswer,

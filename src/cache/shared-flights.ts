@@ -31,6 +31,8 @@ export interface Missed {
   readonly ttl: number;
   /** For tier 2 (ms). */
   readonly spent: number;
+  /** How long it may wait for another gateway (ms). */
+  readonly patience: number;
   /** Never rejects. */
   readonly find: () => Promise<StoredAnswer | undefined>;
   /** Whether any client still waits. */
@@ -63,14 +65,14 @@ const MAX_FAILURES = 6;
  * Single flight across gateways, for queries known to be slow: whatever fails, more than one asks.
  * The answer that a gateway takes has the full key of its request, thus the epochs that this
  * captured when it came: it began after every purge that had been acknowledged by then.
- * @param options.longestWait of a client for another gateway (ms)
+ * @param options.longestFlight for how long a gateway holds a place at most (ms)
  */
 export function createSharedFlights(options: {
   places: FlightPlaces;
   clock: Clock;
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
-  longestWait: () => number;
+  longestFlight: () => number;
   emit: Emit;
 }) {
   const { places, clock, emit } = options;
@@ -88,9 +90,10 @@ export function createSharedFlights(options: {
     }
   }
 
-  async function waitOut({ place, find, wanted }: Missed, token: string, expected: number) {
+  async function waitOut(missed: Missed, token: string, expected: number) {
+    const { place, find, wanted } = missed;
     const began = clock.now();
-    const bound = Math.min(options.longestWait(), 2 * expected + SPARE);
+    const bound = Math.min(missed.patience, 2 * expected + SPARE);
     let failures = 0;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(pause * PAUSE_GROWTH, LONGEST_PAUSE)) {
       await options.sleep(pause);
@@ -107,7 +110,7 @@ export function createSharedFlights(options: {
 
   /** Returns what ends that. */
   function hold(place: FlightPlace, token: string): () => void {
-    const until = clock.now() + options.longestWait();
+    const until = clock.now() + options.longestFlight();
     const beating = setInterval(() => {
       if (clock.now() >= until) return clearInterval(beating);
       places.beat(place, token, PLACE_LIFE).then((held) => {

@@ -28,12 +28,12 @@ export function createGate(places: number) {
 
   return {
     tryEnter,
-    /** Resolves to what gives the place back. Rejects with the reason of the signal. */
-    async enter(signal: AbortSignal): Promise<() => void> {
+    /** Resolves to what gives the place back. Rejects as {@link waitIn} does. */
+    async enter(signal: AbortSignal, late?: Parameters<typeof waitIn>[3]): Promise<() => void> {
       signal.throwIfAborted();
       const now = tryEnter();
       if (now !== undefined) return now;
-      await waitIn(queue, {}, signal);
+      await waitIn(queue, {}, signal, late);
       return entered();
     },
     usage: () => ({ inside, waiting: queue.length }),
@@ -54,16 +54,16 @@ export function waitIn<T extends object>(
   queue: Queue<T & Waiting>,
   given: T,
   signal: AbortSignal,
-  late?: { readonly after: number; readonly error: () => Error; readonly gaveUp: () => void },
+  late?: { readonly after: number; readonly error: () => Error; readonly gaveUp?: () => void },
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const waiting = { ...given, enter: () => leave(resolve) };
   const giveUp = (reason: unknown) => {
     leave(() => reject(reason));
-    late?.gaveUp();
+    late?.gaveUp?.();
   };
   const onAbort = () => giveUp(signal.reason);
-  const timer = late && setTimeout(() => giveUp(late.error()), late.after);
+  const timer = late && setTimeout(() => giveUp(late.error()), late.after).unref();
   function leave(settle: () => void): void {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
@@ -84,8 +84,6 @@ const OF_SMALL = 1 / 16;
 const SMALL = 64 * 1024;
 /** What one user gets at most, of room and of the queue. */
 const OF_ONE = 3 / 4;
-/** How long a request may wait for room in all (ms): longer than it takes to break off a slow client. */
-const LONGEST_WAIT = 30_000;
 
 /** Bytes of requests: in the part for small ones, and outside. */
 type Held = Record<'small' | 'large', number>;
@@ -168,18 +166,15 @@ export function createBodyAccount(
     throw overloaded('Too many of your requests wait for memory; try again.');
   }
 
-  function request(name: string, announced = 0) {
+  function request(name: string, patience: () => number, announced = 0) {
     const user = users.get(name) ?? { requests: 0, small: 0, large: 0, queue: [] };
     users.set(name, user);
     user.requests += 1;
     const own: Held = { small: 0, large: 0 };
-    let patience = LONGEST_WAIT;
     async function wait(bytes: number, signal: AbortSignal): Promise<void> {
       refuseCrowd(user);
-      const since = performance.now();
-      const late = { after: patience, error: tooLate, gaveUp: serve };
+      const late = { after: patience(), error: tooLate, gaveUp: serve };
       await waitIn(user.queue, { own, bytes }, signal, late);
-      patience -= performance.now() - since;
     }
     /** Keeps no more than so many bytes. */
     function shrinkTo(left: number): void {
@@ -250,7 +245,10 @@ export function createBodyAccount(
   }
 
   return {
-    /** @param announced how long its body is, as far as it says so (bytes) */
+    /**
+     * @param patience asked when it must wait: for how long it may now (ms)
+     * @param announced how long its body is, as far as it says so (bytes)
+     */
     request,
     open,
     /** Counts what is in memory anyway, or no longer (a negative number of bytes). */

@@ -101,6 +101,12 @@ export const REDIS_OPERATIONS = [
 /** Whether a replica of an engine, by its URL as configured, answers as XMLA; `why` holds no credentials. */
 export type ReplicaState = Readonly<{ url: string; state: 'up' | 'down'; why: string }>;
 
+/** A query that timed out a short time ago. `project`: '' without one; `since`: when it did so first (ISO 8601). */
+export type TimedOutQuery = Readonly<Record<'digest' | 'project' | 'since', string>> & {
+  /** Requests that were told so since then, without asking the engine. */
+  refused: number;
+};
+
 /** How a cached answer compares with what the engine says now (docs/OPERATIONS.md). */
 export type Verdict =
   | 'same'

@@ -85,11 +85,15 @@ export const GATEWAY_REASONS = {
   'transfer-coding': [501, 'The body has a transfer coding beside chunked.'],
   overloaded: [
     503,
-    'Too many requests wait already: for the engine, for memory, or to read or write a dataset.',
+    'Too many requests wait already, or it has waited for limits.wait: for the engine, for memory, or to read or write a dataset.',
   ],
   'engine-unreachable': [502, 'The engine refused the connection or broke it off.'],
   'engine-login': [502, 'The engine refused the login of the gateway itself.'],
   'engine-timeout': [504, 'The engine did not answer in time.'],
+  'query-times-out': [
+    504,
+    'The query timed out less than a minute ago, and the engine was not asked again.',
+  ],
   'client-gone': [499, 'The client went away before it had its answer.'],
   internal: [500, 'The gateway itself failed.'],
 } as const;

@@ -23,14 +23,15 @@ import type { CacheGround, inRedis } from './redis-backend.ts';
 const REREAD = 3_600_000;
 
 /** What a reload may change while the cache lives; its entries stay. */
-function limitsOf({ cache, engine, projects }: Config) {
+function limitsOf({ cache, engine, projects, limits }: Config) {
   const all = [...projects.values()];
+  const timeout = Math.max(engine.timeout, ...all.map((project) => project.engine.timeout));
   return {
     maxEntry: cache.max_entry,
     lease: cache.lease,
     // The token of a project that no request asked for in the time of two entries.
     unusedAfter: 2 * Math.max(cache.ttl, ...all.map(({ ttl }) => ttl)),
-    longestWait: Math.max(engine.timeout, ...all.map((project) => project.engine.timeout)),
+    longestFlight: (limits.wait ?? timeout) + timeout,
   };
 }
 
@@ -58,7 +59,7 @@ export async function createCache(
     maxEntry: () => inForce.maxEntry,
     lease: () => inForce.lease,
     unusedAfter: () => inForce.unusedAfter,
-    longestWait: () => inForce.longestWait,
+    longestFlight: () => inForce.longestFlight,
   };
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
@@ -72,7 +73,7 @@ export async function createCache(
   const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
   const sessions = createSessions({ ...common, onError: failed('sessions') });
   const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
-  const flights = createFlights({ ...ground, deadline: ground.longestWait });
+  const flights = createFlights({ ...ground, deadline: ground.longestFlight });
   const stores = { epochs, memory, flights, entries, sharedFlights };
   const queryCache = createQueryCache({ ...ground, ...stores, purgeTakes });
   const purgeLog = createPurgeLog(backend.purgeLines, failed('purges'));

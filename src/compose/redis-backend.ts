@@ -17,7 +17,7 @@ import type { Parts } from './parts.ts';
 export type CacheGround = Parts & {
   readonly account: BodyAccount;
   readonly newToken: () => string;
-} & Readonly<Record<'maxEntry' | 'lease' | 'unusedAfter' | 'longestWait', () => number>>;
+} & Readonly<Record<'maxEntry' | 'lease' | 'unusedAfter' | 'longestFlight', () => number>>;
 
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;

@@ -72,6 +72,7 @@ export async function createRuntime(
     clearCache: createClearCacheHandler(common),
     cors: createCors(config.listen.cors, engines.headers),
     engineOf: engines.engineOf,
+    patience: (project) => config.limits.wait ?? engines.engineOf(project).settings.timeout,
     policyOf: projectPolicy(config),
     roleSets,
     cache: cache.queryCache,

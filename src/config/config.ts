@@ -288,12 +288,17 @@ const limits = section({
   per_user: key(kinds.integer(1, 10_000), 16),
   /** How much memory the bodies of XMLA requests and answers under way may take, beside
    * cache.memory. When it is used up, answers are passed on without being stored, and requests
-   * wait, for half a minute at most, then are refused. One user gets at most three quarters of it;
+   * wait, for limits.wait at most, then are refused. One user gets at most three quarters of it;
    * a sixteenth is kept for requests of up to 64 KiB. Not smaller than limits.body. */
   in_flight: key(kinds.size('16MiB', '64GiB'), '128MiB'),
   /** How many more requests may wait for the engine, and how many for memory (in_flight). Further
    * ones are refused. One user gets at most three quarters of it. */
   queue: key(kinds.integer(0, 100_000), 256),
+  /** How long a request may wait in all until it is at the engine: for memory, for a place there, and for
+   * another gateway that asks the same. Then it is refused. For what another request of this
+   * gateway asks it waits until the engine has been silent for engine.timeout, as that does; both
+   * together are the longest time until an answer begins. null: as long as engine.timeout. */
+  wait: orNull(kinds.duration('1s', '1h')),
   /** How many new projects and catalogs one user may name in an hour, at each process; what names
    * more passes the cache. Configured names, and those answered without a Fault, do not count. */
   names_per_user: key(kinds.integer(1, 1_000_000), 1_000),

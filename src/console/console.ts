@@ -120,6 +120,7 @@ export function createConsole(parts: {
       watches,
       owed: loadOf(processes).owed,
       droppedHeaders: [...new Set(processes.flatMap((one) => one.dropped_headers))].sort(),
+      timedOut: processes.flatMap((one) => one.timed_out),
       purges: log.purges,
       unpurged: log.complete ? projects.filter(isOld).map(({ project }) => project) : [],
       hour: sum,

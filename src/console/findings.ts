@@ -1,5 +1,5 @@
 import type { PurgeRecord } from '../cache/purge/purge-log.ts';
-import type { ReplicaState } from '../common/events.ts';
+import type { ReplicaState, TimedOutQuery } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 import { meaningOf } from '../common/reasons.ts';
 import { REMEDIES } from '../common/remedies.ts';
@@ -37,12 +37,16 @@ export interface State {
   readonly refusedHooks: readonly string[];
   /** Of clients; an engine might answer by them. */
   readonly droppedHeaders: readonly string[];
+  readonly timedOut: readonly TimedOutQuery[];
   readonly watches: readonly Readonly<Record<'project' | 'state' | 'why', string>>[];
 }
 
 const SEVERITIES = ['problem', 'warning', 'note'] as const;
 const DAY = 24 * 3_600_000;
 const percent = (part: number, of: number) => Math.round((100 * part) / of);
+
+const toldTimeout = ({ digest, project, since, refused }: TimedOutQuery) =>
+  `${digest} (${project || 'no project'}) since ${since}, ${refused} refused without asking`;
 
 /** What an operator should look at, the worst first. */
 export function findingsOf(state: State) {
@@ -158,9 +162,14 @@ export function findingsOf(state: State) {
       It was late, could not be reached, broke an answer off, or refused the login of engine.service.
       See the lines engine-failed of the log; raise engine.timeout for long queries.`,
 
+    say('warning', 'query-times-out', state.timedOut.length > 0)`
+      The engine does not answer in time: ${listOf(state.timedOut.map(toldTimeout))}.
+      A query that timed out is asked again once in 20 s; what comes between is answered 504 at once, until an answer, a purge or a minute without a try.
+      End it at the engine; GET /admin/statistics?digest=… says what it is. Have the report ask for less, or raise engine.timeout.`,
+
     say('warning', 'overloaded', counted('gateway', 'overloaded') > 0)`
       Requests were refused as overloaded in the last hour: ${counted('gateway', 'overloaded')}.
-      The queue for the engine (limits.queue) or for memory (limits.in_flight) was full.
+      The queue for the engine (limits.queue) or for memory (limits.in_flight) was full, or they waited there for limits.wait.
       Raise limits.concurrency if the engine can take more, or limits.in_flight.`,
 
     say('warning', 'entries-rejected', counted('entry-rejected') > 0)`

@@ -111,9 +111,10 @@ export function createAdmission(
     enter,
     /**
      * Resolves to what ends the stay at the engine, once.
+     * @param patience for how long it may wait (ms)
      * @throws GatewayError `overloaded`; the signal's reason when that aborts
      */
-    async admit(name: string, signal: AbortSignal): Promise<() => void> {
+    async admit(name: string, signal: AbortSignal, patience: number): Promise<() => void> {
       signal.throwIfAborted();
       const entered = enter(name);
       if (entered !== undefined) return entered;
@@ -122,7 +123,8 @@ export function createAdmission(
       if (user.waiting.length >= mostOfOne) throw overloaded('Too many of your requests');
       users.set(name, user);
       while (overtake());
-      await waitIn(user.waiting, {}, signal).catch((reason: unknown) => {
+      const late = { after: patience, error: tooLate };
+      await waitIn(user.waiting, {}, signal, late).catch((reason: unknown) => {
         forget(user);
         wakeLowest();
         throw reason;
@@ -160,7 +162,10 @@ export function createAdmission(
 const isBefore = (one: User, other: User): boolean =>
   (one.atEngine - other.atEngine || one.turn - other.turn) < 0;
 
-function overloaded(what: string): GatewayError {
-  const message = `${what} wait for the engine; try again.`;
-  return new GatewayError('overloaded', message, { retryAfter: 5 });
-}
+const overloaded = (what: string) => refused(`${what} wait for the engine; try again.`);
+
+/** Of one that has waited for its place as long as it may. */
+const tooLate = () => refused('No place at the engine came free in time; try again.');
+
+const refused = (message: string): GatewayError =>
+  new GatewayError('overloaded', message, { retryAfter: 5 });

@@ -36,7 +36,7 @@ import {
 export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
 
 /** Of a request to the engine, in this order: the last one only when an answer comes. */
-export type EngineStep = 'waits' | 'asked' | 'answers';
+export type EngineStep = 'asked' | 'answers';
 
 /** Sees an answer that is passed through, with its content coding removed. */
 export interface AnswerWatch {
@@ -56,13 +56,13 @@ export interface AnswerWatch {
 /** The client of a request that is passed through. */
 export interface PassThroughClient extends Pick<
   Client,
-  'signal' | 'open' | 'write' | 'end' | 'fail'
+  'signal' | 'waits' | 'open' | 'write' | 'end' | 'fail'
 > {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** The headers of its request that the engine may be sent. */
   readonly headersToEngine: IncomingHttpHeaders;
-  /** Told when it begins to wait for the engine, when the engine is asked, and when it answers. */
+  /** Told when the engine is asked, and when it answers. */
   engineStep(step: EngineStep): void;
 }
 
@@ -114,12 +114,12 @@ export function createHttpEngine(options: {
     body: Buffer,
     signal: AbortSignal,
     unwanted = () => signal,
-    client?: Pick<PassThroughClient, 'engineStep'>,
+    client?: Pick<PassThroughClient, 'waits' | 'engineStep'>,
   ): Promise<EngineAnswer> {
     const { user, label: project = addressee.project ?? '' } = addressee;
-    client?.engineStep('waits');
+    const patience = client?.waits() ?? timeout;
     const own = addressee.admitted?.() ?? admission.enter(user);
-    const leave = own ?? (await admission.admit(user, unwanted()));
+    const leave = own ?? (await admission.admit(user, unwanted(), patience));
     // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
     const began = { now: clock.now(), wall: clock.wall() };
     client?.engineStep('asked');
@@ -135,6 +135,10 @@ export function createHttpEngine(options: {
     const tell = (error: unknown) => {
       if (!signal.aborted) reportFailure(emit, project, error);
     };
+    const left = () => {
+      leave();
+      emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
+    };
     let url = '';
     try {
       const answer = await replicas.reach(addressee, signal, (replica, connectLimit) => {
@@ -149,12 +153,11 @@ export function createHttpEngine(options: {
         const errored: NodeJS.ErrnoException | null = answer.errored;
         // Its reader may leave it in the middle, which is no failure.
         if (errored !== null && errored.code !== 'ABORT_ERR') tell(errored);
-        leave();
-        emit({ type: 'engine-answered', project, milliseconds: clock.now() - began.now });
+        left();
       });
       return { ...decodedAnswer(answer, head, tell), began, replica: url };
     } catch (error) {
-      leave();
+      left();
       reportFailure(emit, project, error);
       throw engineFailure(error);
     }
@@ -177,10 +180,9 @@ export function createHttpEngine(options: {
     const { request, signal } = client;
     const { label: project = addressee.project ?? '' } = addressee;
     const watch = plainWatch && guardWatch(plainWatch);
-    client.engineStep('waits');
     let leave: () => void;
     try {
-      leave = await admission.admit(addressee.user, signal);
+      leave = await admission.admit(addressee.user, signal, client.waits());
     } catch (error) {
       await watch?.giveUp('not-sent');
       return client.fail(error);

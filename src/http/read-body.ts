@@ -6,7 +6,7 @@ import type { RequestShare } from '../common/body-account.ts';
 import { GatewayError } from '../common/errors.ts';
 import { announcedLength } from './request-head.ts';
 
-/** How long a client may send nothing of its body (ms); longer than a request may wait for memory, when it is not read. */
+/** How long a client may send nothing of its body (ms), but for the time in which it waits for memory and is not read. */
 const LONGEST_SILENCE = 60_000;
 /** How much is copied in one turn of the event loop (bytes). */
 const COPIED_AT_ONCE = 2 * 1024 * 1024;
@@ -134,7 +134,9 @@ const NEVER = new AbortController().signal;
  */
 function watchPace(request: IncomingMessage, room?: RequestShare, pace?: number) {
   const breakOff = (why: string) => request.destroy(new Error(why));
-  const silence = setTimeout(() => breakOff('nothing more came'), LONGEST_SILENCE);
+  const silence = setTimeout(() => {
+    if (waitsSince === undefined) breakOff('nothing more came');
+  }, LONGEST_SILENCE);
   const looks = setInterval(look, WINDOW);
   let waitsSince: number | undefined;
   /** What the request waited (ms), and what came (bytes), since the last look. */
@@ -168,6 +170,7 @@ function watchPace(request: IncomingMessage, room?: RequestShare, pace?: number)
       await wait;
       countWait();
       waitsSince = undefined;
+      // Also one that has run out meanwhile begins anew.
       silence.refresh();
     },
     end(): void {

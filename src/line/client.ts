@@ -99,7 +99,7 @@ const NO_NAMES: Answered['catalogs'] = [];
 const CLIENT_GONE: Outcome = { kind: 'gateway', detail: 'client-gone' };
 
 /** When each step towards the engine was made, and when its answer was over. */
-type EngineSteps = Partial<Record<EngineStep | 'ended', number>> & { waits: number };
+type EngineSteps = Partial<Record<EngineStep | 'ended', number>> & { readonly waits: number };
 
 /** @param now when the request is over */
 function engineTimes(steps: EngineSteps, now: number): EngineTimes {
@@ -112,7 +112,7 @@ function engineTimes(steps: EngineSteps, now: number): EngineTimes {
 /** What clients share. */
 type ClientServices = Pick<
   LineOptions,
-  'account' | 'clock' | 'newId' | 'addressOf' | 'holdBody' | 'cors' | 'emit'
+  'account' | 'clock' | 'newId' | 'addressOf' | 'holdBody' | 'patience' | 'cors' | 'emit'
 >;
 
 /**
@@ -132,6 +132,8 @@ export class XmlaClient implements Client, PassThroughClient {
   owner = '';
   readonly #services: ClientServices;
   readonly #began: number;
+  /** Until when it may wait; undefined until it must. */
+  #until: number | undefined;
   /** Undefined where no engine was needed. */
   #steps: EngineSteps | undefined;
   #isWatched = false;
@@ -224,14 +226,24 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 
   engineStep(step: EngineStep | 'ended'): void {
-    const now = this.#services.clock.now();
-    // A second try begins where the first one did.
-    if (step === 'waits') this.#steps = { waits: this.#steps?.waits ?? now };
-    else if (this.#steps !== undefined) this.#steps[step] = now;
+    if (this.#steps !== undefined) this.#steps[step] = this.#services.clock.now();
   }
 
-  waits(): void {
-    this.engineStep('waits');
+  waits(): number {
+    // A second try begins where the first one did.
+    this.#steps = { waits: this.#steps?.waits ?? this.#services.clock.now() };
+    return this.patience();
+  }
+
+  /** For how long it may wait until it is at the engine, for memory too: it has one time for all, from its first wait on (ms). */
+  patience(): number {
+    const now = this.#services.clock.now();
+    this.#until ??= now + this.#longestWait();
+    return this.#until - now;
+  }
+
+  #longestWait(): number {
+    return this.#services.patience(this.facts.project || undefined);
   }
 
   replay(answer: StoredAnswer, reply: Replay): void {
@@ -261,7 +273,8 @@ export class XmlaClient implements Client, PassThroughClient {
     const { bytes, pieces, areOwn } = sent;
     const { account, clock, holdBody } = this.#services;
     const letGo = holdBody(text);
-    const room = account.request(this.owner);
+    // It has waited for the engine already, as long as that took.
+    const room = account.request(this.owner, () => this.#longestWait());
     let looks: NodeJS.Timeout | undefined;
     try {
       const since = clock.now();

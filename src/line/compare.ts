@@ -98,10 +98,13 @@ export const ofNoClient = (query: Query, signal: AbortSignal): Query => ({
   ask: (ends, unwanted) => query.ask(AbortSignal.any([signal, ends]), unwanted),
 });
 
+/** As long as any client may (ms): what bounds it is its signal. */
+const LONGEST = 3_600_000;
+
 /** In the place of a client: takes an answer as fast as it comes, and keeps nothing of it. */
 export const withoutReader = (signal: AbortSignal): Client => ({
   signal,
-  waits() {},
+  waits: () => LONGEST,
   replay() {},
   open() {},
   notStored() {},

@@ -84,7 +84,8 @@ export function createXmlaHandler(options: LineOptions) {
       facts.project = address.project ?? '';
       const isListed = cors?.preflight !== undefined;
       const ofPage = checkRequest(request, address, facts, isListed);
-      const room = options.account.request(principal.owner, announcedLength(request));
+      const patience = () => client.patience();
+      const room = options.account.request(principal.owner, patience, announcedLength(request));
       try {
         const { signal } = client;
         const body = await readBody(request, options.config.limits.body, { room, signal, taken });

@@ -44,6 +44,8 @@ export interface LineOptions {
   readonly account: BodyAccount;
   /** Counts a body for as long as it is sent. */
   readonly holdBody: MemoryTier['hold'];
+  /** How long a request of a project may wait in all until it is at the engine (ms). */
+  readonly patience: (project: string | undefined) => number;
   /** Whose request it is, by the connection or a trusted proxy. */
   readonly addressOf: (request: IncomingMessage) => string;
   /** Told of what is under way. */

@@ -31,7 +31,7 @@ interface QuerySource {
   /** Told why it passes, where the reason alone does not say that and there is no client. */
   readonly facts?: { why: string };
   /** Told what the engine took; undefined where it is not asked. */
-  readonly client?: Pick<XmlaClient, 'engineStep' | 'facts'>;
+  readonly client?: Pick<XmlaClient, 'waits' | 'engineStep' | 'facts'>;
 }
 
 export type QueryOf = ReturnType<typeof createQueryOf>;
@@ -82,6 +82,7 @@ export function createQueryOf(options: LineOptions) {
       },
       scopes,
       ttl: policy.ttl,
+      timeout: settings.timeout,
       share,
       roles,
       project: inRequest[0] ?? '',

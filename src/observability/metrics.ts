@@ -74,7 +74,7 @@ const HELP = {
   api_requests_total:
     'Requests of the role and dataset API by operation (empty for none) and status.',
   api_seconds: 'From the head of a request of the role and dataset API to the end of its answer.',
-  engine_seconds_total: 'Seconds the engine worked.',
+  engine_seconds_total: 'Seconds the engine worked, also until a request failed.',
   engine_seconds_saved_total:
     'Seconds the engine would have worked for answers that came from the cache.',
   engine_failures_total: 'Requests that the engine failed.',

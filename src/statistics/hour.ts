@@ -19,9 +19,14 @@ export const noSums = () => ({
   misses: 0,
   bypasses: 0,
   by_gateway: 0,
-  /** Asks that the engine answered to the end, and what these took there. */
+  /** Asks that the engine answered to the end. */
   engine_asks: 0,
+  /** Those that it was asked in vain: it failed, or the client gave up. */
+  failed_asks: 0,
+  /** What both took at the engine. */
   engine_ms: 0,
+  /** What those in vain took of it. */
+  failed_ms: 0,
   /** What the engine would have needed for the hits. */
   saved_ms: 0,
   bytes: 0,
@@ -30,20 +35,25 @@ const FIELDS = { hit: 'hits', miss: 'misses', bypass: 'bypasses', gateway: 'by_g
 export const SUMS = Object.keys(noSums()) as (keyof Sums)[];
 
 /** What the engine needed (ms); undefined where it was not asked. What failed or was given up does not say that. */
-export const wholeAtEngine = ({ outcome, complete, engine }: Answered) =>
-  complete && outcome.kind !== 'gateway' ? engine?.last : undefined;
+export const wholeAtEngine = (event: Answered) => (isWhole(event) ? event.engine?.last : undefined);
+const isWhole = ({ outcome, complete }: Answered) => complete && outcome.kind !== 'gateway';
 
 /** Adds one answer. */
 export function addAnswer(to: Sums, event: Answered, weight = 1): void {
-  const engine = wholeAtEngine(event);
+  const engine = event.engine?.last;
   to.asks += weight;
   to[FIELDS[event.outcome.kind]] += weight;
   // A clock that was set back takes nothing away.
   to.saved_ms += weight * Math.max(0, event.saved);
   to.bytes += weight * event.bytes;
   if (engine === undefined) return;
-  to.engine_asks += weight;
   to.engine_ms += weight * engine;
+  if (isWhole(event)) {
+    to.engine_asks += weight;
+  } else {
+    to.failed_asks += weight;
+    to.failed_ms += weight * engine;
+  }
 }
 
 export function addSums(to: Sums, sums: Sums): void {

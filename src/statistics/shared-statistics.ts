@@ -1,4 +1,5 @@
 import type { Clock } from '../common/clock.ts';
+import type { TimedOutQuery } from '../common/events.ts';
 import { oneAfterTheOther, inTurns } from '../common/in-turn.ts';
 import type { Gauges } from '../observability/metrics.ts';
 import { fits, isHour, mergeHours, noSums, sumOf } from './hour.ts';
@@ -39,6 +40,7 @@ export interface Readings extends Pick<
   readonly owed: () => readonly string[];
   /** Headers of clients that were not forwarded, though an engine might answer by them. */
   readonly droppedHeaders: () => readonly string[];
+  readonly timedOut: () => readonly TimedOutQuery[];
   readonly node: NodeFacts;
 }
 
@@ -69,6 +71,7 @@ function usageOf(read: Readings, started_at: string) {
     queue_limit: read.limits().queue,
     owed: read.owed(),
     dropped_headers: read.droppedHeaders(),
+    timed_out: read.timedOut(),
     /** Of the oldest epoch in use; null without one. */
     lease_age_ms: read.epochAge() ?? null,
   };
@@ -91,7 +94,7 @@ export interface Processes {
 
 /** By what digests can be sorted, the largest first. */
 const DIGEST_SORTS = {
-  cost: (row: DigestFigures) => row.asks * averageOf(row),
+  cost: costOf,
   saved: (row: DigestFigures) => row.saved_ms,
   uncached: (row: DigestFigures) => row.engine_ms,
   asks: (row: DigestFigures) => row.asks,
@@ -277,9 +280,16 @@ const totalOf = (told: readonly { readonly total: number }[]) =>
   told.reduce((sum, { total }) => sum + total, 0);
 
 /** What the engine needs for it (ms), by what it needed when it was asked, or for what now is a hit. */
-function averageOf({ engine_asks, engine_ms, hits, saved_ms }: DigestFigures): number {
-  if (engine_asks > 0) return engine_ms / engine_asks;
+function averageOf({ engine_asks, engine_ms, failed_ms, hits, saved_ms }: DigestFigures): number {
+  if (engine_asks > 0) return (engine_ms - failed_ms) / engine_asks;
   return hits > 0 ? saved_ms / hits : 0;
+}
+
+/** What the engine would need for all asks (ms): of those that failed, what one in vain took. */
+function costOf(row: DigestFigures): number {
+  const { asks, by_gateway, failed_asks, failed_ms } = row;
+  const inVain = failed_asks > 0 ? failed_ms / failed_asks : 0;
+  return (asks - by_gateway) * averageOf(row) + by_gateway * inVain;
 }
 
 /** The first of them by a figure, the largest first. Of many not all are sorted, nor looked at in one turn. */
@@ -337,6 +347,8 @@ const digestRow = (row: DigestFigures, withText: boolean) => ({
   engine_ms: tenths(averageOf(row)),
   engine_max_ms: tenths(row.engine_max_ms),
   uncached_ms: tenths(row.engine_ms),
+  failed_asks: tenths(row.failed_asks),
+  failed_ms: tenths(row.failed_ms),
   saved_ms: tenths(row.saved_ms),
   bytes: Math.round(row.bytes / row.asks),
   users: row.users.length,

@@ -299,8 +299,8 @@ describe('what the proxies allow is more than what the gateway allows:', () => {
       new RegExp(`^\\s*${key} (\\d+)([smk]?);?$`, 'm').exec(text) ?? [];
     return Number(value) * (UNITS[unit ?? own] ?? 1);
   };
-  // The engine, a place there before it, and half a minute for memory.
-  const longest = 2 * defaults.engine.timeout + 30_000;
+  const { limits, engine: asked } = defaults;
+  const longest = (limits.wait ?? asked.timeout) + asked.timeout;
 
   test('time for a query', () => {
     expect(valueIn(nginx, 'proxy_read_timeout')).toBeGreaterThan(longest);

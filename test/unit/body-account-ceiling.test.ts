@@ -68,7 +68,7 @@ function house() {
     come(left: number, who: number) {
       const user = USERS[who % USERS.length] ?? 'nobody';
       // Some are large, some are small, and some have not said what they are.
-      const share = account.request(user, [100_000, left, 0][who % 5]);
+      const share = account.request(user, () => 30_000, [100_000, left, 0][who % 5]);
       const gone = new AbortController();
       const silent = who % 7 === 0;
       readers.push({ user, silent, share, gone, left, size: 0, state: 'reads' });

@@ -13,15 +13,16 @@ interface Taken {
   readonly user?: string;
   readonly announced?: number;
   readonly signal?: AbortSignal;
+  readonly patience?: () => number;
 }
 
 /** Takes room, and keeps the books of what became of it. */
 function taking(
   account: BodyAccount,
   bytes: number,
-  { user = 'alice', announced = LARGE, signal = NEVER }: Taken = {},
+  { user = 'alice', announced = LARGE, signal = NEVER, patience = () => 30_000 }: Taken = {},
 ) {
-  const share = account.request(user, announced);
+  const share = account.request(user, patience, announced);
   const made = { share, state: 'has it', refusal: undefined as unknown };
   const wait = share.grow(bytes, signal);
   if (wait === undefined) return made;
@@ -133,16 +134,18 @@ describe('the memory of bodies under way', () => {
     });
   });
 
-  test('refuses a request that has waited half a minute in all, and has what it held for others', async () => {
+  test('refuses a request that has waited as long as it may in all, and has what it held for others', async () => {
     const account = bodyAccount(LIMIT);
     const [first, beyond] = [taking(account, 1_100), taking(account, 1_100)];
-    const late = taking(account, 5);
+    let left = 30_000;
+    const late = taking(account, 5, { patience: () => left });
     jest.advanceTimersByTime(20_000);
     beyond.share.shrinkTo(10);
     await quiet();
     expect(states([late])).toEqual(['has it']);
     // Now it holds a part, and waits a second time; of its patience there are ten seconds left.
     const last = taking(account, 1_100);
+    left -= 20_000;
     const failure = late.share.grow(10, NEVER)?.catch((error: unknown) => error);
     jest.advanceTimersByTime(9_999);
     expect(account.usage().waiting).toBe(1);

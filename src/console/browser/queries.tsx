@@ -213,6 +213,11 @@ const DIGESTS: readonly Column<Digest>[] = [
   figure('Engine, each', 'engine_ms', duration, 'engine'),
   figure('Engine, longest', 'engine_max_ms', duration),
   figure('Engine, spent', 'uncached_ms', duration, 'uncached'),
+  figure(
+    'In vain',
+    'failed_ms',
+    (ms, { failed_asks: asks }) => ms > 0 && `${duration(ms)} (${count(asks)})`,
+  ),
   figure('Saved', 'saved_ms', duration, 'saved'),
   figure('Bytes', 'bytes', size),
   figure('Users', 'users', (users) => (users === 20 ? '20+' : count(users))),

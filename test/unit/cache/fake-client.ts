@@ -24,7 +24,8 @@ export interface FakeClient extends Client {
   leave(): void;
 }
 
-export function fakeClient(): FakeClient {
+/** @param patience how long it may wait (ms) */
+export function fakeClient(patience = 300_000): FakeClient {
   const gone = new AbortController();
   const chunks: Buffer[] = [];
   const said: {
@@ -39,7 +40,7 @@ export function fakeClient(): FakeClient {
   let ended = false;
   return {
     signal: gone.signal,
-    waits() {},
+    waits: () => patience,
     replay(answer, facts) {
       Object.assign(said, facts, { answer });
       chunks.push(bytesIn(answer.body));
@@ -61,7 +62,7 @@ export function fakeClient(): FakeClient {
       ended = true;
     },
     fail(error) {
-      said.failure = error;
+      if (!gone.signal.aborted) said.failure = error;
     },
     leave: () => gone.abort(new Error('gone')),
     get outcome() {

@@ -114,6 +114,7 @@ export function queryOf(
   options: {
     project?: string;
     ttl?: number;
+    timeout?: number;
     session?: QuerySession;
     fresh?: boolean;
     began?: Query['began'];
@@ -124,6 +125,7 @@ export function queryOf(
     parts: keyParts({ project, session: session === undefined ? null : 'profile' }),
     scopes: entryScopes([project], false),
     ttl,
+    timeout: options.timeout ?? 300_000,
     project,
     engineTraits: ENGINE_KINDS.generic,
     session,

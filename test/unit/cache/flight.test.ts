@@ -4,6 +4,8 @@ import { createFlights } from '../../../src/cache/flights.ts';
 import { handClock, quiet, storedAnswer } from './fakes.ts';
 
 const DEADLINE = 10_000;
+/** How long a request waits for an answer to begin (ms). */
+const PATIENCE = 7_000;
 
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['setImmediate'] });
@@ -24,10 +26,13 @@ const NOTHING = { kind: 'refused', reason: 'fault' } as const;
 describe('a flight', () => {
   test('is joined by all who ask for the same key, and by nobody else', async () => {
     const { flights } = setUp();
-    expect(flights.join('key', signal())).toBeUndefined();
+    expect(flights.join('key', signal(), PATIENCE)).toBeUndefined();
     const flight = flights.lead('key');
-    const waiting = [flights.join('key', signal()), flights.join('key', signal())];
-    expect(flights.join('other key', signal())).toBeUndefined();
+    const waiting = [
+      flights.join('key', signal(), PATIENCE),
+      flights.join('key', signal(), PATIENCE),
+    ];
+    expect(flights.join('other key', signal(), PATIENCE)).toBeUndefined();
     expect(flights.usage()).toEqual({ flights: 1, waiters: 2 });
     const answer = storedAnswer();
     flight.land({ kind: 'answer', answer, began: 0 });
@@ -36,14 +41,14 @@ describe('a flight', () => {
       { kind: 'answer', answer },
     ]);
     expect(flights.usage()).toEqual({ flights: 0, waiters: 0 });
-    expect(flights.join('key', signal())).toBeUndefined();
+    expect(flights.join('key', signal(), PATIENCE)).toBeUndefined();
     expect(jest.getTimerCount()).toBe(0);
   });
 
   test('lands once: what is said afterwards changes nothing', async () => {
     const { flights } = setUp();
     const flight = flights.lead('key');
-    const joined = flights.join('key', signal());
+    const joined = flights.join('key', signal(), PATIENCE);
     flight.land(answered());
     flight.land(NOTHING);
     expect(await joined).toMatchObject({ kind: 'answer' });
@@ -52,7 +57,7 @@ describe('a flight', () => {
   test('that brings nothing lets those who waited go on four at a time', async () => {
     const { flights } = setUp();
     const flight = flights.lead('key');
-    const joined = flights.join('key', signal());
+    const joined = flights.join('key', signal(), PATIENCE);
     flight.land(NOTHING);
     const landed = await joined;
     if (typeof landed !== 'object') {
@@ -67,8 +72,8 @@ describe('a flight', () => {
     const { flights } = setUp();
     const flight = flights.lead('key');
     const leaving = new AbortController();
-    const left = flights.join('key', leaving.signal);
-    const stays = flights.join('key', signal());
+    const left = flights.join('key', leaving.signal, PATIENCE);
+    const stays = flights.join('key', signal(), PATIENCE);
     leaving.abort(new Error('gone'));
     expect(await left).toBe('gone');
     expect(flights.usage()).toEqual({ flights: 1, waiters: 1 });
@@ -90,24 +95,36 @@ describe('a flight', () => {
     const { flights } = setUp();
     flights.lead('key');
     const gone = AbortSignal.abort(new Error('gone'));
-    expect(await flights.join('key', gone)).toBe('gone');
+    expect(await flights.join('key', gone, PATIENCE)).toBe('gone');
   });
 
-  test('is late for those who waited until its deadline, counted from its own beginning', async () => {
-    const { clock, flights } = setUp();
+  test('is late for each who waited as long as it may, and is joined by others', async () => {
+    const { flights } = setUp();
     flights.lead('key');
-    clock.advance(DEADLINE - 1);
-    const joined = flights.join('key', signal());
+    const [first, second] = [1, 0].map((less) => flights.join('key', signal(), PATIENCE - less));
+    jest.advanceTimersByTime(PATIENCE - 1);
+    expect(await first).toBe('late');
+    expect(flights.usage().waiters).toBe(1);
     jest.advanceTimersByTime(1);
-    expect(await joined).toBe('late');
-    expect(flights.usage().waiters).toBe(0);
+    expect(await second).toBe('late');
+    expect(flights.join('key', signal(), PATIENCE)).toBeDefined();
+  });
+
+  test('is waited for to its end once the engine has begun to answer', async () => {
+    const { flights } = setUp();
+    const flight = flights.lead('key');
+    const joined = flights.join('key', signal(), PATIENCE);
+    flight.answers();
+    jest.advanceTimersByTime(10 * PATIENCE);
+    flight.land(answered());
+    expect(await joined).toMatchObject({ kind: 'answer' });
   });
 
   test('is not joined any more at its deadline', () => {
     const { clock, flights } = setUp();
     flights.lead('key');
     clock.advance(DEADLINE);
-    expect(flights.join('key', signal())).toBeUndefined();
+    expect(flights.join('key', signal(), PATIENCE)).toBeUndefined();
   });
 
   test('is under way for as long as it can be joined', () => {
@@ -128,23 +145,23 @@ describe('a flight', () => {
     const { clock, flights } = setUp();
     flights.lead('key');
     clock.advance(99);
-    expect(flights.join('key', signal(), 100)).toBeDefined();
+    expect(flights.join('key', signal(), PATIENCE, 100)).toBeDefined();
     clock.advance(1);
-    expect(flights.join('key', signal(), 100)).toBeUndefined();
-    expect(flights.join('key', signal())).toBeDefined();
+    expect(flights.join('key', signal(), PATIENCE, 100)).toBeUndefined();
+    expect(flights.join('key', signal(), PATIENCE)).toBeDefined();
   });
 
   test('is too old when the wall clock alone says so: a machine may have slept', () => {
     const { clock, flights } = setUp();
     flights.lead('key');
     clock.stepWall(100);
-    expect(flights.join('key', signal(), 100)).toBeUndefined();
+    expect(flights.join('key', signal(), PATIENCE, 100)).toBeUndefined();
   });
 
   test('that demands an age below nothing is never joined', () => {
     const { flights } = setUp();
     flights.lead('key');
-    expect(flights.join('key', signal(), 0)).toBeUndefined();
+    expect(flights.join('key', signal(), PATIENCE, 0)).toBeUndefined();
   });
 
   test('that was given up does not take a younger one off the map when it lands', async () => {
@@ -152,7 +169,7 @@ describe('a flight', () => {
     const old = flights.lead('key');
     const young = flights.lead('key');
     old.land(NOTHING);
-    const joined = flights.join('key', signal());
+    const joined = flights.join('key', signal(), PATIENCE);
     expect(joined).toBeDefined();
     young.land(answered());
     expect(await joined).toMatchObject({ kind: 'answer' });
@@ -161,8 +178,9 @@ describe('a flight', () => {
   test('takes so many who wait and no more', async () => {
     const { flights } = setUp();
     const flight = flights.lead('key');
-    for (let i = 0; i < 2_000; i += 1) expect(flights.join('key', signal())).toBeDefined();
-    expect(flights.join('key', signal())).toBeUndefined();
+    for (let i = 0; i < 2_000; i += 1)
+      expect(flights.join('key', signal(), PATIENCE)).toBeDefined();
+    expect(flights.join('key', signal(), PATIENCE)).toBeUndefined();
     flight.land(NOTHING);
     await quiet();
     expect(flights.usage()).toEqual({ flights: 0, waiters: 0 });

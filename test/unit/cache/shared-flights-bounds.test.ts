@@ -14,7 +14,7 @@ const LONGEST_PAUSE = 250;
 const PLACE = { query: 'query', key: 'key' };
 
 /** The rules of one gateway alone, on places of this test. */
-function alone({ longestWait = Infinity } = {}) {
+function alone({ longestFlight = Infinity, patience = Infinity } = {}) {
   const clock = handClock();
   const places = fakePlaces(clock);
   const night = handSleep(clock);
@@ -25,7 +25,7 @@ function alone({ longestWait = Infinity } = {}) {
     clock,
     sleep: night.sleep,
     newToken: () => `token ${(tokens += 1)}`,
-    longestWait: () => longestWait,
+    longestFlight: () => longestFlight,
     emit: (event) => void events.push(event),
   });
   let finds = 0;
@@ -33,6 +33,7 @@ function alone({ longestWait = Infinity } = {}) {
     place: PLACE,
     ttl: 60_000,
     spent: 0,
+    patience,
     wanted: () => true,
     async find() {
       finds += 1;
@@ -65,9 +66,9 @@ async function wakeUntil<T>(night: ReturnType<typeof handSleep>, promise: Promis
 describe('a gateway that waits for another one', () => {
   test.each([
     ['twice what the engine needed and three seconds', 4_000, Infinity, 11_000],
-    ['no longer than anybody waits for the engine', 60_000, 30_000, 30_000],
-  ])('waits %s, then asks by itself', async (_what, expected, longestWait, bound) => {
-    const { clock, places, night, events, enter } = alone({ longestWait });
+    ['no longer than the request may wait', 60_000, 30_000, 30_000],
+  ])('waits %s, then asks by itself', async (_what, expected, patience, bound) => {
+    const { clock, places, night, events, enter } = alone({ patience });
     places.slow.set('query', expected);
     places.seize('key', 'another');
     const began = clock.now();
@@ -190,9 +191,9 @@ describe('the place of a gateway that asks', () => {
     expect([places.holder('key'), jest.getTimerCount(), beats]).toEqual([undefined, 0, 30]);
   });
 
-  test('is not held for longer than anybody waits', async () => {
+  test('is not held for longer than a flight lasts', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'setTimeout', 'nextTick', 'queueMicrotask'] });
-    const { clock, places, enter } = alone({ longestWait: 30_000 });
+    const { clock, places, enter } = alone({ longestFlight: 30_000 });
     places.slow.set('query', 5_000);
     await enter();
     for (let passed = 0; passed < 30_000 + PLACE_LIFE; passed += 500) {
@@ -280,11 +281,11 @@ describe('a Redis that is away or slow', () => {
       clock,
       sleep: async () => {},
       newToken: () => 'token',
-      longestWait: () => Infinity,
+      longestFlight: () => Infinity,
       emit: () => {},
     });
     const find = async () => undefined;
-    const missed = { place: PLACE, ttl: 1, find, wanted: () => true };
+    const missed = { place: PLACE, ttl: 1, patience: Infinity, find, wanted: () => true };
     for (const spent of [0, 30, 99, 100]) await flights.enter({ ...missed, spent });
     expect(withins).toEqual([100, 70, 1]);
   });

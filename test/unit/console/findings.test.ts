@@ -26,6 +26,7 @@ const WELL: State = {
   processes: { told: 2, wanted: 2 },
   refusedHooks: [],
   droppedHeaders: [],
+  timedOut: [],
   watches: [],
 };
 
@@ -100,6 +101,16 @@ const RULES: readonly (readonly [
     { watches: [{ project: 'Shop', state: 'blind', why: 'the file is not there' }] },
     'It is not seen whether the data of Shop changes: the file is not there.',
     { watches: [{ project: 'Shop', state: 'waiting', why: 'the file is not there' }] },
+  ],
+  [
+    'query-times-out',
+    'warning',
+    {
+      timedOut: [
+        { digest: 'dig', project: 'Shop', since: '2026-01-02T08:54:00.000Z', refused: 23 },
+      ],
+    },
+    'The engine does not answer in time: dig (Shop) since 2026-01-02T08:54:00.000Z, 23 refused without asking.',
   ],
   [
     'hook-refused',

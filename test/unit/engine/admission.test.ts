@@ -1,8 +1,10 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { createAdmission, type Admission } from '../../../src/engine/admission.ts';
 import { sizes } from '../../support/sizes.ts';
 
+/** Longer than these tests take (ms). */
+const PATIENCE = 300_000;
 const LIMITS = { concurrency: 4, per_user: 2, queue: 3 };
 
 const quiet = () => new Promise((resolve) => setImmediate(resolve));
@@ -31,7 +33,7 @@ function visit(admission: Admission, user: string): Visit {
       leave();
     };
   };
-  admission.admit(user, controller.signal).then(enter, (error: unknown) => {
+  admission.admit(user, controller.signal, PATIENCE).then(enter, (error: unknown) => {
     made.state = 'gone';
     made.refusal = error;
   });
@@ -149,11 +151,11 @@ describe('admission to the engine', () => {
 
   test('takes a place back once, however often that is said', async () => {
     const admission = createAdmission({ concurrency: 1, per_user: 1, queue: 1 });
-    const leave = await admission.admit('a', new AbortController().signal);
+    const leave = await admission.admit('a', new AbortController().signal, PATIENCE);
     leave();
     leave();
     expect(admission.usage()).toEqual({ atEngine: 0, waiting: 0 });
-    await admission.admit('b', new AbortController().signal);
+    await admission.admit('b', new AbortController().signal, PATIENCE);
     leave();
     expect(admission.usage()).toEqual({ atEngine: 1, waiting: 0 });
   });
@@ -178,10 +180,28 @@ describe('admission to the engine', () => {
     ]);
   });
 
+  test('refuses a request that has waited as long as it may, and keeps no place for it', async () => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] });
+    const admission = createAdmission({ ...LIMITS, concurrency: 1 });
+    const [first] = await visits(admission, ['a']);
+    const { signal } = new AbortController();
+    const waits = admission.admit('b', signal, 2_000).catch((error: unknown) => error);
+    const longer = visit(admission, 'c');
+    jest.advanceTimersByTime(1_999);
+    await quiet();
+    expect(admission.usage()).toEqual({ atEngine: 1, waiting: 2 });
+    jest.advanceTimersByTime(1);
+    expect(await waits).toMatchObject({ reason: 'overloaded', headers: { 'retry-after': '5' } });
+    first?.leave();
+    await quiet();
+    expect([longer.state, admission.usage()]).toEqual(['inside', { atEngine: 1, waiting: 0 }]);
+    jest.useRealTimers();
+  });
+
   test('refuses at once a request whose signal has aborted', async () => {
     const admission = createAdmission(LIMITS);
     const gone = AbortSignal.abort(new Error('gone'));
-    await expect(admission.admit('a', gone)).rejects.toThrow('gone');
+    await expect(admission.admit('a', gone, PATIENCE)).rejects.toThrow('gone');
     expect(admission.usage()).toEqual({ atEngine: 0, waiting: 0 });
   });
 

@@ -3,6 +3,8 @@ import * as fc from 'fast-check';
 import { createAdmission, type Admission } from '../../../src/engine/admission.ts';
 import { sizes } from '../../support/sizes.ts';
 
+/** Longer than these tests take (ms). */
+const PATIENCE = 300_000;
 const LIMITS = { concurrency: 2, per_user: 2, queue: 3 };
 const never = new AbortController().signal;
 const quiet = () => new Promise((resolve) => setImmediate(resolve));
@@ -45,8 +47,8 @@ const states = (made: readonly Background[]) => made.map(({ state }) => state);
 describe('what no user waits for', () => {
   test('gets a place while none is wanted, and waits while a user does', async () => {
     const admission = createAdmission({ ...LIMITS, per_user: 1 });
-    const leave = await admission.admit('a', never);
-    const second = admission.admit('a', never);
+    const leave = await admission.admit('a', never, PATIENCE);
+    const second = admission.admit('a', never, PATIENCE);
     const made = await visits(admission, 1);
     expect([...states(made), admission.usage()]).toEqual(['waiting', { atEngine: 1, waiting: 1 }]);
     leave();
@@ -57,9 +59,9 @@ describe('what no user waits for', () => {
 
   test('gets all places that are free when no user waits any more', async () => {
     const admission = createAdmission({ ...LIMITS, concurrency: 3, per_user: 1 });
-    await admission.admit('a', never);
+    await admission.admit('a', never, PATIENCE);
     const giveUp = new AbortController();
-    const second = admission.admit('a', giveUp.signal);
+    const second = admission.admit('a', giveUp.signal, PATIENCE);
     const made = await visits(admission, 2);
     expect(states(made)).toEqual(['waiting', 'waiting']);
     giveUp.abort(new Error('given up'));
@@ -87,9 +89,9 @@ describe('what no user waits for', () => {
 
   test('is given up as a whole when a user has to wait for other requests of the same user', async () => {
     const admission = createAdmission({ concurrency: 4, per_user: 1, queue: 3 });
-    await admission.admit('a', never);
+    await admission.admit('a', never, PATIENCE);
     const made = await visits(admission, 2);
-    void admission.admit('a', never);
+    void admission.admit('a', never, PATIENCE);
     expect(states(made)).toEqual(['given up', 'given up']);
     expect(admission.usage()).toEqual({ atEngine: 1, waiting: 1 });
   });
@@ -100,7 +102,7 @@ describe('what no user waits for', () => {
     if (made === undefined) throw new Error('there is one');
     made.joined = true;
     expect(admission.enter('a')).toBeUndefined();
-    const waits = admission.admit('a', never);
+    const waits = admission.admit('a', never, PATIENCE);
     made.joined = false;
     expect(admission.enter('b')).toBeUndefined();
     made.leave();
@@ -110,9 +112,9 @@ describe('what no user waits for', () => {
 
   test('goes on when the user who waited gives up', async () => {
     const admission = createAdmission({ concurrency: 2, per_user: 1, queue: 3 });
-    await admission.admit('a', never);
+    await admission.admit('a', never, PATIENCE);
     const gone = new AbortController();
-    const waits = admission.admit('a', gone.signal);
+    const waits = admission.admit('a', gone.signal, PATIENCE);
     const [made] = await visits(admission, 1);
     gone.abort(new Error('gone'));
     await expect(waits).rejects.toThrow('gone');
@@ -152,7 +154,9 @@ describe('what no user waits for', () => {
           else if (what === 'user') {
             const user: (typeof users)[number] = { leave: undefined };
             users.push(user);
-            void admission.admit(`user ${who % 4}`, never).then((leave) => (user.leave = leave));
+            void admission
+              .admit(`user ${who % 4}`, never, PATIENCE)
+              .then((leave) => (user.leave = leave));
           } else if (what === 'leave' && one?.leave !== undefined) {
             one.leave();
             users.splice(users.indexOf(one), 1);

@@ -100,6 +100,7 @@ export async function startFront(
       newId: () => 'one',
       addressOf: () => '',
       account: bodyAccount(),
+      patience: () => 5_000,
       holdBody: () => () => {},
       cors: undefined,
       clock: systemClock,

@@ -18,7 +18,7 @@ let before: (request: IncomingMessage) => Promise<void>;
 const server = createServer((request, response) => {
   void (async () => {
     await before(request);
-    const room = account.request('alice');
+    const room = account.request('alice', () => 30_000);
     let body: string | undefined;
     let reason: string | undefined;
     try {

@@ -85,6 +85,7 @@ beforeEach(async () => {
         client.replay(stored, facts());
         query.found?.(KEY);
       },
+      timedOut: never,
       explain: never,
       entryOf: never,
       fetch: never,
@@ -101,6 +102,7 @@ beforeEach(async () => {
       limits: { body: 100_000 },
     } as Config,
     account: bodyAccount(),
+    patience: () => 300_000,
     holdBody(body) {
       sending.push(body);
       return () => void sending.splice(sending.indexOf(body), 1);

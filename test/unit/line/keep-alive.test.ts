@@ -53,7 +53,7 @@ async function house() {
     const known = await record();
     if (known === undefined) throw new Error('the session is not known');
     const told: (Touch | 'nothing')[] = [];
-    const client = { waits: () => void (waited += 1) };
+    const client = { waits: () => (waited += 1) };
     const addressee = {
       project: undefined,
       query: [],

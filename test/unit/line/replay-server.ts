@@ -58,6 +58,7 @@ export async function serve(
       emit,
       account,
       holdBody: memory.hold,
+      patience: () => 30_000,
       cors: undefined,
     });
     client.watch();

@@ -3,6 +3,22 @@ import { closeServers, replay, serve, SHORT } from './replay-server.ts';
 
 afterEach(closeServers);
 
+test('a request has one time for all that it waits for until it is at the engine, from its first wait on', async () => {
+  const left: number[] = [];
+  const { ask, clock } = await serve((client) => {
+    clock.advance(60_000);
+    left.push(client.patience());
+    clock.advance(10_000);
+    left.push(client.waits());
+    client.engineStep('asked');
+    clock.advance(25_000);
+    left.push(client.waits());
+    replay(client, SHORT);
+  });
+  await ask();
+  expect(left).toEqual([30_000, 20_000, -5_000]);
+});
+
 test('what a request says of itself is told up to 255 characters of it', async () => {
   const { ask, events } = await serve((client) => {
     client.facts.subject = 's'.repeat(900_000);

@@ -75,7 +75,13 @@ export const ABOUT = {
 
 const NOTHING = {
   entries: () => ({ total: 0, each: [] as readonly EntryFacts[] }),
-  readings: { ...gauges(), owed: () => [], droppedHeaders: () => [], node: NODE },
+  readings: {
+    ...gauges(),
+    owed: () => [],
+    droppedHeaders: () => [],
+    timedOut: () => [],
+    node: NODE,
+  },
   started: Date.UTC(2026, 0, 2, 7),
 };
 /** The engine has answered these projects. */

@@ -64,7 +64,10 @@ describe('the last hour', () => {
       misses: 3,
       bypasses: 1,
       by_gateway: 1,
-      engine_ms: 450,
+      engine_asks: 3,
+      failed_asks: 2,
+      engine_ms: 30_520,
+      failed_ms: 30_070,
       saved_ms: 200,
     });
     expect(await reasons()).toEqual([
@@ -234,6 +237,8 @@ describe('reports', () => {
       by_gateway: amount,
       engine_ms: amount,
       engine_asks: amount,
+      failed_asks: amount,
+      failed_ms: amount,
       saved_ms: amount,
       bytes: amount,
     }),

@@ -51,6 +51,8 @@ describe('the digests of one gateway', () => {
           engine_ms: 300,
           engine_max_ms: 300,
           uncached_ms: 300,
+          failed_asks: 0,
+          failed_ms: 0,
           saved_ms: 300,
           bytes: 75,
           users: 1,
@@ -61,6 +63,33 @@ describe('the digests of one gateway', () => {
         },
       ],
     });
+  });
+
+  test('have a query that never ends first by cost, and what it cost the engine', async () => {
+    const { on, shared } = gateway('a');
+    for (let n = 0; n < 500; n += 1) on(answered({ digest: 'often', saved: 200 }));
+    on(asked(60_000, { digest: 'slow' }));
+    const timedOut = { kind: 'gateway', detail: 'engine-timeout' } as const;
+    const never = { digest: 'never', outcome: timedOut };
+    on(asked(5_000, never));
+    const waited = { waited: 4_000, first: undefined, last: undefined };
+    for (let n = 0; n < 23; n += 1) on(answered({ ...never, engine: waited }));
+    const told = await shared.statistics({ ...PAGE, sort: 'cost' });
+    expect(told.digests.map(({ digest }) => digest)).toEqual(['never', 'often', 'slow']);
+    const spent = { engine_ms: 0, uncached_ms: 5_000, failed_asks: 1, failed_ms: 5_000 };
+    expect(told.digests[0]).toMatchObject({ asks: 24, ...spent });
+    expect(told.totals).toMatchObject({ uncached_ms: 65_000 });
+  });
+
+  test('are not heavier by a timeout than it took', async () => {
+    const { on, shared } = gateway('a');
+    const late = { outcome: { kind: 'gateway', detail: 'engine-timeout' } } as const;
+    on(asked(10, { digest: 'once late' }));
+    for (let n = 0; n < 99; n += 1) on(answered({ digest: 'once late', saved: 10 }));
+    on(asked(5_000, { digest: 'once late', ...late }));
+    on(asked(7_000, { digest: 'slow' }));
+    const { digests } = await shared.statistics({ ...PAGE, sort: 'cost' });
+    expect(digests.map(({ digest }) => digest)).toEqual(['slow', 'once late']);
   });
 
   test.each([

@@ -91,7 +91,7 @@ describe('the figures of a digest', () => {
     expect(figuresOf('d').text).toBe('');
   });
 
-  test('say what the engine needs by what it answered to the end, not by what failed or was given up', () => {
+  test('count what failed or was given up as time of the engine, apart from what it answered to the end', () => {
     const { on, figuresOf } = create();
     on(asked(500));
     on(asked(30_000, { outcome: { kind: 'gateway', detail: 'engine-timeout' } }));
@@ -100,7 +100,9 @@ describe('the figures of a digest', () => {
     expect(figuresOf('d')).toMatchObject({
       asks: 4,
       engine_asks: 1,
-      engine_ms: 500,
+      failed_asks: 3,
+      engine_ms: 30_701,
+      failed_ms: 30_201,
       engine_max_ms: 500,
     });
   });

@@ -35,6 +35,7 @@ export interface Replica {
   /** Asks for an answer, and resolves when nothing is left to do. */
   answer(query: Query, client?: FakeClient): Promise<FakeClient>;
   readonly explain: QueryCache['explain'];
+  readonly timedOut: QueryCache['timedOut'];
   readonly purge: Purge;
   readonly epochs: Epochs;
   readonly memory: MemoryTier;
@@ -97,7 +98,7 @@ export function replica(
         clock,
         sleep: options.sleep ?? (async (milliseconds) => clock.advance(milliseconds)),
         newToken: randomUUID,
-        longestWait: () => FLIGHT_DEADLINE,
+        longestFlight: () => FLIGHT_DEADLINE,
         emit,
       }),
     random: options.random ?? (() => 0),
@@ -125,6 +126,7 @@ export function replica(
     events,
     purge,
     explain: cache.explain,
+    timedOut: cache.timedOut,
     async answer(query, client = fakeClient()) {
       await cache.answer(query, client);
       return client;

@@ -1,0 +1,55 @@
+import type { Clock } from '../common/clock.ts';
+import { GatewayError } from '../common/errors.ts';
+import type { TimedOutQuery } from '../common/events.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
+
+/** For how long it is remembered that a query timed out, from the last time on (ms). */
+const REMEMBERED = 60_000;
+/** So long after a timeout one request tries again (ms): the engine is asked three times a minute at most. */
+const RETRY = 20_000;
+/** Queries that are remembered. */
+const MAX_QUERIES = 1_000;
+
+/** `until`, `nextTry`: by the clock that never steps back (ms). */
+type Remembered = Readonly<{ query: TimedOutQuery; until: number; nextTry: number }>;
+
+/**
+ * Queries that timed out a short time ago, each under its key. That holds the epochs: after a purge it is another key, of which
+ * nothing is remembered.
+ */
+export function createTimeouts(clock: Clock) {
+  const queries = createOwnedTable<Remembered>(MAX_QUERIES);
+  const counts = ({ until }: Remembered) => until > clock.now();
+
+  function known(key: string): Remembered | undefined {
+    const found = queries.get(key);
+    return found !== undefined && counts(found) ? found : undefined;
+  }
+
+  return {
+    /** What a request is told instead of being sent; undefined for one that may be, and leads a flight for all who come then. */
+    refuse(key: string): GatewayError | undefined {
+      const found = known(key);
+      if (found === undefined) return undefined;
+      const left = found.nextTry - clock.now();
+      if (left <= 0) return undefined;
+      found.query.refused += 1;
+      const retryAfter = Math.ceil(left / 1000);
+      const message = `The engine has not answered this query in time since ${found.query.since}, and was not asked again; the next try is in ${retryAfter} s.`;
+      return new GatewayError('query-times-out', message, { retryAfter });
+    },
+    note(key: string, owner: string, named: Pick<TimedOutQuery, 'digest' | 'project'>): void {
+      const since = new Date(clock.wall()).toISOString();
+      const query = known(key)?.query ?? { ...named, since, refused: 0 };
+      const now = clock.now();
+      queries.set(key, owner, { query, until: now + REMEMBERED, nextTry: now + RETRY });
+    },
+    forget: queries.delete,
+    list: (): TimedOutQuery[] =>
+      queries
+        .values()
+        .filter(counts)
+        .map(({ query }) => query)
+        .toArray(),
+  };
+}
