@@ -3,7 +3,7 @@ import type { Engine, House, Subject } from './house.ts';
 import { ask, type Answer } from './http.ts';
 import { sendLoad, type Load, type LoadRequest } from './load/wrk.ts';
 import { filled, XMLA_HEADERS } from './questions.ts';
-import type { Row, SubjectReport, Target } from './report.ts';
+import type { Row, SubjectReport } from './report.ts';
 
 /** What one server reached in one round. */
 interface Round {
@@ -28,7 +28,6 @@ interface RatioOptions {
   readonly to: Subject | undefined;
   readonly quantity?: Quantity;
   readonly unit?: string;
-  readonly target?: Target;
 }
 
 export type LoadShape = Omit<Load, 'port' | 'seconds'>;
@@ -40,7 +39,6 @@ export type LoadShape = Omit<Load, 'port' | 'seconds'>;
  * @param shapeOf the load of a server; asked anew for each round, the warm-up is round 0
  * @param options.reaches how many of the requests to a cache must reach the engine: `none` where all are hits, `all`
  *   where none may be; a round in which it is not so is no measurement
- * @param options.fewer servers of which one round is enough
  */
 export async function contest(
   house: House,
@@ -52,10 +50,9 @@ export async function contest(
     /** The share of requests that may reach the engine all the same; nothing by default. */
     readonly tolerated?: number;
     readonly rounds?: number;
-    readonly fewer?: readonly Subject[];
   } = {},
 ): Promise<Contest> {
-  const { engine, reaches, tolerated = 0, fewer = [] } = options;
+  const { engine, reaches, tolerated = 0 } = options;
   const { seconds } = house.settings;
   const most = Math.min(options.rounds ?? Infinity, house.settings.rounds);
   const measured = new Map<Subject, Round[]>(subjects.map((subject) => [subject, []]));
@@ -90,7 +87,6 @@ export async function contest(
 
   for (let round = 0; round <= most; round++) {
     for (const subject of subjects) {
-      if (round > 1 && fewer.includes(subject)) continue;
       const result = await once(subject, round);
       if (round > 0) measured.get(subject)?.push(result);
       house.say(`${subject.name} ${Math.round(result.perSecond)}/s`);
@@ -108,7 +104,7 @@ export async function contest(
       p50: figureOf(valuesOf(subject, 'p50')),
       p99: figureOf(valuesOf(subject, 'p99')),
     })),
-    ratio(title, { of, to, quantity = 'perSecond', unit = `× ${to?.name ?? ''}`, target }) {
+    ratio(title, { of, to, quantity = 'perSecond', unit = `× ${to?.name ?? ''}` }) {
       return {
         title,
         unit,
@@ -117,14 +113,10 @@ export async function contest(
         ...(quantity === 'perSecond' && {
           byCpu: ratioOf(valuesOf(to, 'cpu'), valuesOf(of, 'cpu')),
         }),
-        ...(target !== undefined && { target }),
       };
     },
   };
 }
-
-export const atLeast = (value: number): Target => ({ at: 'least', value });
-export const atMost = (value: number): Target => ({ at: 'most', value });
 
 /** A request of XMLA to a server, from a template. */
 export function requestTo(

@@ -1,4 +1,4 @@
-/** `npm run bench`: measures the gateway against its targets. docs/BENCHMARKS.md tells how to read what it prints. */
+/** `npm run bench`: measures the gateway, and holds it against another version. docs/BENCHMARKS.md tells how to read what it prints. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ const ALL: readonly Scenario[] = [...SCENARIOS, ...AGAINST];
 const print = (text: string) => void process.stdout.write(text);
 const progress = (text: string) => void process.stderr.write(text);
 
-/** The exit code: 0 also where a target is missed, 1 where a scenario failed, 2 for a wrong word. */
+/** The exit code: 1 where a scenario failed or is worse than the other version, 2 for a wrong word. */
 async function main(words: readonly string[]): Promise<number> {
   let order: Order;
   try {
@@ -57,7 +57,6 @@ async function bench(order: Order): Promise<number> {
     ...(order.peers
       ? [
           { name: 'nginx', probe: 'nginx' },
-          { name: 'openssl', probe: 'openssl' },
           { name: 'varnish', probe: 'varnishd' },
           { name: 'varnish-modules', probe: VARNISH_MODULES },
         ]
@@ -138,11 +137,16 @@ function summary(scenarios: readonly ScenarioReport[], quick: boolean): number {
   const promised = rows.map(isMet).filter((met) => met !== undefined);
   const failed = scenarios.filter((scenario) => scenario.failed !== undefined);
   const met = promised.filter(Boolean).length;
-  const targets = quick
+  const missed = promised.length - met;
+  const guard =
+    promised.length === 0
+      ? 'Nothing is held against another version here'
+      : `${met} of ${promised.length} are no worse than the other version`;
+  const told = quick
     ? 'A quick run shows that everything works; its figures say nothing of speed'
-    : `${met} of ${promised.length} targets met`;
-  print(`\n${targets}, ${failed.length} scenarios failed\n`);
-  return failed.length > 0 ? 1 : 0;
+    : guard;
+  print(`\n${told}, ${failed.length} scenarios failed\n`);
+  return failed.length > 0 || (missed > 0 && !quick) ? 1 : 0;
 }
 
 function write(file: string, text: string): void {

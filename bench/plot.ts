@@ -55,8 +55,8 @@ function bar(row: Row, group: readonly Row[], y: number): string {
 }
 
 /** The value that lies on the line of targets. */
-function scaleOf({ target, unit }: Row, group: readonly Row[]): number {
-  if (target !== undefined) return target.value;
+function scaleOf({ most, unit }: Row, group: readonly Row[]): number {
+  if (most !== undefined) return most;
   if (unit.startsWith('×')) return 1;
   return Math.max(...group.filter((row) => row.unit === unit).map((row) => row.figure.median));
 }

@@ -12,11 +12,6 @@ export interface SubjectReport {
   readonly p99: Figure;
 }
 
-export interface Target {
-  readonly at: 'least' | 'most';
-  readonly value: number;
-}
-
 /** One line of the table. */
 export interface Row {
   readonly title: string;
@@ -25,7 +20,8 @@ export interface Row {
   readonly figure: Figure;
   /** The same ratio by CPU time for one answer, which other load on the machine disturbs less. */
   readonly byCpu?: Figure;
-  readonly target?: Target;
+  /** What it may be at most. */
+  readonly most?: number;
 }
 
 export interface Findings {
@@ -52,20 +48,11 @@ export interface BenchReport {
 }
 
 /** Undefined where nothing was promised. */
-export function isMet({ figure, target }: Row): boolean | undefined {
-  if (target === undefined) return undefined;
-  return target.at === 'least' ? figure.median >= target.value : figure.median <= target.value;
-}
+export const isMet = ({ figure, most }: Row): boolean | undefined =>
+  most === undefined ? undefined : figure.median <= most;
 
-/** Whether the ratio by CPU time says another thing of the target; then some other load may have had its part. */
-export function isDoubtful({ byCpu, ...row }: Row): boolean {
-  return byCpu !== undefined && isMet({ ...row, figure: byCpu }) !== isMet(row);
-}
-
-export function targetText({ target, unit }: Row): string {
-  if (target === undefined) return '';
-  return `${target.at === 'least' ? '≥' : '≤'} ${shortNumber(target.value)} ${unit}`;
-}
+export const targetText = ({ most, unit }: Row): string =>
+  most === undefined ? '' : `≤ ${shortNumber(most)} ${unit}`;
 
 /** Three digits, whatever the size. */
 export function shortNumber(value: number): string {

@@ -83,7 +83,7 @@ The gateway reads one YAML 1.2 file, named by \`--config\`. Without a file every
 - **Sizes** are whole numbers of bytes, or with a unit: \`64KiB\`, \`256MiB\`, \`1GiB\` (of 1024) or \`kB\`, \`MB\`, \`GB\` (of 1000).
 - **Paths** are relative to the folder of the file, or to the working folder when there is no file.
 - **A reload** (SIGHUP) reads the file again, and changes most keys at once. [The last section](#reload) lists those that only a restart changes: a warning names the ones that differ, and they stay as they were.
-- **The environment**: \`\${NAME}\` in a value is replaced by the variable, \`\${NAME:-default}\` by the default when the variable is unset or empty. An unset variable without a default is a mistake. A variable can bring in a text, number, word or boolean, whichever the key wants, but no list, no mapping and no further reference. \`$\${\` stands for \`\${\`.
+- **The environment**: \`\${NAME}\` in a value is replaced by the variable, \`\${NAME:-default}\` by the default when the variable is unset or empty. An unset variable without a default is a mistake. Where a key may be null, so may this default: \`\${NAME:-null}\`. A variable can bring in a text, number, word or boolean, whichever the key wants, but no list, no mapping and no further reference. \`$\${\` stands for \`\${\`.
 - **Secrets as files**: \`\${file:PATH}\` is replaced by what the file holds, without the line break at its end, under the same rules. Relative paths start as all do. A reload reads the file again.
 - **Secrets** (passwords, \`cache.key_secret\`, \`cache.redis.url\`, whatever came from the environment or a file) are never shown in a message.
 - YAML anchors, aliases, tags of one's own, duplicate keys and several documents in one file are refused.

@@ -31,6 +31,8 @@ setFlagsFromString('--no-allocation-site-pretenuring');
 // bad stretch every 100 ms, which took up to a sixth of all time. Now it is to three times what was in use, and near its limit
 // half of the way to that (docs/BENCHMARKS.md).
 setFlagsFromString('--heap-growing-percent=200');
+/** In a small container that much would be all there is. */
+const growLittle = () => setFlagsFromString('--heap-growing-percent=20');
 
 /** What is under way at SIGTERM has this long (ms). */
 const SHUTDOWN_DEADLINE = 30_000;
@@ -69,6 +71,7 @@ async function run(words: readonly string[]): Promise<number> {
       const config = load(command.config);
       print(describeConfig(config));
       print(`# warm-up: ${asWhom(config).text}\n`);
+      if (config.memory.fitted !== undefined) print(`# memory: ${config.memory.fitted}\n`);
       for (const message of configWarnings(config, parts.clock.wall())) {
         complain(`mdx-gateway: warning: ${message}\n`);
       }
@@ -146,8 +149,10 @@ async function serve(file: string | undefined): Promise<number> {
 async function lead(source: ConfigFile): Promise<number> {
   const initial = source.read();
   const { config } = initial;
-  const { workers } = config;
+  const { workers, memory } = config;
+  if (memory.isTight) growLittle();
   const { log, on, configure } = openLog(config);
+  if (memory.fitted !== undefined) log.info(memory.fitted);
   /** One at a time, and none before it listens. */
   const inTurn = oneAfterTheOther();
   const starting = inTurn(start);
@@ -263,6 +268,7 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
     // As JSON an argument that is undefined becomes null.
     const partOf = (of: string | null) => workerShare(source.read(of ?? undefined).config, workers);
     const config = partOf(text);
+    if (config.memory.isTight) growLittle();
     const { log, on, configure } = openLog(config, WORKER_LOG, { worker });
     const gateway = await buildGateway(config, { ...parts, version: version(), primary: link }, on);
     link.serve(CONNECTIONS, { take: gateway.accept() });
@@ -295,8 +301,11 @@ function configFile(file: string | undefined): ConfigFile {
     file,
     env: process.env,
     workingFolder: process.cwd(),
-    // Zero, or far more than there is, where no control group (cgroup v1 or v2) sets a limit.
-    memory: Math.min(getHeapStatistics().heap_size_limit, process.constrainedMemory() || Infinity),
+    memory: {
+      heap: getHeapStatistics().heap_size_limit,
+      // Zero, or far more than there is, where no control group (cgroup v1 or v2) sets a limit.
+      container: process.constrainedMemory() || Infinity,
+    },
     // A reload that waits for a file holds up no shutdown.
     sleep: (milliseconds) => sleep(milliseconds, undefined, { ref: false }),
   });

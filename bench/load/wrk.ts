@@ -22,8 +22,6 @@ export interface Load {
   readonly deck?: readonly number[];
   /** What goes into the slot for sessions, in turn. */
   readonly sessions?: readonly string[];
-  /** How long each connection waits before it asks again (ms); not at all unless it is said. */
-  readonly pause?: number;
   /** The first of the numbers, and how many there are before the first comes again. */
   readonly numbers?: { readonly from: number; readonly count: number };
 }
@@ -97,8 +95,6 @@ request = function()
   if one.numbered then number = number + 1 end
   return concat(text)
 end
-
-${load.pause === undefined ? '' : `delay = function() return ${load.pause} end`}
 
 done = function(summary, latency)
   local e = summary.errors

@@ -4,20 +4,16 @@ import { freshIdHits } from './fresh-ids.ts';
 import { memoryHits } from './memory-hits.ts';
 import { microScenario } from './micro.ts';
 import { misses } from './misses.ts';
-import { mixedLoad } from './mixed.ts';
-import { passThroughs } from './past-the-cache.ts';
+import { people } from './people.ts';
 import { processCosts } from './process-costs.ts';
-import { redisHitScenarios } from './redis-hits.ts';
 import type { Scenario } from './scenario.ts';
 
 /** In the order in which they run. */
 export const SCENARIOS: readonly Scenario[] = [
   ...memoryHits,
   ...freshIdHits,
-  ...redisHitScenarios,
-  ...passThroughs,
   ...misses,
-  ...mixedLoad,
+  ...people,
   ...excelWork,
   ...processCosts,
   microScenario,

@@ -7,7 +7,7 @@ import {
   DISTINCT_QUESTIONS,
   type ExcelRequest,
 } from '../../test/support/excel-session.ts';
-import { atLeast, expectBytes } from '../contest.ts';
+import { expectBytes } from '../contest.ts';
 import { ANALYST, basic, TEAM } from '../credentials.ts';
 import { figureOf, type Figure } from '../figures.ts';
 import { startGateway } from '../gateway.ts';
@@ -66,7 +66,7 @@ const excel: Scenario = {
       own.push(await work(gateway, engine, size, known));
     }
     const others = peers
-      ? [(await startNginx(house, engine.port)).OPEN_FILES, await startVarnish(house, engine.port)]
+      ? [await startNginx(house, engine.port), await startVarnish(house, engine.port)]
       : [];
     const beside: [string, Outcome][] = [];
     for (const peer of others) beside.push([peer.name, await work(peer, engine, size, known)]);
@@ -79,14 +79,11 @@ const excel: Scenario = {
     const faster = timesFaster(own);
     return {
       rows: [
-        {
-          ...row(
-            'of what is possible, total time',
-            figureOf(faster.map((one) => one / best)),
-            '× possible',
-          ),
-          target: atLeast(0.8),
-        },
+        row(
+          'of what is possible, total time',
+          figureOf(faster.map((one) => one / best)),
+          '× possible',
+        ),
         row('gateway, total time', figureOf(faster)),
         row('gateway, just started', figureOf(timesFaster(first))),
         row('possible: all requests by those that must reach the engine', figureOf([best])),

@@ -2,8 +2,6 @@ import { gunzipSync } from 'node:zlib';
 import { datasetOf, wholeAnswer } from '../answers.ts';
 import {
   askOnce,
-  atLeast,
-  atMost,
   contest,
   expectBytes,
   expectHit,
@@ -13,11 +11,9 @@ import {
 } from '../contest.ts';
 import { figureOf } from '../figures.ts';
 import { startGateway } from '../gateway.ts';
-import { startEngine, startServer, type House, type Subject } from '../house.ts';
-import { startNginx } from '../peers/nginx.ts';
-import { startVarnish } from '../peers/varnish.ts';
+import { startEngine, startServer, type Subject } from '../house.ts';
 import { template } from '../questions.ts';
-import { withPeers, type Scenario } from './scenario.ts';
+import type { Scenario } from './scenario.ts';
 
 const MIB = 1024 * 1024;
 
@@ -26,12 +22,7 @@ interface SameBody {
   readonly title: string;
   /** Bytes of the answer. */
   readonly size: number;
-  /** What of bare is promised. */
-  readonly target?: number;
   readonly connections?: number;
-  readonly peers?: 'cache' | 'cache and login';
-  /** Whether the slowest answers are compared as well. */
-  readonly tail?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -45,8 +36,7 @@ function sameBody(spec: SameBody): Scenario {
       const engine = await startEngine(house);
       const bare = await startServer(house, 'bare', 'bare.ts', [size]);
       const gateway = await startGateway(house, engine.port);
-      const peers = await startPeers(house, engine.port, spec.peers);
-      const subjects = [bare, gateway, ...peers.all];
+      const subjects = [bare, gateway];
       const body = template({ size });
       const expected = wholeAnswer(datasetOf(size));
       for (const subject of subjects) await expectHit(subject, body, expected, { headers });
@@ -54,68 +44,13 @@ function sameBody(spec: SameBody): Scenario {
         connections,
         requests: [requestTo(subject, body, headers)],
       });
-      const results = await contest(house, subjects, load, {
-        engine,
-        reaches: 'none',
-        fewer: peers.slow,
-        ...(spec.target === undefined && { rounds: 3 }),
-      });
-      const { cached, plain, varnish } = peers;
+      const results = await contest(house, subjects, load, { engine, reaches: 'none' });
       return {
         subjects: results.subjects,
-        rows: [
-          results.ratio('memory hit, same body', {
-            of: gateway,
-            to: bare,
-            ...(spec.target !== undefined && { target: atLeast(spec.target) }),
-          }),
-          ...(spec.tail === true
-            ? [
-                results.ratio('99th percentile of memory hits', {
-                  of: gateway,
-                  to: bare,
-                  quantity: 'p99',
-                  target: atMost(2),
-                }),
-              ]
-            : []),
-          ...(spec.tail === true
-            ? withPeers(house, () => [
-                results.ratio('memory hit', { of: gateway, to: cached, target: atLeast(1.15) }),
-                results.ratio('memory hit', { of: gateway, to: plain, target: atLeast(1.5) }),
-                results.ratio('memory hit', { of: gateway, to: varnish, target: atLeast(1.2) }),
-              ])
-            : []),
-          ...peers.all.map((peer) => results.ratio(peer.name, { of: peer, to: bare })),
-        ],
+        rows: [results.ratio('memory hit, same body', { of: gateway, to: bare })],
       };
     },
   };
-}
-
-interface Peers {
-  readonly all: readonly Subject[];
-  /** Those that are so slow that one round tells enough. */
-  readonly slow: readonly Subject[];
-  readonly cached?: Subject;
-  readonly plain?: Subject;
-  readonly varnish?: Subject;
-}
-
-async function startPeers(
-  house: House,
-  enginePort: number,
-  wanted: SameBody['peers'],
-): Promise<Peers> {
-  if (wanted === undefined || !house.settings.peers) return { all: [], slow: [] };
-  const nginx = await startNginx(house, enginePort);
-  const varnish = await startVarnish(house, enginePort);
-  const cached = nginx.OPEN_FILES;
-  const some = [nginx.PLAIN, cached, varnish];
-  if (wanted === 'cache') return { all: some, slow: [], cached, varnish };
-  const plain = nginx.LOGIN_PLAIN;
-  const slow = [nginx.LOGIN_APR1, nginx.LOGIN_BCRYPT];
-  return { all: [...some, plain, ...slow], slow, cached, plain, varnish };
 }
 
 /** To a client that takes gzip. */
@@ -195,14 +130,13 @@ const large: Scenario = {
         { ...several, name: `gateway, ${AT_ONCE} connections` },
       ],
       rows: [
-        { title: 'last byte of a hit, 34 MB', unit: 'ms', figure: one.p50, target: atMost(250) },
+        { title: 'last byte of a hit, 34 MB', unit: 'ms', figure: one.p50 },
         { title: 'the same as gzip', unit: 'ms', figure: zipped.p50 },
         plain.ratio('last byte of a hit, 34 MB', { of: gateway, to: bare, quantity: 'p50' }),
         {
           title: `event-loop delay, 99th percentile, ${AT_ONCE} at once`,
           unit: 'ms',
           figure: figureOf([delay.p99]),
-          target: atMost(15),
         },
       ],
     };
@@ -214,16 +148,11 @@ export const memoryHits: readonly Scenario[] = [
     name: 'memory-2k',
     title: 'memory hits, same body, 2 KB, 32 connections',
     size: 2048,
-    target: 0.85,
-    peers: 'cache and login',
-    tail: true,
   }),
   sameBody({
     name: 'memory-50k',
     title: 'memory hits, same body, 50 KB',
     size: 51_200,
-    target: 0.9,
-    peers: 'cache',
   }),
   sameBody({
     name: 'memory-2m',

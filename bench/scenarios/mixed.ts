@@ -1,11 +1,9 @@
 import { datasetOf, wholeAnswer } from '../answers.ts';
-import { contest, expectHit, requestTo, type LoadShape } from '../contest.ts';
+import { expectHit, requestTo, type LoadShape } from '../contest.ts';
 import { basic, TEAM } from '../credentials.ts';
-import { startGateway } from '../gateway.ts';
-import { startEngine, startServer, type House, type Subject } from '../house.ts';
+import type { House, Subject } from '../house.ts';
 import type { LoadRequest } from '../load/wrk.ts';
 import { template } from '../questions.ts';
-import type { Scenario } from './scenario.ts';
 
 interface SizeClass {
   readonly sizes: readonly number[];
@@ -25,24 +23,6 @@ const CLASSES: readonly SizeClass[] = [
 /** Of all requests. */
 const MISSES = 0.1;
 const DECK = 20_000;
-
-const mixed: Scenario = {
-  name: 'mixed',
-  title: 'mixed: 20 users, 90 % hits, sizes as of pivot tables',
-  async run(house) {
-    const engine = await startEngine(house);
-    const undici = await startServer(house, 'bare with undici', 'forward.ts', [engine.port]);
-    const gateway = await startGateway(house, engine.port);
-    await expectMixed(house, gateway);
-    const load = mixedLoadOf(house);
-    const results = await contest(house, [undici, gateway], load, { engine, rounds: 3 });
-    return {
-      subjects: results.subjects,
-      rows: [results.ratio('mixed', { of: gateway, to: undici })],
-      notes: ['bare with undici has no cache: all of its requests reach the engine'],
-    };
-  },
-};
 
 const teamOf = ({ settings }: House) => (settings.quick ? TEAM.slice(0, 3) : TEAM);
 
@@ -112,5 +92,3 @@ function repeatable(): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   };
 }
-
-export const mixedLoad: readonly Scenario[] = [mixed];

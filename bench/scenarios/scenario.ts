@@ -7,8 +7,3 @@ export interface Scenario {
   readonly title: string;
   run(house: House): Promise<Findings>;
 }
-
-/** A promise of the table of targets that is only measured where the peers are. */
-export function withPeers<T>(house: House, rows: () => readonly T[]): readonly T[] {
-  return house.settings.peers ? rows() : [];
-}

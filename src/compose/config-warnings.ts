@@ -42,6 +42,7 @@ export function configWarnings(config: Config, now: number, waiting: readonly st
       `cache.purge.repeat_after: a repeated purge drops the entries of the gateway, but does not have an engine with login: forward clear its cache, since it has no login of a user (${listOf(uncalled)}); login: service would`,
     without.length > 0 &&
       `${listOf(without.map(([name]) => `hooks.${name}`))}: a purge by such a message drops the entries of the gateway, but does not have an engine with login: forward clear its cache, since it has no login of a user; login: service would`,
+    config.memory.unfit,
     limits.concurrency < workers &&
       `limits.concurrency: ${limits.concurrency} is less than one place for each of the ${workers} workers; each has one, so that up to ${workers} requests may be at the engine at one time`,
     long.length > 0 &&

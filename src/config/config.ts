@@ -3,6 +3,7 @@
  * before it, from which the reference is made. Durations are in ms, sizes in bytes, paths absolute; null is undefined.
  */
 import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../common/engine-kinds.ts';
+import { fitMemory, type Memory } from './fit-memory.ts';
 import * as kinds from './kinds.ts';
 import {
   byName,
@@ -147,8 +148,9 @@ const purge = section({
 const cache = section({
   /** For how long an answer may be repeated, unless a purge comes first (cache resident time). */
   ttl: key(kinds.duration('1s', '30d'), '12h'),
-  /** How much memory the entries of this process may take. */
-  memory: key(kinds.size('1MiB', '1024GiB'), '256MiB', 'restart'),
+  /** How much memory the entries may take. null: 256MiB, or less where the memory limit of the container
+   * is less than docs/DEPLOY.md says for that. */
+  memory: orNull(kinds.size('1MiB', '1024GiB'), 'restart'),
   /** The largest answer that is stored, in bytes of its text: above 256 KiB it takes less memory than that, as
    * it lies there compressed. Not larger than memory. null: 64MiB, or memory where that is less; with
    * workers, the part of one. */
@@ -289,8 +291,9 @@ const limits = section({
   /** How much memory the bodies of XMLA requests and answers under way may take, beside
    * cache.memory. When it is used up, answers are passed on without being stored, and requests
    * wait, for limits.wait at most, then are refused. One user gets at most three quarters of it;
-   * a sixteenth is kept for requests of up to 64 KiB. Not smaller than limits.body. */
-  in_flight: key(kinds.size('16MiB', '64GiB'), '128MiB'),
+   * a sixteenth is kept for requests of up to 64 KiB. Not smaller than limits.body. null: 128MiB, or
+   * less as with cache.memory. */
+  in_flight: orNull(kinds.size('16MiB', '64GiB')),
   /** How many more requests may wait for the engine, and how many for memory (in_flight). Further
    * ones are refused. One user gets at most three quarters of it. */
   queue: key(kinds.integer(0, 100_000), 256),
@@ -307,8 +310,8 @@ const limits = section({
    * ones: first of the client address that has most of them, the longest unused first. When all are busy,
    * one whose client has for a second not sent its body or not read its answer is closed: of the
    * address that has most of those, the newest. When there is none, new ones are closed. null: as many as fit in
-   * 160 MiB, or in a quarter of the heap limit of Node.js or of the memory limit of the container
-   * where that is less, at twice limits.head and 24 KiB each (96 KiB with HTTPS). */
+   * 160 MiB, or in a quarter of the heap limit of Node.js or an eighth of the memory limit of the
+   * container where that is less, at twice limits.head and 24 KiB each (96 KiB with HTTPS). */
   connections: orNull(kinds.integer(1, 1_000_000)),
   /** The largest head of a request. A longer one gets 431; so does one of more than 200 headers.
    * Kerberos tokens of Windows may need 64KiB to be told that they are not taken. */
@@ -403,7 +406,7 @@ export type PostgresConfig = Extract<StorageConfig, { readonly driver: 'postgres
 export type RemoteConfig = Extract<StorageConfig, { readonly driver: 'http' }>;
 
 /** @param withdrawn keys of former versions that stand in the file and have no effect */
-export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly string[]) {
+export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly string[]) {
   const { cache, engine, limits } = file;
   const projects = [...file.projects].map(([name, own]) => {
     const { ttl = cache.ttl, share = cache.share } = own;
@@ -411,23 +414,23 @@ export function fillIn(file: CheckedFile, memory: number, withdrawn: readonly st
     const filled = fillInEngine(inheritEngine(own.engine ?? {}, engine));
     return [name, { ...own, ttl, share, functions, engine: filled }] as const;
   });
-  const connections = limits.connections ?? fittingConnections(file, memory);
+  const { entries, bodies, connections, ...memory } = fitMemory(file, available);
+  const longest = Math.min(cache.max_entry ?? LONGEST_ENTRY, Math.floor(entries / file.workers));
   return {
     ...file,
-    cache: { ...cache, max_entry: cache.max_entry ?? fittingEntry(file) },
+    cache: { ...cache, memory: entries, max_entry: longest },
     engine: fillInEngine(engine),
     /** By the name of the project as it is written. */
     projects: new Map(projects),
     storage: fillInStorage(file.storage),
-    limits: { ...limits, connections },
+    limits: { ...limits, in_flight: bodies, connections },
+    memory,
     withdrawn,
   };
 }
 
 /** The longest answer that is stored where the file does not say (bytes). */
 const LONGEST_ENTRY = 64 * 1024 * 1024;
-const fittingEntry = ({ cache, workers }: CheckedFile) =>
-  Math.min(LONGEST_ENTRY, Math.floor(cache.memory / workers));
 
 /** Certificate and key are inherited as a pair, the service account only by a login that uses it. */
 function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): CheckedEngine {
@@ -465,17 +468,4 @@ function fillInStorage(storage: CheckedFile['storage']) {
   const files = { ca, certificate, key };
   if (driver === 'postgres') return { driver, url, tls, ...files, connections, timeout };
   return { driver, url, login, service, ...files, timeout };
-}
-
-/** Open connections may take this part of the memory, and no more than so many bytes. */
-const OF_CONNECTIONS = 1 / 4;
-const MOST_OF_CONNECTIONS = 160 * 1024 * 1024;
-/** What an open connection takes beside twice its head (bytes). */
-const CONNECTION_SIZE = { http: 24 * 1024, https: 96 * 1024 } as const;
-
-/** Of all workers together, since the memory of a container is that of all. */
-function fittingConnections({ listen, limits }: CheckedFile, memory: number): number {
-  const room = Math.min(MOST_OF_CONNECTIONS, memory * OF_CONNECTIONS);
-  const scheme = listen.certificate === undefined ? 'http' : 'https';
-  return Math.ceil(room / (CONNECTION_SIZE[scheme] + 2 * limits.head));
 }

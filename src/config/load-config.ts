@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type CheckedFile, type Config, fillIn, schema } from './config.ts';
+import type { Memory } from './fit-memory.ts';
 import type { ReadFile } from './kinds.ts';
 import { ConfigError, type Problem } from './problems.ts';
 import { checkRules, readErrorText } from './rules.ts';
@@ -17,10 +18,11 @@ export interface LoadOptions {
   /** Absolute. Relative paths start there when there is no file; otherwise in the folder of the file. */
   readonly workingFolder: string;
   readonly readFile: ReadFile;
-  /** Bytes that one process may take; left out: without a limit. */
-  readonly memory?: number;
+  /** Left out: without a limit. */
+  readonly memory?: Memory;
 }
 
+const UNLIMITED: Memory = { heap: Infinity, container: Infinity };
 const LARGEST_FILE = 1024 * 1024;
 export type ReadConfig = ReturnType<typeof readConfig>;
 
@@ -31,7 +33,7 @@ export function loadConfig(options: LoadOptions): Config {
 
 /** @param given what stood in the file when another process read it; the files that it names are read in any case */
 function readConfig(options: LoadOptions, given?: string) {
-  const { file, env, workingFolder, readFile, memory = Infinity } = options;
+  const { file, env, workingFolder, readFile, memory = UNLIMITED } = options;
   const problems: Problem[] = [];
   /** Each step takes for granted that there was nothing wrong in those before. */
   const unlessWrong = <T>(result: T): T => {

@@ -13,6 +13,7 @@ import type {
   RedisConfig,
   WatchConfig,
 } from './config.ts';
+import { USUAL } from './fit-memory.ts';
 import type { Reading } from './kinds.ts';
 import { SECRET_MASK, type KeyPath } from './problems.ts';
 
@@ -28,7 +29,9 @@ export function checkRules(file: CheckedFile, config: Config, reading: Reading):
       reading.problems.push({ path: [...path, ...key.split('.')], message });
     }
   };
-  check([], commonRules(file));
+  check([], commonRules(file, config));
+  const { tooLittle } = config.memory;
+  if (tooLittle !== undefined) reading.problems.push({ path: [], message: tooLittle });
   check(['cache'], shareRules(cache, cache.share, engine.login, file));
   check(['listen'], tlsRules(listen, reading));
   check(['auth'], auth.provider === 'file' ? unusableUsers(auth.users, reading) : []);
@@ -44,16 +47,20 @@ export function checkRules(file: CheckedFile, config: Config, reading: Reading):
   }
 }
 
-function* commonRules({ workers, auth, engine, cache, limits }: CheckedFile): Broken {
+function* commonRules(
+  { workers, auth, engine, cache, limits }: CheckedFile,
+  { limits: { in_flight } }: Config,
+): Broken {
   const divided = workers === 1 ? '' : `, of which each of the ${workers} workers has its part`;
   // Where the engine knows the users, it must be told who asks; and roles are compared with names of the file.
   if (auth.provider === 'engine' && engine.login !== 'forward') {
     yield ['auth.provider', `engine needs engine.login: forward (it is ${engine.login})`];
   }
-  if ((cache.max_entry ?? 0) > cache.memory / workers) {
+  // Where the container has less than usual, the largest answer is fitted, too.
+  if ((cache.max_entry ?? 0) > (cache.memory ?? USUAL.entries) / workers) {
     yield ['cache.max_entry', `must not be larger than cache.memory${divided}`];
   }
-  if (limits.body > limits.in_flight / workers) {
+  if (limits.body > in_flight / workers) {
     yield ['limits.in_flight', `must not be smaller than limits.body${divided}`];
   }
 }

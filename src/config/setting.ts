@@ -104,13 +104,17 @@ export function section<K extends Settings>(keys: K, withdrawn: string[] = []): 
 /** A key or section that is there as a whole or not at all; not at all is `null`, which is read as undefined. */
 export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
   const read: Setting<T>['read'] = (input, reading) =>
-    input === null ? undefined : setting.read(input, reading);
+    isNull(input) ? undefined : setting.read(input, reading);
   return { ...setting, fallback: null, read } as Setting<T | undefined>;
 }
 
 /** A key whose value may be `null` too, and is so unless it is written. */
 export const orNull = <T>(kind: Kind<T>, reload?: Reload): Setting<T | undefined> =>
   optional(key({ ...kind, allowed: `${kind.allowed}; or null` }, null, reload));
+
+/** As the default of a reference, too. What comes from outside is a value: a secret of this text, say. */
+const isNull = (input: unknown): boolean =>
+  input === null || (input instanceof ReferenceText && !input.fromOutside && input.text === 'null');
 
 /** Not there unless it is written. */
 export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {

@@ -172,6 +172,11 @@ export function findingsOf(state: State) {
       The queue for the engine (limits.queue) or for memory (limits.in_flight) was full, or they waited there for limits.wait.
       Raise limits.concurrency if the engine can take more, or limits.in_flight.`,
 
+    say('warning', 'connections-closed', counted('connection-closed') > 0)`
+      Connections were closed in the last hour, as many as limits.connections were open: ${counted('connection-closed')}.
+      Idle ones make room, then those whose clients stall; else new ones are closed. A client that asks just then loses its request.
+      Set limits.connections above what your clients keep open, as docs/DEPLOY.md says, or mend a client that keeps too many.`,
+
     say('warning', 'entries-rejected', counted('entry-rejected') > 0)`
       Values in Redis did not check out in the last hour: ${counted('entry-rejected')}.
       Gateways have different keys, or something else writes under the same names.

@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.ts';
-import type { GatewayEvent } from '../common/events.ts';
+import type { ConnectionClosing, GatewayEvent } from '../common/events.ts';
 import { inTurns } from '../common/in-turn.ts';
 
 /** The hour is counted by minutes of the wall clock (ms). */
@@ -117,6 +117,9 @@ const BUCKETS = 192;
 const LEAST = 0.05;
 const GROWTH = Math.log(1.1);
 
+/** What is closed since as many are open as may be. */
+const AT_LIMIT: ReadonlySet<ConnectionClosing> = new Set(['limit', 'stalled', 'busy']);
+
 /** In the place of a project's name. */
 const NO_LOGIN = '\0';
 
@@ -212,6 +215,9 @@ export function createHour(
           return note(at, event.type);
         case 'warm-run':
           if (event.cut === 'failures') note(at, 'warm-up-failed');
+          return;
+        case 'connection-closed':
+          if (AT_LIMIT.has(event.why)) note(at, event.type);
           return;
         case 'hook-called':
           return note(

@@ -7,8 +7,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { datasetOf, wholeAnswer } from '../../bench/answers.ts';
 import { contest, expectHit, requestTo } from '../../bench/contest.ts';
 import { createHouse, type Engine, type Subject } from '../../bench/house.ts';
+import { sendWhenDue } from '../../bench/load/open-loop.ts';
+import { template } from '../../bench/questions.ts';
 import type { BenchReport } from '../../bench/report.ts';
 import { ensureDebianPackages } from '../support/debian-packages.ts';
 
@@ -93,6 +96,27 @@ describe('a server is not measured', () => {
   test('and one that does both is', async () => {
     await expectHit(await subject('x; hit', ['the answer']), '', expected);
   });
+});
+
+test('a request of an open loop is sent when it is due, though nothing was answered before', async () => {
+  const held: (() => void)[] = [];
+  const body = template({ size: 2048 });
+  const server = createServer((request, response) => {
+    request.resume();
+    held.push(() => void response.end(wholeAnswer(datasetOf(2048))));
+    // The last one is refused.
+    if (held.length === 4) response.writeHead(503);
+    if (held.length === 4) for (const answer of held) answer();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const to: Subject = { name: 'slow', port, path: '/', headers: {}, cpu: () => 0 };
+  const engine = { port: 0, count: async () => 0 };
+  const requests = Array.from({ length: 4 }, () => requestTo(to, body));
+  const { waits, refused } = await sendWhenDue(to, engine, 1_000, requests);
+  expect([waits.length, refused]).toEqual([3, 1]);
+  server.close();
 });
 
 describe('a round is no measurement', () => {

@@ -43,7 +43,7 @@ function run(name: string, argument: string) {
 }
 
 async function startEngine(): Promise<string> {
-  const { stdout } = run('large-engine', String(sizes.crowdAnswer));
+  const { stdout } = run('large-engine', '');
   const [port] = (await once(stdout, 'data')) as [Buffer];
   return `http://127.0.0.1:${port.toString().trim()}/xmla`;
 }

@@ -133,10 +133,15 @@ test.each([
     await until(() => attackers.filter((one) => !isClosed(one)).length < LIMIT);
     // His oldest went first.
     expect(attackers.slice(0, -LIMIT).every(isClosed)).toBe(true);
-    const page = await send(url, { path: '/metrics', headers: { authorization: basic('ADMIN') } });
+    const headers = { authorization: basic('ADMIN') };
+    const page = await send(url, { path: '/metrics', headers });
     expect(page.text).toContain(`mdx_gateway_connections_limit ${LIMIT}\n`);
     expect(page.text).toContain(`mdx_gateway_connections ${LIMIT}\n`);
     expect(page.text).toMatch(/mdx_gateway_connections_closed_total\{why="limit"\} [1-9]/);
+    const overview = await send(url, { path: '/admin/overview', headers });
+    expect(JSON.parse(overview.text)).toMatchObject({
+      findings: expect.arrayContaining([expect.objectContaining({ kind: 'connections-closed' })]),
+    });
     const warnings = gateway?.events.filter(({ type }) => type === 'warning') ?? [];
     expect(warnings).toMatchObject([{ message: expect.stringContaining('limits.connections') }]);
     other.end();

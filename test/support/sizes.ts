@@ -107,6 +107,8 @@ interface Sizes {
   readonly crowdMemory: number;
   readonly crowdInFlight: number;
   readonly crowdCeiling: number;
+  /** Different short answers that a gateway in a small container is asked for. */
+  readonly containerMisses: number;
   /** Bytes of an answer that lies compressed, and clients that get it at one time. */
   readonly largeAnswer: number;
   readonly largeClients: number;
@@ -211,6 +213,7 @@ const SMALL: Sizes = {
   crowdMemory: 64,
   crowdInFlight: 48,
   crowdCeiling: 384,
+  containerMisses: 500,
   largeAnswer: 1_500_000,
   largeClients: 8,
   longValues: 10,
@@ -294,6 +297,7 @@ const CHAOS: Sizes = {
   crowdMemory: 64,
   crowdInFlight: 48,
   crowdCeiling: 384,
+  containerMisses: 1_000,
   largeAnswer: 34_000_000,
   largeClients: 100,
   longValues: 40,
@@ -377,6 +381,7 @@ const FULL: Sizes = {
   crowdMemory: 256,
   crowdInFlight: 128,
   crowdCeiling: 768,
+  containerMisses: 20_000,
   largeAnswer: 34_000_000,
   largeClients: 100,
   longValues: 1_000,

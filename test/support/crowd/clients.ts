@@ -4,14 +4,17 @@
  */
 import { request, type IncomingMessage } from 'node:http';
 import { crc32 } from 'node:zlib';
+import { createGate } from '../../../src/common/body-account.ts';
 import { execute } from '../envelopes.ts';
-import { largeAnswer, STATEMENTS } from './large-answer.ts';
+import { largeAnswer, questionFor, STATEMENTS } from './large-answer.ts';
 
 export interface Crowd {
   readonly port: number;
   /** Their passwords are their names in lower case. */
   readonly users: readonly string[];
   readonly clients: number;
+  /** How many of them ask at one time; left out: all. */
+  readonly atOnce?: number;
   /** Bytes of an answer at least. */
   readonly least: number;
   readonly statement: keyof typeof STATEMENTS;
@@ -30,6 +33,7 @@ export interface CrowdReport {
   readonly statuses: Readonly<Record<string, number>>;
 }
 
+const NEVER = new AbortController().signal;
 const crowd = JSON.parse(process.argv[2] ?? '') as Crowd;
 const statuses: Record<string, number> = {};
 
@@ -59,7 +63,7 @@ const othersDone = Promise.withResolvers<void>();
 
 /** Undefined when all is well. */
 async function visit(client: number): Promise<string | undefined> {
-  const question = crowd.same ? 'the same' : `question ${client}`;
+  const question = questionFor(crowd.least, crowd.same ? 'all' : String(client));
   const user = crowd.users[client % crowd.users.length] ?? '';
   try {
     const answer = await ask(user, question);
@@ -72,7 +76,7 @@ async function visit(client: number): Promise<string | undefined> {
       length += chunk.length;
       crc = crc32(chunk, crc);
     }
-    const expected = largeAnswer(question, crowd.least);
+    const expected = largeAnswer(question);
     if (answer.statusCode !== 200) return `status ${answer.statusCode}`;
     return length === expected.length && crc === expected.crc ? undefined : `${length} other bytes`;
   } catch (error) {
@@ -80,7 +84,11 @@ async function visit(client: number): Promise<string | undefined> {
   }
 }
 
-const visits = Array.from({ length: crowd.clients }, (_, client) => visit(client));
+const gate = createGate(crowd.atOnce ?? crowd.clients);
+const visits = Array.from({ length: crowd.clients }, async (_, client) => {
+  const leave = await gate.enter(NEVER);
+  return visit(client).finally(leave);
+});
 void Promise.all(visits.filter((_, client) => !isSlow(client))).then(() => othersDone.resolve());
 const results = await Promise.all(visits);
 const failures = results.filter((result) => result !== undefined);

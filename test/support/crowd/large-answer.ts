@@ -13,15 +13,19 @@ export interface LargeAnswer {
 const BLOCK = 400;
 const CELLS = '<CellData>';
 
-/** @param least bytes; it is at most one block longer */
-export function largeAnswer(question: string, least: number): LargeAnswer {
+/** What asks for an answer of so many bytes; it is at most one block longer, and at least one block long. */
+export const questionFor = (bytes: number, name: string) => `${bytes} bytes for ${name}`;
+
+/** @param question made by {@link questionFor} */
+export function largeAnswer(question: string): LargeAnswer {
+  const least = Number.parseInt(question, 10);
   const text = mddatasetAnswer({ cells: BLOCK, members: [question] });
   const from = text.indexOf(CELLS) + CELLS.length;
   const to = text.lastIndexOf('</CellData>');
   const head = Buffer.from(text.slice(0, from));
   const block = Buffer.from(text.slice(from, to));
   const tail = Buffer.from(text.slice(to));
-  const blocks = Math.ceil((least - head.length - tail.length) / block.length);
+  const blocks = Math.max(1, Math.ceil((least - head.length - tail.length) / block.length));
 
   function* pieces() {
     yield head;

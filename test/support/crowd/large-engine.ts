@@ -1,6 +1,5 @@
 /*
- * An engine that answers every question at length, in a process of its own.
- * Arguments: bytes of an answer. Prints its port.
+ * An engine that answers every question at the length that it names, in a process of its own. Prints its port.
  */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
@@ -9,10 +8,8 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { largeAnswer, questionOf } from './large-answer.ts';
 
-const least = Number(process.argv[2]);
-
 async function answer(question: string, response: ServerResponse): Promise<void> {
-  const { length, pieces } = largeAnswer(question, least);
+  const { length, pieces } = largeAnswer(question);
   // With a length, so that the gateway may refuse to keep it by its head.
   response.writeHead(200, { 'content-type': 'text/xml', 'content-length': length });
   await pipeline(Readable.from(pieces(), { objectMode: false }), response);

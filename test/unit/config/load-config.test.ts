@@ -86,6 +86,7 @@ const DEFAULTS = {
   },
   log: { level: 'info', slow: 5_000, statements: 'off' },
   statistics: { text: 'off' },
+  memory: { isTight: false },
   withdrawn: [],
 };
 
@@ -285,6 +286,7 @@ statistics: { text: on }
     log: { level: 'debug', slow: 1_000, statements: 'slow' },
     statistics: { text: 'on' },
     warm: { mode: 'off', settle: 30_000, queries: 200, concurrency: 2, budget: 600_000 },
+    memory: { isTight: false },
     withdrawn: ['listen.hot_path'],
   });
 });
@@ -346,6 +348,13 @@ cache:
     });
     expect(engine.service?.password).toBe(password.replace('\n', ' '));
     expect(auth.admins).toEqual(['ADMIN']);
+  });
+
+  test('the default of a reference may be null where the key may be; what comes from outside may not', () => {
+    const yaml = 'cache: { memory: "${SIZE:-null}", ttl: "${NONE:-1h}" }';
+    expect(load({ yaml }).cache.memory).toBe(load({ yaml: '' }).cache.memory);
+    expect(load({ yaml, env: { SIZE: '64MiB' } }).cache.memory).toBe(64 * 1024 * 1024);
+    expect(() => load({ yaml, env: { SIZE: 'null' } })).toThrow('cache.memory: must be a size');
   });
 });
 

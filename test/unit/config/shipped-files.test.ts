@@ -102,7 +102,8 @@ describe('made from the schema by scripts/generate-config-reference.ts, and up t
 
   test('the reference tells of every key of the configuration', () => {
     const reference = renderConfigReference();
-    const config = loadShipped('default.yaml', {});
+    // What was fitted, which is no key.
+    const { memory: _, ...config } = loadShipped('default.yaml', {});
     const paths = Object.entries(config).flatMap(([section, keys]) =>
       section === 'projects'
         ? ['cache', 'ttl', 'share', 'engine'].map((key) => `projects.NAME.${key}`)

@@ -102,7 +102,10 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
     'projects: { A: { cubes: { Sales: no } } }',
     'projects.A.cubes.Sales: must be one of on, off (got "no")',
   ],
-  ['cache: { memory: 256mb }', `cache.memory: ${SIZE} between 1MiB and 1024GiB (got "256mb")`],
+  [
+    'cache: { memory: 256mb }',
+    `cache.memory: ${SIZE} between 1MiB and 1024GiB; or null (got "256mb")`,
+  ],
   ['limits: { body: 1.5MiB }', `limits.body: ${SIZE} between 1KiB and 256MiB (got "1.5MiB")`],
   ['limits: { body: 12.5 }', `limits.body: ${SIZE} between 1KiB and 256MiB (got 12.5)`],
   [
@@ -371,7 +374,7 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'limits: { in_flight: 15MiB }',
-    `limits.in_flight: ${SIZE} between 16MiB and 64GiB (got "15MiB")`,
+    `limits.in_flight: ${SIZE} between 16MiB and 64GiB; or null (got "15MiB")`,
   ],
   [
     'cache: { purge: { repeat_after: 10ms } }',

@@ -166,6 +166,12 @@ const RULES: readonly (readonly [
     reason('gateway', 1, 'bad-request'),
   ],
   [
+    'connections-closed',
+    'warning',
+    reason('connection-closed', 3),
+    'Connections were closed in the last hour, as many as limits.connections were open: 3.',
+  ],
+  [
     'entries-rejected',
     'warning',
     reason('entry-rejected', 1),

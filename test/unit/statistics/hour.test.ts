@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { GatewayEvent } from '../../../src/common/events.ts';
+import { CONNECTION_CLOSINGS, type GatewayEvent } from '../../../src/common/events.ts';
 import {
   bucketOf,
   type createHour,
@@ -172,11 +172,14 @@ describe('the last hour', () => {
       { type: 'login-refused', ...login },
       { type: 'login-refused', ...login },
       { type: 'entry-rejected', why: 'sealed' },
+      ...CONNECTION_CLOSINGS.map((why) => ({ type: 'connection-closed', why }) as const),
       { ...RUN, state: 'ended', cut: 'purge' },
       { ...RUN, state: 'ended', cut: 'failures' },
     ];
     for (const event of events) on(event);
     expect(await reasons()).toEqual([
+      // At limits.connections; not what one client did wrong.
+      { outcome: 'connection-closed', reason: '', count: 3 },
       { outcome: 'login-refused', reason: '', count: 2 },
       { outcome: 'entry-rejected', reason: '', count: 1 },
       { outcome: 'internal-error', reason: '', count: 1 },
