@@ -152,8 +152,7 @@ async function createAuthenticator(
   const common = { ...parts, ...kept, random, askLeave, verifiedFor };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
   const trial = createLoginTrial(engine, parts.clock, emit);
-  const engineLogins = { tryLogin: trial.try, believedFor, ...common };
-  const authenticator = createEngineAuthenticator(engineLogins);
+  const authenticator = createEngineAuthenticator({ ...common, tryLogin: trial.try, believedFor });
   return { ...authenticator, close: () => authenticator.close().finally(trial.close) };
 }
 

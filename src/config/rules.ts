@@ -13,7 +13,7 @@ import type {
   RedisConfig,
   WatchConfig,
 } from './config.ts';
-import { durations, type Reading } from './kinds.ts';
+import type { Reading } from './kinds.ts';
 import { SECRET_MASK, type KeyPath } from './problems.ts';
 
 /** Keys that are wrong, from the section in question on, each with the rest of a sentence that begins with it. */
@@ -44,8 +44,7 @@ export function checkRules(file: CheckedFile, config: Config, reading: Reading):
   }
 }
 
-/** A login that an engine has checked counts for no longer than this (ms). */
-const LONGEST_UNASKED = 3_600_000;
+const HOUR = 3_600_000;
 
 function* commonRules({ workers, auth, engine, cache, limits }: CheckedFile): Broken {
   const divided = workers === 1 ? '' : `, of which each of the ${workers} workers has its part`;
@@ -53,10 +52,9 @@ function* commonRules({ workers, auth, engine, cache, limits }: CheckedFile): Br
   if (auth.provider === 'engine' && engine.login !== 'forward') {
     yield ['auth.provider', `engine needs engine.login: forward (it is ${engine.login})`];
   }
-  // The file says when a login is wrong; an engine has to be asked.
-  if (auth.provider === 'engine' && (auth.verified_for ?? 0) > LONGEST_UNASKED) {
-    const limit = durations.format(LONGEST_UNASKED);
-    yield ['auth.verified_for', `must not be longer than ${limit} with auth.provider: engine`];
+  // It has to be asked whether a login is still right; the users file says so by itself.
+  if (auth.provider === 'engine' && (auth.verified_for ?? 0) > HOUR) {
+    yield ['auth.verified_for', 'must not be longer than 1h with auth.provider: engine'];
   }
   if ((cache.max_entry ?? 0) > cache.memory / workers) {
     yield ['cache.max_entry', `must not be larger than cache.memory${divided}`];

@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { Query } from '../cache/query.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
-import { GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { isPreflight } from '../http/cors.ts';
@@ -31,6 +30,8 @@ import {
 } from './understand.ts';
 import { createWarmLine } from './warm.ts';
 import { noteWay } from './ways.ts';
+
+const asIs = (error: unknown) => error;
 
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
@@ -100,8 +101,8 @@ export function createXmlaHandler(options: LineOptions) {
         if (taken === undefined) known = memo.recognise(head, body);
         if (believed !== undefined) {
           const hit = await hitOf(client, address, believed, body, known, ofPage);
-          if (hit && (replayKnown(hit, client) || (await fetchKnown(hit, client, body.length))))
-            return;
+          if (hit && replayKnown(hit, client)) return;
+          if (hit && (await fetchKnown(hit, client, body.length))) return;
           believed = undefined;
           await check();
         }
@@ -110,13 +111,8 @@ export function createXmlaHandler(options: LineOptions) {
         room.release();
       }
     } catch (error) {
-      const refusal =
-        believed &&
-        (await check().then(
-          () => undefined,
-          (wrong: unknown) => wrong,
-        ));
-      client.fail(refusal ?? error, shape);
+      const failure = believed ? await check().then(() => error, asIs) : error;
+      client.fail(failure, shape);
     } finally {
       work.end();
     }
@@ -152,7 +148,7 @@ export function createXmlaHandler(options: LineOptions) {
 
   /**
    * Where the answer to a request would lie, as `replayKnown` wants it; undefined where it needs more than what lies there. By
-   * the steps of `answerBody`, less all that keeps or changes something, or asks an engine.
+   * the steps of `answerBody`, less all that keeps or changes something, or asks an engine. @throws as they do
    */
   async function hitOf(
     client: XmlaClient,
@@ -168,23 +164,17 @@ export function createXmlaHandler(options: LineOptions) {
     if (method !== 'POST' || control !== 'none') return undefined;
     const engine = options.engineOf(address.project);
     const destination = destinationOf(engine, address, principal, headers.authorization);
-    try {
-      const read = await readingOf(client, principal, destination, body, known);
-      const { asked, judged } = await judge(read, destination, principal, looking, ofPage);
-      if (judged === 'refuse' || judged.before !== 'nothing') return undefined;
-      if ((judged.reason ?? asked.bypass) !== undefined) return undefined;
-      const session = judged.known;
-      const query = await queryOf({ asked, destination, principal, body, session, fresh: false });
-      const key = typeof query === 'string' ? undefined : await cache.keyOf(query);
-      if (typeof query === 'string' || key === undefined) return undefined;
-      const head = { ...destination, login, project: address.project };
-      const answer = { key, roles: query.roles, session: session?.record };
-      return { head, asked: read, sessionId: session?.name.id, answer };
-    } catch (error) {
-      // It comes again behind the check.
-      if (error instanceof GatewayError) return undefined;
-      throw error;
-    }
+    const read = await readingOf(client, principal, destination, body, known);
+    const { asked, judged } = await judge(read, destination, principal, looking, ofPage);
+    if (judged === 'refuse' || judged.before !== 'nothing') return undefined;
+    const { reason = asked.bypass, known: session } = judged;
+    if (reason !== undefined) return undefined;
+    const query = await queryOf({ asked, destination, principal, body, session, fresh: false });
+    const key = typeof query === 'string' ? undefined : await cache.keyOf(query);
+    if (typeof query === 'string' || key === undefined) return undefined;
+    const head = { ...destination, login, project: address.project };
+    const answer = { key, roles: query.roles, session: session?.record };
+    return { head, asked: read, sessionId: session?.name.id, answer };
   }
 
   /** What a body asks; one that was recognised is not read. */

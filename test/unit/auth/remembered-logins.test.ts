@@ -24,6 +24,19 @@ describe('verified credentials', () => {
     expect(calls).toHaveLength(2);
   });
 
+  test('without a time given count until the line of their user changes', async () => {
+    const { login, file, clock, calls } = await setUp({ verifiedFor: undefined });
+    await login('ANALYST', 'fast cars');
+    clock.advance(60 * MINUTE);
+    expect(login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    clock.advance(365 * 24 * 60 * MINUTE);
+    expect(login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    expect(calls).toHaveLength(1);
+    file.write([ADMIN, `ANALYST:${HASHES.newCars}`]);
+    await file.pass(2);
+    expect(await login('ANALYST', 'fast cars')).toEqual(REJECTED);
+  });
+
   test('help no other password and no other user', async () => {
     const { login, calls } = await setUp();
     await login('ANALYST', 'fast cars');

@@ -102,6 +102,18 @@ describe('verified credentials', () => {
     expect(verified.wasRight('a')).toBe(false);
   });
 
+  test('of a hundred thousand users are all kept', () => {
+    const verified = createVerifiedCredentials({
+      table: createVerifiedTable(Buffer.alloc(32)),
+      trust: trustOf(),
+      users: { accounts: { get: () => 'h' } },
+      clock: createTestClock(),
+    });
+    const names = Array.from({ length: 100_000 }, (_, n) => `user ${n}`);
+    for (const name of names) verified.remember(name, principalOf(name), 'h', 1_000);
+    expect(names.filter((name) => verified.find(name) === undefined)).toEqual([]);
+  });
+
   test('are bounded', () => {
     const { remember, found } = setUp({ max: 3 });
     for (const digest of ['1', '2', '3', '4']) remember(digest, `user ${digest}`);
