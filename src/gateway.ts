@@ -142,9 +142,10 @@ export async function createGateway(
   const kept = { cache, names, account, parts, metrics, statistics, candidates, warmUp };
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.engineStates.known() ?? [];
+    const logins = before?.logins;
     const { blind, tell } = watches;
     const built = { storage, purge, invalidate, blind, watches: tell, about };
-    return createRuntime(config, { ...kept, ...built, isServing: () => !closing, known });
+    return createRuntime(config, { ...kept, ...built, isServing: () => !closing, known, logins });
   };
 
   await using failing = new AsyncDisposableStack();

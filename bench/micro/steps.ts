@@ -1,6 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { randomBytes } from 'node:crypto';
-import { createVerifiedCredentials } from '../../src/auth/authenticator.ts';
+import {
+  createVerifiedCredentials,
+  createVerifiedTable,
+} from '../../src/auth/verified-credentials.ts';
 import { systemClock } from '../../src/common/clock.ts';
 import { ENGINE_KINDS } from '../../src/common/engine-kinds.ts';
 import { decodeEntry, encodeEntry } from '../../src/cache/shared-entries.ts';
@@ -53,8 +56,8 @@ const captured: Parameters<typeof queryKey>[1] = {
 
 const { Authorization } = basic('ANALYST');
 const credentials = createVerifiedCredentials({
-  secret: randomBytes(32),
-  verifiedFor: 3_600_000,
+  table: createVerifiedTable(randomBytes(32)),
+  trust: { verifiedFor: Infinity, since: 'use', believedFor: 0 },
   users: { accounts: { get: () => 'a proof' } },
   clock: systemClock,
 });

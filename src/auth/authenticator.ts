@@ -1,13 +1,17 @@
 import { parse } from 'basic-auth';
 import { isAscii, isUtf8 } from 'node:buffer';
-import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import { createOwnedTable } from '../common/owned-table.ts';
 import { inLatin1, type Principal } from '../common/principal.ts';
 import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
+import {
+  createVerifiedCredentials,
+  createVerifiedTable,
+  type Trust,
+  type VerifiedTable,
+} from './verified-credentials.ts';
 
 /**
  * @param id of the request, for the log
@@ -15,18 +19,13 @@ import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './lo
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
-export interface RememberedLogin {
-  readonly principal: Principal;
-  /** Whether its header would still be answered with this principal and without a promise. */
-  counts(): boolean;
-}
-
 /** `unavailable`: the one who knows could not be asked. */
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
 /** Port: where passwords are checked, `atOnce` at one time. */
 export interface PasswordCheck {
   readonly atOnce: number;
+  readonly trust: Trust;
   /** Who they are if they are right. */
   principalOf(credentials: ReadCredentials): Principal;
   /** False: it cannot be checked for certain. */
@@ -44,8 +43,8 @@ export interface PasswordCheck {
 }
 
 export interface LoginOptions {
-  /** For how long verified credentials are believed without another check (ms); 0: never. */
-  readonly verifiedFor: number;
+  /** What was verified before, by the same. */
+  readonly verified?: VerifiedTable | undefined;
   readonly clock: Pick<Clock, 'now'>;
   readonly random: (bytes: number) => Uint8Array;
   readonly emit: Emit;
@@ -59,22 +58,24 @@ const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
 /** What of a request is told of its login. */
 type Caller = Readonly<Record<'id' | 'address', string>>;
-type Attempt = ReadCredentials &
-  Caller & { readonly digest: string; readonly principal: Principal };
+type Checked = ReadCredentials & { readonly digest: string; readonly principal: Principal };
+type Attempt = Checked & Caller;
 
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
 /** Checks HTTP Basic logins (RFC 7617). Those that come at once with one header from one client are one attempt. */
 export function createPasswordAuthenticator(check: PasswordCheck, options: LoginOptions) {
   const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
-  const { users } = check;
-  const verified = createVerifiedCredentials({ ...options, secret: options.random(32), users });
+  const { users, trust } = check;
+  const table = options.verified ?? createVerifiedTable(options.random(32));
+  const verified = createVerifiedCredentials({ table, trust, users, clock });
   const inTurn = createCheckLine(check.atOnce);
+  const checks = new Map<string, ReturnType<typeof checkAgain>>();
   const flights = new Map<string, Promise<Principal>>();
   let closed = false;
 
   /** The proof may change meanwhile: what counts is the one that the user has at the end. */
-  async function verify(attempt: Attempt): Promise<CheckOutcome | 'failed'> {
+  async function verify(attempt: Checked): Promise<CheckOutcome | 'failed'> {
     const { principal, digest } = attempt;
     for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
       if (closed) break;
@@ -93,13 +94,24 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return 'failed';
   }
 
+  /** Of what was right before: one at one time, for all who wait for it. */
+  function checkAgain(attempt: Checked): ReturnType<typeof inTurn<CheckOutcome | 'failed'>> {
+    const { digest } = attempt;
+    const underWay = checks.get(digest);
+    if (underWay !== undefined) return underWay;
+    const begun = inTurn(() => verify(attempt), true).finally(() => checks.delete(digest));
+    checks.set(digest, begun);
+    return begun;
+  }
+
   async function login(attempt: Attempt): Promise<Principal> {
     const { principal, digest, address } = attempt;
     // They must work while others guess.
     const wasRight = verified.wasRight(digest);
     const leave = wasRight ? () => {} : await askLeave(principal.owner, address);
     if (typeof leave === 'number') throw refusal(attempt, 'throttled', { retryAfter: leave });
-    const outcome = await inTurn(() => verify(attempt), wasRight);
+    const checking = wasRight ? checkAgain(attempt) : inTurn(() => verify(attempt), false);
+    const outcome = await checking;
     if (outcome === 'right') {
       leave('succeeded');
       return principal;
@@ -129,7 +141,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       if (closed || !authorization) throw unauthenticated();
       const digest = verified.digest(authorization);
       const remembered = verified.find(digest);
-      if (remembered !== undefined) return remembered.principal;
+      if (remembered?.counts()) return remembered.principal;
       const credentials = readBasicCredentials(authorization);
       if (typeof credentials === 'string') throw refusal(caller, 'malformed', { why: credentials });
       const principal = check.principalOf(credentials);
@@ -140,14 +152,25 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       flights.set(key, flight);
       return flight;
     },
-    /** The login of a header that was verified a short time ago; its `counts()` needs no digest. */
+    /** The login of a header that was verified, and is good for a hit at least; to ask it again needs no digest. */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
+    /** Checks a login again behind a hit, where none does: it is no attempt of its user, and no request waits for it. */
+    checkBehind(authorization: string): void {
+      const digest = verified.digest(authorization);
+      const credentials = readBasicCredentials(authorization);
+      const end = typeof credentials === 'string' ? undefined : verified.beginTry(digest);
+      if (typeof credentials === 'string' || end === undefined) return;
+      const principal = check.principalOf(credentials);
+      void checkAgain({ ...credentials, principal, digest }).finally(end);
+    },
+    /** For the one that takes its place. */
+    kept: (): Pick<LoginOptions, 'verified'> => ({ verified: table }),
     /** Whether what compares names without regard to case might take this one for another user's. */
     isLookAlike: (name: string) => users.lookAlikes.has(name),
     async close(): Promise<void> {
       closed = true;
       check.close();
-      verified.clear();
+      verified.close();
     },
   };
 }
@@ -224,52 +247,6 @@ export function canonicalAuthorization(authorization = ''): string | undefined {
 export const basicAuthorization = ({ name, password }: Credentials): string =>
   asBasic(Buffer.from(`${name}:${password}`));
 const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
-
-/** Under a keyed digest. The time runs from the check; the user must still have the proof that was compared with. */
-export function createVerifiedCredentials({
-  secret,
-  verifiedFor,
-  users,
-  clock,
-  max = 10_000,
-}: Pick<LoginOptions, 'verifiedFor' | 'clock'> & {
-  readonly secret: Uint8Array;
-  readonly users: { readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get'> };
-  readonly max?: number;
-}) {
-  const empty = () => createOwnedTable<RememberedLogin & { readonly proof: unknown }>(max);
-  let entries = empty();
-  const key = Buffer.from(secret).toString('base64');
-
-  const current = (digest: string) => {
-    const entry = entries.get(digest);
-    return entry && users.accounts.get(entry.principal.name) === entry.proof ? entry : undefined;
-  };
-
-  return {
-    /** A digest of secret and header; the header itself is not kept. No HMAC, since it is never shown. */
-    digest: (authorization: string) => hash('sha256', key + authorization, 'base64url'),
-    find(digest: string): RememberedLogin | undefined {
-      const entry = entries.get(digest);
-      return entry?.counts() ? entry : undefined;
-    },
-    /** Whether they were right, at any time, by the proof that the user still has: no guess. */
-    wasRight: (digest: string) => current(digest) !== undefined,
-    /** Keeps what was found right by comparing it with this proof, `at` that time. */
-    remember(digest: string, principal: Principal, proof: unknown, at: number): void {
-      if (verifiedFor <= 0) return;
-      const entry = Object.freeze({
-        principal,
-        proof,
-        // By the entry itself, not by its name: one that was forgotten and verified anew is another check.
-        counts: () => current(digest) === entry && clock.now() < at + verifiedFor,
-      });
-      entries.set(digest, principal.owner, entry);
-    },
-    forget: (digest: string) => entries.delete(digest),
-    clear: () => void (entries = empty()),
-  };
-}
 
 /** Keeps a flood of logins from taking every thread. @param waiting at cost 10 the last of 64 waits two seconds */
 export function createCheckLine(atOnce: number, waiting = 64) {

@@ -23,8 +23,15 @@ const UNCHECKED =
   'all logins are refused: the engine accepts every login, so that auth.provider: engine proves nothing';
 
 /** Checks logins by trying them at the engine, with names exactly as sent: `admin` and `ADMIN` are two here. */
-export function createEngineAuthenticator(options: LoginOptions & { tryLogin: TryLogin }) {
-  const { tryLogin, clock, random, emit } = options;
+export function createEngineAuthenticator(
+  options: LoginOptions & {
+    readonly tryLogin: TryLogin;
+    /** ms; undefined: a minute */
+    readonly verifiedFor: number | undefined;
+    readonly believedFor: number;
+  },
+) {
+  const { tryLogin, clock, random, emit, verifiedFor = 60_000, believedFor } = options;
   const known = new LRUCache<string, true>({ max: MAX_KNOWN });
   const closing = new AbortController();
   let checkedUntil = -Infinity;
@@ -48,6 +55,8 @@ export function createEngineAuthenticator(options: LoginOptions & { tryLogin: Tr
 
   const check: PasswordCheck = {
     atOnce: 8,
+    // It tells of no change.
+    trust: { verifiedFor, since: 'check', believedFor },
     // Which letters they are is for the engine to say.
     principalOf: ({ nameAsSent }) => principalOf(nameAsSent),
     // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).

@@ -26,19 +26,27 @@ const POLL_INTERVAL = 1000;
 interface UsersFile {
   /** Its path; lines of `name:hash` as written by `htpasswd -B`. */
   readonly file: string;
+  /** What it said so far: see {@link parseUsers}. */
+  readonly before?: Accounts | undefined;
   readonly read?: (file: string) => Promise<Uint8Array>;
   readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
 
 /** By a password file. An unknown user costs one comparison, like a wrong password. @throws {UsersFileError} */
 export async function createFileAuthenticator(
-  options: LoginOptions & UsersFile & { readonly compare?: typeof comparePassword },
+  options: LoginOptions &
+    UsersFile & {
+      /** ms; undefined: until the line of the user changes */
+      readonly verifiedFor: number | undefined;
+      readonly compare?: typeof comparePassword;
+    },
 ) {
-  const { compare = comparePassword } = options;
+  const { compare = comparePassword, verifiedFor = Infinity } = options;
   const { users, close } = await followUsers(options);
   const check: PasswordCheck = {
     // Half of the default thread pool of libuv: files and DNS names need the other half.
     atOnce: 2,
+    trust: { verifiedFor, since: 'use', believedFor: 0 },
     principalOf: ({ name, encoding }) =>
       principalOf(name, encoding === 'utf-8' ? name : inLatin1(name)),
     mayCheck: isComparable,
@@ -52,7 +60,11 @@ export async function createFileAuthenticator(
     users,
     close,
   };
-  return createPasswordAuthenticator(check, options);
+  const authenticator = createPasswordAuthenticator(check, options);
+  return {
+    ...authenticator,
+    kept: () => ({ ...authenticator.kept(), before: users.accounts }),
+  };
 }
 
 /**
@@ -62,6 +74,7 @@ export async function createFileAuthenticator(
  */
 export async function followUsers({
   file,
+  before,
   read = readUsersFile,
   pause = betweenReadings,
   emit,
@@ -81,7 +94,7 @@ export async function followUsers({
   };
 
   const first = await observe();
-  const users = usersOf(first);
+  const users = usersOf(first, before);
   /** The print that was acted upon last, and one that differs from it and was seen once. */
   let settled = first.print;
   let unconfirmed: string | undefined;

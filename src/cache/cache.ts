@@ -136,6 +136,14 @@ export function createQueryCache(
     return { key: queryKey(keyParts, captured), digests };
   }
 
+  /** Under which an answer would be found now; undefined where the epochs are not known. */
+  async function keyOf({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
+    const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
+    if (captured === undefined) return undefined;
+    const { key, digests } = nameOf(asked, captured);
+    return { key, captured, ttl, digests: digests() } satisfies KnownKey;
+  }
+
   /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
   function take({ key, captured, digests }: Slot | KnownKey, ttl: number, brought?: StoredAnswer) {
     if (captured === undefined || !epochs.areCurrent(captured)) return undefined;
@@ -344,6 +352,7 @@ export function createQueryCache(
   return {
     /** Never rejects for what tiers or engine do; a client that goes away ends it early. */
     answer,
+    keyOf,
     /** For this turn: what memory has under a key that was made earlier, or now keeps as brought. */
     recall: (known: KnownKey, brought?: StoredAnswer) => take(known, known.ttl, brought),
     /** For `recall`: what tier 2 has and memory has not. Never rejects. `beside`: bytes of the asker. */
@@ -358,10 +367,10 @@ export function createQueryCache(
      * What a query would be answered from now, and under which key and epochs; undefined where the epochs are not known. Changes
      * nothing. Never rejects.
      */
-    async entryOf({ parts: asked, scopes, ttl }: Pick<Query, 'parts' | 'scopes' | 'ttl'>) {
-      const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
-      if (captured === undefined) return undefined;
-      const { key } = nameOf(asked, captured);
+    async entryOf(query: Parameters<typeof keyOf>[0]) {
+      const known = await keyOf(query);
+      if (known === undefined) return undefined;
+      const { key, captured, ttl } = known;
       const kept = memory.peek(key);
       const inMemory = kept !== undefined && kept.left > 0 ? kept.answer : undefined;
       const answer = inMemory ?? (await entries?.peek(key).catch(() => undefined));

@@ -11,53 +11,55 @@ export function createOwnedTable<V>(
   sizeOf: (name: string, value: V) => number = () => 1,
   dropped: (value: V) => void = () => {},
 ) {
-  type Names = LRUCache<string, number>;
+  /** Names in the order of their use, and the sum of their sizes. An owner has few: a table of its own takes too much. */
+  interface Owner {
+    readonly names: Set<string>;
+    size: number;
+  }
   interface Kept {
     readonly value: V;
     readonly owner: string;
-    /** Those of its owner. */
-    readonly names: Names | undefined;
     readonly size: number;
   }
-  const owners = new Map<string, Names>();
+  const share = Math.max(1, Math.floor(max / 4));
+  const owners = new Map<string, Owner>();
   const all = new LRUCache<string, Kept>({
     // With `max` it would take the memory for all of them at once.
     maxSize: max,
     sizeCalculation: ({ size }) => size,
-    disposeAfter({ value, owner, names }, name) {
-      names?.delete(name);
-      if (names?.size === 0) owners.delete(owner);
+    disposeAfter({ value, owner, size }, name) {
+      const own = owners.get(owner);
+      if (own?.names.delete(name)) own.size -= size;
+      if (own?.names.size === 0) owners.delete(owner);
       dropped(value);
     },
   });
 
-  const newNames = () =>
-    new LRUCache<string, number>({
-      maxSize: Math.max(1, Math.floor(max / 4)),
-      sizeCalculation: (size) => size,
-      disposeAfter(_size, name, reason) {
-        if (reason === 'evict') all.delete(name);
-      },
-    });
-
   return {
     get(name: string): V | undefined {
       const kept = all.get(name);
-      kept?.names?.get(name);
-      return kept?.value;
+      if (kept === undefined) return undefined;
+      const names = owners.get(kept.owner)?.names;
+      if (names !== undefined && names.size > 1 && names.delete(name)) names.add(name);
+      return kept.value;
     },
     /** In the place of what stood under the name, of whichever owner. @param owner '' for none */
     set(name: string, owner: string, value: V): void {
       all.delete(name);
       const size = sizeOf(name, value);
-      const names = owner === '' ? undefined : (owners.get(owner) ?? newNames());
-      all.set(name, { value, owner, names, size });
-      if (names === undefined) return;
-      if (all.has(name)) names.set(name, size);
-      // What alone is more than an owner may take is not kept.
-      if (!names.has(name)) all.delete(name);
-      if (names.size > 0) owners.set(owner, names);
-      else owners.delete(owner);
+      // What alone is more than it may take is not kept.
+      if (size > (owner === '' ? max : share)) return dropped(value);
+      if (owner !== '') {
+        const own = owners.get(owner) ?? { names: new Set(), size: 0 };
+        owners.set(owner, own);
+        own.names.add(name);
+        own.size += size;
+        for (const [oldest] of own.names.entries()) {
+          if (own.size <= share) break;
+          all.delete(oldest);
+        }
+      }
+      all.set(name, { value, owner, size });
     },
     delete: (name: string): void => void all.delete(name),
     values: () => all.values().map(({ value }) => value),

@@ -28,6 +28,7 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
  * Everything that a reload of the configuration builds anew; the server, the metrics, the statistics and the cache stay.
  * @param house what it is built on, and what outlives it
  * @param house.known what was known of engines before
+ * @param house.logins the earlier ones: where the same checks them, none that was right is checked again
  * @param house.storage undefined with the driver `http`, which forwards
  */
 export async function createRuntime(
@@ -38,6 +39,7 @@ export async function createRuntime(
       purge: Purge;
       parts: Parts;
       known: readonly ReplicaState[];
+      logins?: { readonly asks: string; readonly kept: () => KeptLogins } | undefined;
     },
 ) {
   const { cache, storage, parts } = house;
@@ -47,7 +49,9 @@ export async function createRuntime(
   const { during } = work;
   const ownLeave = leaveOf(createLoginThrottle(parts));
   const askLeave = parts.primary ? loginsAtPrimary(parts.primary, ownLeave) : ownLeave;
-  const authenticator = await createAuthenticator(config, parts, askLeave);
+  const asks = JSON.stringify(config.auth.provider === 'file' ? config.auth.users : config.engine);
+  const kept = house.logins?.asks === asks ? house.logins.kept() : {};
+  const authenticator = await createAuthenticator(config, parts, askLeave, kept);
   const engines = createEngines(config, parts);
   const engineStates = createEngineStates(config, parts, house.known);
   const states = atPrimary(parts.primary, 'states', () => engineStates.states());
@@ -117,6 +121,7 @@ export async function createRuntime(
     /** Serves everything by itself (Express). */
     app: async () => (await loaded()).app,
     engines,
+    logins: { asks, kept: authenticator.kept },
     droppedHeaders: dropped.names,
     warm: xmla.warm,
     engineStates,
@@ -134,13 +139,21 @@ export async function createRuntime(
   };
 }
 
+type KeptLogins = Pick<Parameters<typeof createFileAuthenticator>[0], 'verified' | 'before'>;
+
 /** What checks logins, as `auth.provider` says. */
-async function createAuthenticator({ auth, engine }: Config, parts: Parts, askLeave: AskLeave) {
+async function createAuthenticator(
+  { auth, engine }: Config,
+  parts: Parts,
+  askLeave: AskLeave,
+  kept: KeptLogins,
+) {
   const { emit, randomBytes: random } = parts;
-  const common = { ...parts, random, askLeave, verifiedFor: auth.verified_for };
+  const { verified_for: verifiedFor, believed_for: believedFor } = auth;
+  const common = { ...parts, ...kept, random, askLeave, verifiedFor };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
   const trial = createLoginTrial(engine, parts.clock, emit);
-  const authenticator = createEngineAuthenticator({ tryLogin: trial.try, ...common });
+  const authenticator = createEngineAuthenticator({ ...common, tryLogin: trial.try, believedFor });
   return { ...authenticator, close: () => authenticator.close().finally(trial.close) };
 }
 

@@ -66,8 +66,14 @@ const auth = section({
   viewers: list(kinds.userName, []),
   /** Users who may clear the cache. */
   purgers: list(kinds.userName, []),
-  /** For how long verified credentials are believed without hashing them again. 0 switches that off. */
-  verified_for: key(kinds.duration('1s', '1h', 'off'), '60s'),
+  /** For how long a login that was right counts without another check. With provider: file since its
+   * last use; null: until its line of the users file changes. With provider: engine since its check,
+   * at most 1h; null: 60s. 0: each request is checked. */
+  verified_for: orNull(kinds.duration('1s', '30d', 'off')),
+  /** With provider: engine, for how long since its last right check a login still gets hits from
+   * the cache, and nothing else, while it is checked again behind them. 0, here or in verified_for:
+   * not at all. It has no effect with provider: file. */
+  believed_for: key(kinds.duration('1s', '1h', 'off'), '10m'),
 });
 
 const tlsFiles = {

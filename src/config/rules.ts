@@ -47,6 +47,8 @@ export function checkRules(file: CheckedFile, config: Config, reading: Reading):
   }
 }
 
+const HOUR = 3_600_000;
+
 function* commonRules(
   { workers, auth, engine, cache, limits }: CheckedFile,
   { limits: { in_flight } }: Config,
@@ -55,6 +57,10 @@ function* commonRules(
   // Where the engine knows the users, it must be told who asks; and roles are compared with names of the file.
   if (auth.provider === 'engine' && engine.login !== 'forward') {
     yield ['auth.provider', `engine needs engine.login: forward (it is ${engine.login})`];
+  }
+  // It has to be asked whether a login is still right; the users file says so by itself.
+  if (auth.provider === 'engine' && (auth.verified_for ?? 0) > HOUR) {
+    yield ['auth.verified_for', 'must not be longer than 1h with auth.provider: engine'];
   }
   // Where the container has less than usual, the largest answer is fitted, too.
   if ((cache.max_entry ?? 0) > (cache.memory ?? USUAL.entries) / workers) {

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { Query } from '../cache/query.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { Principal } from '../common/principal.ts';
@@ -18,6 +19,7 @@ import { createQueryOf } from './query.ts';
 import { createKeepAlive, enterSession, judge } from './session-step.ts';
 import {
   type AskedPath,
+  type Destination,
   checkHead,
   checkRequest,
   createOwnTurns,
@@ -29,11 +31,15 @@ import {
 import { createWarmLine } from './warm.ts';
 import { noteWay } from './ways.ts';
 
+const asIs = (error: unknown) => error;
+
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
 /** The story of a request below /mdx/xmla. Knows nothing of Express. */
 export function createXmlaHandler(options: LineOptions) {
-  const { sessions, cache, work } = options;
+  const { sessions, cache, work, authenticator } = options;
+  /** Keeps no name. */
+  const looking = { ...options, names: { ...options.names, admit: options.names.wouldAdmit } };
   const ownTurn = createOwnTurns();
   const readers: TagReaders = [];
   const memo = createMemo(options, ownTurn, readers);
@@ -61,6 +67,9 @@ export function createXmlaHandler(options: LineOptions) {
   async function answer(client: XmlaClient, head?: KnownHead, read?: AskedPath): Promise<void> {
     const { request, facts } = client;
     let shape: ErrorShape = 'soap-fault';
+    /** A login that is only believed: it is checked before all but a hit, also before a refusal. */
+    let believed: RememberedLogin | undefined;
+    const check = async () => options.login(request, facts.id);
     try {
       const taken = client.takeBody(head !== undefined);
       let known = taken && memo.recognise(head, taken);
@@ -75,9 +84,10 @@ export function createXmlaHandler(options: LineOptions) {
       const address = checkHead(request, path, shape);
       const { cors } = client.wishes;
       if (cors !== undefined && isPreflight(request)) return client.allow(cors.preflight);
-      // Credentials that were checked a moment ago are not checked again.
-      const remembered = head?.login.counts() ? head.login.principal : undefined;
-      const principal = remembered ?? (await options.login(request, facts.id));
+      const login = head?.login ?? authenticator.remembered(request.headers.authorization ?? '');
+      const isVerified = login?.counts() === true;
+      if (!isVerified && login?.countsForHits()) believed = login;
+      const principal = (isVerified ? login : believed)?.principal ?? (await check());
       facts.principal = principal.name;
       client.owner = principal.owner;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
@@ -90,12 +100,20 @@ export function createXmlaHandler(options: LineOptions) {
         const { signal } = client;
         const body = await readBody(request, options.config.limits.body, { room, signal, taken });
         if (taken === undefined) known = memo.recognise(head, body);
+        if (believed !== undefined) {
+          const hit = await hitOf(client, address, believed, body, known, ofPage);
+          if (hit && replayKnown(hit, client)) return;
+          if (hit && (await fetchKnown(hit, client, body.length))) return;
+          believed = undefined;
+          await check();
+        }
         await answerBody(client, address, principal, body, known, ofPage);
       } finally {
         room.release();
       }
     } catch (error) {
-      client.fail(error, shape);
+      const failure = believed ? await check().then(() => error, asIs) : error;
+      client.fail(failure, shape);
     } finally {
       work.end();
     }
@@ -107,17 +125,18 @@ export function createXmlaHandler(options: LineOptions) {
    */
   function replayKnown(known: Known, client: XmlaClient, brought?: StoredAnswer): boolean {
     const key = memo.keyOf(known);
-    if (key === undefined) return false;
-    client.facts.principal = known.head.login.principal.name;
-    client.owner = known.head.login.principal.owner;
-    client.facts.project = known.head.project ?? '';
+    const recalled = key && cache.recall(key, brought);
+    if (key === undefined || recalled === undefined) return false;
+    const { login, project = '' } = known.head;
+    client.facts.principal = login.principal.name;
+    client.owner = login.principal.owner;
+    client.facts.project = project;
     client.asks(known.asked);
-    const recalled = cache.recall(key, brought);
-    if (recalled === undefined) return false;
     const { answer: stored, source, ttl, age } = recalled;
     const text = (compressed: boolean) => cache.textOf(key.key, stored, compressed);
     const { sessionId } = known;
     client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, text });
+    if (!login.counts()) authenticator.checkBehind(client.request.headers.authorization ?? '');
     return true;
   }
 
@@ -126,6 +145,53 @@ export function createXmlaHandler(options: LineOptions) {
     const key = memo.keyOf(known);
     const brought = key && (await cache.bring(key, bytes));
     return brought !== undefined && !client.isGone && replayKnown(known, client, brought);
+  }
+
+  /**
+   * Where the answer to a request would lie, as `replayKnown` wants it; undefined where it needs more than what lies there. By
+   * the steps of `answerBody`, less all that keeps or changes something, or asks an engine. @throws as they do
+   */
+  async function hitOf(
+    client: XmlaClient,
+    address: Handled['address'],
+    login: RememberedLogin,
+    body: Buffer,
+    known: Known | undefined,
+    ofPage: boolean,
+  ): Promise<Known | undefined> {
+    const { headers, method } = client.request;
+    const { principal } = login;
+    const control = clientControl(headers, options.permissions.mayControlCache(principal));
+    if (method !== 'POST' || control !== 'none') return undefined;
+    const engine = options.engineOf(address.project);
+    const destination = destinationOf(engine, address, principal, headers.authorization);
+    const read = await readingOf(client, principal, destination, body, known);
+    const { asked, judged } = await judge(read, destination, principal, looking, ofPage);
+    if (judged === 'refuse' || judged.before !== 'nothing') return undefined;
+    const { reason = asked.bypass, known: session } = judged;
+    if (reason !== undefined) return undefined;
+    const query = await queryOf({ asked, destination, principal, body, session, fresh: false });
+    const key = typeof query === 'string' ? undefined : await cache.keyOf(query);
+    if (typeof query === 'string' || key === undefined) return undefined;
+    const head = { ...destination, login, project: address.project };
+    const answer = { key, roles: query.roles, session: session?.record };
+    return { head, asked: read, sessionId: session?.name.id, answer };
+  }
+
+  /** What a body asks; one that was recognised is not read. */
+  async function readingOf(
+    { request, signal }: XmlaClient,
+    { owner }: Principal,
+    destination: Destination,
+    body: Buffer,
+    known: Known | undefined,
+  ) {
+    if (known !== undefined) return inSession(known.asked, known.sessionId);
+    const turnOfClient: OwnTurn = async (bytes) => {
+      await ownTurn(bytes, owner);
+      signal.throwIfAborted();
+    };
+    return understand(request.headers, body, destination, turnOfClient, readers);
   }
 
   async function answerBody(
@@ -145,13 +211,7 @@ export function createXmlaHandler(options: LineOptions) {
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
     const isNew = known === undefined;
-    const turnOfClient: OwnTurn = async (bytes) => {
-      await ownTurn(bytes, principal.owner);
-      client.signal.throwIfAborted();
-    };
-    const read = isNew
-      ? await understand(headers, body, destination, turnOfClient, readers)
-      : inSession(known.asked, known.sessionId);
+    const read = await readingOf(client, principal, destination, body, known);
     client.asks(read);
     const { asked, purges, judged } = await judge(read, destination, principal, options, ofPage);
     const handled = { ...toEngine, request: client.request, address, body, asked: read };

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
-import type { RememberedLogin } from '../auth/authenticator.ts';
+import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { KnownKey } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
@@ -25,10 +25,16 @@ import {
   type UnderstoodRequest,
 } from './understand.ts';
 
-/** What was understood of requests that begin alike, and where their sessions live. */
-export interface KnownHead extends Pick<Destination, 'place' | 'settings' | 'user'> {
+/** Who asks, and where the sessions of requests live. */
+interface Asker extends Pick<Destination, 'place' | 'settings' | 'user'> {
   readonly project: string | undefined;
-  /** Of the credentials in the head; taken anew when they were checked again. */
+  /** Of the credentials in the head. */
+  readonly login: RememberedLogin;
+}
+
+/** What was understood of requests that begin alike. */
+export interface KnownHead extends Asker {
+  /** Taken anew when they were checked again. */
   login: RememberedLogin;
   readonly wishes: Wishes;
   readonly places: Places;
@@ -52,9 +58,9 @@ interface KnownRequest {
     | undefined;
 }
 
-/** A request that was recognised. */
+/** A request that was recognised, or for which the cache was looked through. */
 export interface Known extends KnownRequest {
-  readonly head: KnownHead;
+  readonly head: Asker;
   /** The id of its own session. */
   readonly sessionId: string | undefined;
 }
@@ -154,7 +160,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
     },
     /** The key under which it finds its answer, where login, session and roles are as they were. Counts in this turn. */
     keyOf({ head, answer, sessionId: id }: Known): KnownKey | undefined {
-      if (answer === undefined || !head.login.counts()) return undefined;
+      if (answer === undefined || !head.login.countsForHits()) return undefined;
       const { key, roles, session: before } = answer;
       if (blind.size > 0 && key.captured.scopes.some((scope) => blind.has(scope))) return undefined;
       const { name } = head.login.principal;

@@ -19,7 +19,7 @@ import type { EngineOf } from './understand.ts';
 /** What the line is built on; each step takes its part. */
 export interface LineOptions {
   readonly login: Login;
-  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly authenticator: Pick<Authenticator, 'remembered' | 'checkBehind'>;
   readonly permissions: Permissions;
   readonly config: Pick<Config, 'auth' | 'cache' | 'limits'>;
   /** What no entry may answer for now, since it is not seen whether its data changed. */

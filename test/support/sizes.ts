@@ -138,6 +138,8 @@ interface Sizes {
   readonly redisAskers: number;
   /** Sessions that an attacker begins at least: more than the table holds, or fewer. */
   readonly attackersSessions: number;
+  /** Sequences of the oracle for people who were locked out. */
+  readonly lockedOutRuns: number;
   /** How long the demo is asked, at least, before the panels of the dashboard are (ms). */
   readonly dashboardTraffic: number;
   /** How long the engine needs for a slow query behind a proxy (ms), nearly as long as it may; 0: until it is told. */
@@ -231,6 +233,7 @@ const SMALL: Sizes = {
   longAskers: 60,
   redisAskers: 60,
   attackersSessions: 300,
+  lockedOutRuns: 250,
   dashboardTraffic: 10_000,
   slowQuery: 0,
 };
@@ -315,6 +318,7 @@ const CHAOS: Sizes = {
   longAskers: 60,
   redisAskers: 1_000,
   attackersSessions: 1_000,
+  lockedOutRuns: 5_000,
   dashboardTraffic: 10_000,
   slowQuery: 0,
 };
@@ -399,6 +403,7 @@ const FULL: Sizes = {
   longAskers: 600,
   redisAskers: 3_000,
   attackersSessions: 110_000,
+  lockedOutRuns: 50_000,
   dashboardTraffic: 600_000,
   slowQuery: 298_000,
 };

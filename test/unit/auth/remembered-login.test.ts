@@ -1,5 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { createVerifiedCredentials } from '../../../src/auth/authenticator.ts';
+import {
+  createVerifiedCredentials,
+  createVerifiedTable,
+} from '../../../src/auth/verified-credentials.ts';
 import { ADMIN, ANALYST, HERE, MINUTE, setUp } from './support-file-authenticator.ts';
 import { basic, createTestClock, HASHES } from './support.ts';
 import { principalOf } from '../../../src/common/principal.ts';
@@ -29,7 +32,7 @@ describe('a remembered login', () => {
     clock.advance(MINUTE - 1);
     expect([remembered.counts(), atOnce()]).toEqual([true, 'ANALYST']);
     expect(calls).toHaveLength(1);
-    clock.advance(1);
+    clock.advance(MINUTE);
     expect([remembered.counts(), atOnce()]).toEqual([false, undefined]);
   });
 
@@ -69,15 +72,14 @@ describe('a remembered login', () => {
     expect(authenticator.remembered(HEADER)).toBeUndefined();
   });
 
-  test('no longer counts when the credentials turn out wrong, were dropped, or were verified anew', () => {
+  test('no longer counts when the credentials turn out wrong, were dropped, or were verified anew after that', () => {
     const clock = createTestClock();
     const make = (max: number) =>
       createVerifiedCredentials({
-        secret: Buffer.alloc(32, 7),
-        verifiedFor: 10,
+        table: createVerifiedTable(Buffer.alloc(32, 7), max),
+        trust: { verifiedFor: 10, since: 'check', believedFor: 0 },
         users: { accounts: { get: () => 'p' } },
         clock,
-        max,
       });
     for (const end of ['forget', 'drop', 'anew'] as const) {
       const verified = make(1);
@@ -86,6 +88,7 @@ describe('a remembered login', () => {
       expect(remembered?.counts()).toBe(true);
       if (end === 'forget') verified.forget('d');
       if (end === 'drop') verified.remember('e', principalOf('B'), 'p', clock.now());
+      if (end === 'anew') verified.forget('d');
       if (end === 'anew') verified.remember('d', principalOf('A'), 'p', clock.now());
       expect(remembered?.counts()).toBe(false);
     }

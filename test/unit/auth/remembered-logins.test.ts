@@ -12,16 +12,29 @@ import {
 import { createGate, HASHES, settle } from './support.ts';
 
 describe('verified credentials', () => {
-  test('are believed without a promise and without a comparison, for the time given', async () => {
+  test('count without a promise and without a comparison, for the time given since their last use', async () => {
     const { login, clock, calls } = await setUp();
     await login('ANALYST', 'fast cars');
     clock.advance(MINUTE - 1);
     expect(login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
     expect(login('ANALYST', 'fast cars', ELSEWHERE)).toEqual(loggedIn('ANALYST'));
     expect(calls).toHaveLength(1);
-    clock.advance(1);
+    clock.advance(MINUTE);
     expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
     expect(calls).toHaveLength(2);
+  });
+
+  test('without a time given count until the line of their user changes', async () => {
+    const { login, file, clock, calls } = await setUp({ verifiedFor: undefined });
+    await login('ANALYST', 'fast cars');
+    clock.advance(60 * MINUTE);
+    expect(login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    clock.advance(365 * 24 * 60 * MINUTE);
+    expect(login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+    expect(calls).toHaveLength(1);
+    file.write([ADMIN, `ANALYST:${HASHES.newCars}`]);
+    await file.pass(2);
+    expect(await login('ANALYST', 'fast cars')).toEqual(REJECTED);
   });
 
   test('help no other password and no other user', async () => {

@@ -10,7 +10,7 @@ export const STRANGER = 'mdx-gateway-test-';
 export const UNAVAILABLE = out('unavailable');
 
 /** An engine that knows alice and bob, and what a test makes of it. */
-export function setUpEngine({ verifiedFor = MINUTE } = {}) {
+export function setUpEngine({ verifiedFor = MINUTE, believedFor = 0 } = {}) {
   const clock = createTestClock();
   const users = new Map([
     ['alice', 'fast cars'],
@@ -23,6 +23,7 @@ export function setUpEngine({ verifiedFor = MINUTE } = {}) {
   let lastSignal: AbortSignal | undefined;
   const own = createEngineAuthenticator({
     verifiedFor,
+    believedFor,
     clock,
     random: createTestRandom(),
     emit: (event) => events.push(event),

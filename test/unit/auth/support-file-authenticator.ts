@@ -51,7 +51,12 @@ export function createTestRandom() {
   };
 }
 
-export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } = {}) {
+/** @param given.verifiedFor a minute unless it is given, also as undefined */
+export async function setUp(
+  given: { lines?: readonly string[]; verifiedFor?: number | undefined } = {},
+) {
+  const { lines = [ADMIN, ANALYST] } = given;
+  const verifiedFor = 'verifiedFor' in given ? given.verifiedFor : MINUTE;
   const clock = createTestClock();
   const file = createTestFile(lines);
   const { calls, compare, holdAt } = createTestCompare();

@@ -1,11 +1,22 @@
 import { describe, expect, test } from '@jest/globals';
-import { createVerifiedCredentials } from '../../../src/auth/authenticator.ts';
+import {
+  createVerifiedCredentials,
+  createVerifiedTable,
+  type Trust,
+} from '../../../src/auth/verified-credentials.ts';
 import { basic, createTestClock } from './support.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 
 const HOUR = 3_600_000;
 
-function setUp({ verifiedFor = 60_000, max = 10 } = {}) {
+const trustOf = (trust: Partial<Trust> = {}): Trust => ({
+  verifiedFor: 60_000,
+  since: 'check',
+  believedFor: 0,
+  ...trust,
+});
+
+function setUp({ max = 10, ...trust }: Partial<Trust> & { max?: number } = {}) {
   const clock = createTestClock();
   const hashes = new Map([
     ['A', 'hash of A'],
@@ -13,11 +24,10 @@ function setUp({ verifiedFor = 60_000, max = 10 } = {}) {
     ...['1', '2', '3', '4'].map((n) => [`user ${n}`, `hash of user ${n}`] as const),
   ]);
   const verified = createVerifiedCredentials({
-    secret: Buffer.alloc(32, 7),
-    verifiedFor,
+    table: createVerifiedTable(Buffer.alloc(32, 7), max),
+    trust: trustOf(trust),
     users: { accounts: hashes },
     clock,
-    max,
   });
   return {
     clock,
@@ -30,7 +40,7 @@ function setUp({ verifiedFor = 60_000, max = 10 } = {}) {
 }
 
 describe('verified credentials', () => {
-  test('are believed until their time is over, and use does not extend it', () => {
+  test('count until their time is over, and use does not extend it', () => {
     const { clock, remember, found } = setUp({ verifiedFor: 60_000 });
     remember('d', 'A');
     clock.advance(59_999);
@@ -39,11 +49,11 @@ describe('verified credentials', () => {
     expect(found('d')).toBeUndefined();
   });
 
-  test('are believed from the very first moment of a clock', () => {
+  test('count from the very first moment of a clock', () => {
     const clock = createTestClock(0);
     const verified = createVerifiedCredentials({
-      secret: Buffer.alloc(32),
-      verifiedFor: 10,
+      table: createVerifiedTable(Buffer.alloc(32)),
+      trust: trustOf({ verifiedFor: 10 }),
       users: { accounts: { get: () => 'h' } },
       clock,
     });
@@ -92,6 +102,18 @@ describe('verified credentials', () => {
     expect(verified.wasRight('a')).toBe(false);
   });
 
+  test('of a hundred thousand users are all kept', () => {
+    const verified = createVerifiedCredentials({
+      table: createVerifiedTable(Buffer.alloc(32)),
+      trust: trustOf(),
+      users: { accounts: { get: () => 'h' } },
+      clock: createTestClock(),
+    });
+    const names = Array.from({ length: 100_000 }, (_, n) => `user ${n}`);
+    for (const name of names) verified.remember(name, principalOf(name), 'h', 1_000);
+    expect(names.filter((name) => verified.find(name) === undefined)).toEqual([]);
+  });
+
   test('are bounded', () => {
     const { remember, found } = setUp({ max: 3 });
     for (const digest of ['1', '2', '3', '4']) remember(digest, `user ${digest}`);
@@ -128,8 +150,8 @@ describe('the digest of a header', () => {
 
   test('holds nothing of the header and is of no use to another process', () => {
     const other = createVerifiedCredentials({
-      secret: Buffer.alloc(32, 8),
-      verifiedFor: 1,
+      table: createVerifiedTable(Buffer.alloc(32, 8)),
+      trust: trustOf(),
       users: { accounts: new Map() },
       clock: createTestClock(),
     });

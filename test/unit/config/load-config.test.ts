@@ -27,7 +27,8 @@ const DEFAULTS = {
     admins: ['ADMIN'],
     viewers: [],
     purgers: [],
-    verified_for: 60_000,
+    verified_for: undefined,
+    believed_for: 600_000,
   },
   engine: {
     url: ['http://127.0.0.1:8080/xmla'],
@@ -130,7 +131,7 @@ listen:
   { host: '::', port: 0, open: [docs, health], trusted_proxies: [10.0.0.0/8, loopback], hot_path: false,
     cors: { origins: [https://bi.example, 'http://[::1]:3000'], max_age: 0 } }
 workers: 4
-auth: { provider: file, users: ../passwords, admins: [Anna, "Bo b"], viewers: [eve], purgers: [load], verified_for: 0 }
+auth: { provider: file, users: ../passwords, admins: [Anna, "Bo b"], viewers: [eve], purgers: [load], verified_for: 0, believed_for: 5m }
 engine:
   url: ["https://one.example/mdx/xmla/{project}", "https://two.example/mdx/xmla/{project}"]
   kind: kylin
@@ -215,6 +216,7 @@ statistics: { text: on }
       viewers: ['eve'],
       purgers: ['load'],
       verified_for: 0,
+      believed_for: 300_000,
     },
     engine: {
       url: ['https://one.example/mdx/xmla/{project}', 'https://two.example/mdx/xmla/{project}'],

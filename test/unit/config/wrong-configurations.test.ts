@@ -55,7 +55,15 @@ const WRONG_VALUES: readonly (readonly [yaml: string, line: string])[] = [
   ],
   [
     'auth: { verified_for: 10ms }',
-    'auth.verified_for: must be a duration such as 12h, 30m or 45s, 0 or between 1s and 1h (got "10ms")',
+    'auth.verified_for: must be a duration such as 12h, 30m or 45s, 0 or between 1s and 30d; or null (got "10ms")',
+  ],
+  [
+    'auth: { believed_for: 2h }',
+    'auth.believed_for: must be a duration such as 12h, 30m or 45s, 0 or between 1s and 1h (got "2h")',
+  ],
+  [
+    'engine: { login: forward }\nauth: { provider: engine, verified_for: 61m }',
+    'auth.verified_for: must not be longer than 1h with auth.provider: engine',
   ],
   ['engine: { url: [] }', `engine.url: ${ENGINE_URL} (got a list)`],
   ['engine: { url: [http://a/x, http://a/x] }', `engine.url: ${ENGINE_URL} (got a list)`],

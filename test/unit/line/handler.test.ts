@@ -52,7 +52,10 @@ beforeEach(async () => {
     sessionId: undefined,
   });
   handler = createXmlaHandler({
-    authenticator: { remembered: () => ({ principal, counts: () => true }) },
+    authenticator: {
+      remembered: () => ({ principal, counts: () => true, countsForHits: () => true }),
+      checkBehind: never,
+    },
     login: () => principal,
     addressOf: () => '192.0.2.1',
     permissions: createPermissions({ admins: [], viewers: [], purgers: [] } as never, 'nobody'),
@@ -74,6 +77,7 @@ beforeEach(async () => {
     blind: new Set<never>(),
     roleSets: { heldName: never, nameFor: never },
     cache: {
+      keyOf: never,
       recall() {
         answered.byMemo += 1;
         return { answer: stored, source: 'memory', ttl: 1_000, age: 0 };

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { RememberedLogin } from '../../../src/auth/authenticator.ts';
+import type { RememberedLogin } from '../../../src/auth/verified-credentials.ts';
 import { createBodyAccount } from '../../../src/common/body-account.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { besideBody, createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
@@ -68,7 +68,8 @@ function requestOf(headers: Headers = {}, socket = new Socket()): IncomingMessag
 }
 
 const loggedIn = (name: string) => {
-  const login = { principal: principalOf(name), valid: true, counts: () => login.valid };
+  const counts = () => login.valid;
+  const login = { principal: principalOf(name), valid: true, counts, countsForHits: counts };
   return login;
 };
 
