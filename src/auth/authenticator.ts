@@ -1,17 +1,19 @@
 import { parse } from 'basic-auth';
 import { isAscii, isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
+import type { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import { inLatin1, type Principal } from '../common/principal.ts';
+import { createCheckLine, type Place } from './check-line.ts';
 import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
 
 /**
  * @param id of the request, for the log
- * @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` where the engine checks
+ * @throws GatewayError `unauthenticated`, `throttled`, `login-queue`, `client-gone`, or `engine-unreachable` where the engine checks
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
@@ -53,12 +55,13 @@ export interface LoginOptions {
   readonly askLeave?: AskLeave | undefined;
 }
 
-const LINE_IS_FULL = { retryAfter: 1 };
+/** What one that waits takes in memory: its header some times over, and what holds it (bytes). */
+const sizeOf = (authorization: string) => 4 * authorization.length + 1024;
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
-/** What of a request is told of its login. */
-type Caller = Readonly<Record<'id' | 'address', string>>;
+/** What of a request is told of its login. `connection`: its `close` says that no answer is wanted. */
+type Caller = Readonly<Record<'id' | 'address', string>> & { readonly connection?: EventEmitter };
 type Attempt = ReadCredentials &
   Caller & { readonly digest: string; readonly principal: Principal };
 
@@ -69,8 +72,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
   const { users } = check;
   const verified = createVerifiedCredentials({ ...options, secret: options.random(32), users });
-  const inTurn = createCheckLine(check.atOnce);
-  const flights = new Map<string, Promise<Principal>>();
+  const line = createCheckLine(check.atOnce, clock);
+  const flights = new Map<string, ReturnType<typeof begin>>();
   let closed = false;
 
   /** The proof may change meanwhile: what counts is the one that the user has at the end. */
@@ -93,22 +96,46 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return 'failed';
   }
 
-  async function login(attempt: Attempt): Promise<Principal> {
-    const { principal, digest, address } = attempt;
+  async function login(attempt: Attempt, leaving: AbortController): Promise<Principal> {
+    const { principal, digest, address, authorization } = attempt;
+    const network = clientNetwork(address);
     // They must work while others guess.
     const wasRight = verified.wasRight(digest);
-    const leave = wasRight ? () => {} : await askLeave(principal.owner, address);
-    if (typeof leave === 'number') throw refusal(attempt, 'throttled', { retryAfter: leave });
-    const outcome = await inTurn(() => verify(attempt), wasRight);
-    if (outcome === 'right') {
-      leave('succeeded');
-      return principal;
+    const settle = wasRight ? async () => 0 : await askLeave(principal.owner, address);
+    if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
+    const place: Place = {
+      network: wasRight ? undefined : network,
+      bytes: sizeOf(authorization),
+      leaving,
+      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
+    };
+    let ended: Parameters<typeof settle>[0] = 'abandoned';
+    try {
+      const outcome = await line.check(place, () => verify(attempt));
+      if (outcome === 'right') {
+        ended = 'succeeded';
+        return principal;
+      }
+      // Nothing was refused, so that nothing is told as a refusal.
+      if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
+      if (outcome === 'wrong') ended = 'failed';
+      throw refusal(attempt, 'rejected');
+    } finally {
+      void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
     }
-    if (outcome !== 'wrong') leave('abandoned');
-    if (outcome === undefined) throw refusal(attempt, 'throttled', LINE_IS_FULL);
-    // Nothing was refused, so that nothing is told as a refusal.
-    if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
-    throw refusal(attempt, 'rejected');
+  }
+
+  /** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
+  function begin(key: string, attempt: Attempt) {
+    const leaving = new AbortController();
+    const answer = login(attempt, leaving).finally(() => flights.delete(key));
+    let clients = 0;
+    return (connection?: EventEmitter) => {
+      clients += 1;
+      const leave = () => void ((clients -= 1) === 0 && leaving.abort(clientGone()));
+      connection?.once('close', leave);
+      return answer.finally(() => connection?.off('close', leave));
+    };
   }
 
   /** Tells a name only when there is such a user: another may be a password typed into the wrong field. */
@@ -136,10 +163,12 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const attempt: Attempt = { ...credentials, ...caller, principal, digest };
       if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed', UNCHECKABLE);
       const key = `${digest} ${clientNetwork(caller.address)}`;
-      const flight = flights.get(key) ?? login(attempt).finally(() => flights.delete(key));
-      flights.set(key, flight);
-      return flight;
+      const join = flights.get(key) ?? begin(key, attempt);
+      flights.set(key, join);
+      return join(caller.connection);
     },
+    /** Logins that wait to be checked. */
+    waiting: line.waiting,
     /** The login of a header that was verified a short time ago; its `counts()` needs no digest. */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
     /** Whether what compares names without regard to case might take this one for another user's. */
@@ -165,6 +194,8 @@ export function unauthenticated(): GatewayError {
 /** The error for too many failures. @param retryAfter seconds */
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
+
+const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
 const UNAVAILABLE =
   'The login could not be checked, because the engine that knows the users did not say. Try again later.';
@@ -268,27 +299,6 @@ export function createVerifiedCredentials({
     },
     forget: (digest: string) => entries.delete(digest),
     clear: () => void (entries = empty()),
-  };
-}
-
-/** Keeps a flood of logins from taking every thread. @param waiting at cost 10 the last of 64 waits two seconds */
-export function createCheckLine(atOnce: number, waiting = 64) {
-  const preferredLine: (() => void)[] = [];
-  const commonLine: (() => void)[] = [];
-  let running = 0;
-
-  /** @param preferred goes first, even into a full line: was right before. @returns undefined when the line is full */
-  return async <T>(check: () => Promise<T>, preferred: boolean): Promise<T | undefined> => {
-    if (running < atOnce) running += 1;
-    else if (!preferred && commonLine.length >= waiting) return undefined;
-    else await new Promise<void>((go) => void (preferred ? preferredLine : commonLine).push(go));
-    try {
-      return await check();
-    } finally {
-      const next = preferredLine.shift() ?? commonLine.shift();
-      if (next === undefined) running -= 1;
-      else next();
-    }
   };
 }
 

@@ -53,8 +53,14 @@ export async function createRuntime(
   const states = atPrimary(parts.primary, 'states', () => engineStates.states());
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
-  const login: Login = (request, id) =>
-    authenticator.authenticate(request.headers.authorization, { id, address: addressOf(request) });
+  const login: Login = (request, id) => {
+    const { headers, socket: connection } = request;
+    return authenticator.authenticate(headers.authorization, {
+      id,
+      address: addressOf(request),
+      connection,
+    });
+  };
   const common = { ...house, ...parts, login, permissions, askLeave, addressOf, newId };
   const { isLookAlike } = authenticator;
   const { lease } = config.cache;
@@ -116,6 +122,7 @@ export async function createRuntime(
     /** Serves everything by itself (Express). */
     app: async () => (await loaded()).app,
     engines,
+    loginsWaiting: authenticator.waiting,
     droppedHeaders: dropped.names,
     warm: xmla.warm,
     engineStates,

@@ -163,6 +163,11 @@ export function findingsOf(state: State) {
       The queue for the engine (limits.queue) or for memory (limits.in_flight) was full.
       Raise limits.concurrency if the engine can take more, or limits.in_flight.`,
 
+    say('problem', 'login-queue', counted('gateway', 'login-queue') > 0)`
+      Requests were refused in the last hour because too many logins waited: ${counted('gateway', 'login-queue')}.
+      Each login that is new takes a core for as long as bcrypt takes, and none may wait for longer than 30 s.
+      Give the gateway more cores, or start another one; docs/DEPLOY.md says how many logins a core checks.`,
+
     say('warning', 'entries-rejected', counted('entry-rejected') > 0)`
       Values in Redis did not check out in the last hour: ${counted('entry-rejected')}.
       Gateways have different keys, or something else writes under the same names.

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { EventEmitter } from 'node:events';
 import { createFileAuthenticator } from '../../../src/auth/users-file.ts';
 import type { Authenticator } from '../../../src/auth/authenticator.ts';
 import { type Principal, principalOf } from '../../../src/common/principal.ts';
@@ -19,6 +20,8 @@ export const REJECTED = out('rejected');
 const WORDS: Readonly<Record<string, string>> = {
   unauthenticated: 'rejected',
   throttled: 'throttled',
+  'login-queue': 'queue',
+  'client-gone': 'gone',
   'engine-unreachable': 'unavailable',
 };
 
@@ -51,7 +54,11 @@ export function createTestRandom() {
   };
 }
 
-export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } = {}) {
+export async function setUp({
+  lines = [ADMIN, ANALYST] as readonly string[],
+  verifiedFor = MINUTE,
+  comparisons = 2,
+} = {}) {
   const clock = createTestClock();
   const file = createTestFile(lines);
   const { calls, compare, holdAt } = createTestCompare();
@@ -62,12 +69,17 @@ export async function setUp({ lines = [ADMIN, ANALYST], verifiedFor = MINUTE } =
     clock,
     random: createTestRandom(),
     compare,
+    comparisons,
     read: file.read,
     pause: file.pause,
     emit: (event) => events.push(event),
   });
   const authenticator = told(own);
-  const login = (name: string, password: string, address = HERE) =>
-    authenticator.authenticate(basic(name, password), { id: 'id', address: address });
+  const login = (name: string, password: string, address = HERE, connection?: EventEmitter) =>
+    authenticator.authenticate(basic(name, password), {
+      id: 'id',
+      address,
+      ...(connection && { connection }),
+    });
   return { authenticator, login, clock, file, calls, holdAt, events };
 }
