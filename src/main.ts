@@ -308,10 +308,7 @@ function configFile(file: string | undefined): ConfigFile {
   });
 }
 
-/**
- * A password takes a core for as long as it is compared, and a thread of libuv, of which files and DNS names need some. Their number
- * is set before the start (bin/mdx-gateway); Node.js reads it before it reads this program.
- */
+/** Each takes a core, and a thread of libuv (bin/mdx-gateway), of which files and DNS names need some. */
 function comparisons(workers: number): number {
   const threads = Number(process.env.UV_THREADPOOL_SIZE) || 4;
   return Math.max(1, Math.min(Math.floor(availableParallelism() / workers), threads - 2));

@@ -55,8 +55,6 @@ export interface LoginOptions {
   readonly askLeave?: AskLeave | undefined;
 }
 
-/** What one that waits takes in memory: its header some times over, and what holds it (bytes). */
-const sizeOf = (authorization: string) => 4 * authorization.length + 1024;
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
@@ -105,7 +103,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
     const place: Place = {
       network: wasRight ? undefined : network,
-      bytes: sizeOf(authorization),
+      // Its header some times over, and what holds it.
+      bytes: 4 * authorization.length + 1024,
       leaving,
       throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
     };

@@ -4,7 +4,7 @@ import { GatewayError } from '../common/errors.ts';
 
 /** Also what a proxy or a person waits for at most (ms). */
 const LONGEST_WAIT = 30_000;
-/** Of all that wait together. */
+/** Of all that wait together; beyond it the last one of the longest line goes. */
 const MOST_BYTES = 32 * 1024 * 1024;
 /** The duration of a check is the mean of about so many of the latest. */
 const LATEST = 16;
@@ -50,30 +50,24 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
     return new GatewayError('login-queue', TOO_MANY, { retryAfter });
   };
 
-  /** Whether there is room, or the last one of a longer line gave its own. */
-  function makeRoom(line: Line, more: number): boolean {
-    if (bytes + more <= MOST_BYTES) return true;
-    let longest: Line = [];
-    for (const one of networks.values()) if (one.length > longest.length) longest = one;
-    if (line !== preferred && longest.length <= line.length + 1) return false;
-    longest.at(-1)?.leaving.abort(full(longest));
-    return longest.length > 0;
-  }
-
   async function wait(place: Place): Promise<void> {
-    const { network } = place;
+    const { network, leaving } = place;
     const line = network === undefined ? preferred : (networks.get(network) ?? []);
-    if (expected(line) > LONGEST_WAIT || !makeRoom(line, place.bytes)) throw full(line);
+    if (expected(line) > LONGEST_WAIT) throw full(line);
     if (network !== undefined) networks.set(network, line);
     bytes += place.bytes;
     const late = { after: LONGEST_WAIT, error: () => full(line), gaveUp() {} };
-    try {
-      await waitIn(line, place, place.leaving.signal, late);
-    } finally {
+    const entering = waitIn(line, place, leaving.signal, late);
+    if (bytes > MOST_BYTES) {
+      let longest = line === preferred ? [] : line;
+      for (const one of networks.values()) if (one.length > longest.length) longest = one;
+      longest.at(-1)?.leaving.abort(full(longest));
+    }
+    await entering.finally(() => {
       bytes -= place.bytes;
       const isOver = network !== undefined && line.length === 0;
       if (isOver && networks.get(network) === line) networks.delete(network);
-    }
+    });
   }
 
   function next(): Waiting | undefined {

@@ -40,14 +40,12 @@ export function createLoginThrottle(options: ThrottleOptions) {
       return Math.ceil(bucketsOf(name, clientAddress)[1].wait() / 1000);
     },
     /** Forgets the failures of this user from this client. */
-    succeeded(name: string, clientAddress: string): number {
+    succeeded(name: string, clientAddress: string): void {
       bucketsOf(name, clientAddress)[0].add(THROTTLE_LIMITS.user.burst);
-      return 0;
     },
     /** The attempt did not tell whether it was right: it is given back. */
-    abandoned(name: string, clientAddress: string): number {
+    abandoned(name: string, clientAddress: string): void {
       bucketsOf(name, clientAddress)[0].add(1);
-      return 0;
     },
   };
 }
@@ -94,4 +92,4 @@ export type AskLeave = (name: string, clientAddress: string) => Promise<number |
 export const leaveOf =
   (throttle: LoginThrottle): AskLeave =>
   async (...attempt) =>
-    throttle.admit(...attempt) || (async (how) => throttle[how](...attempt));
+    throttle.admit(...attempt) || (async (how) => throttle[how](...attempt) ?? 0);

@@ -1,6 +1,5 @@
 import { compare as compareByBcrypt, genSaltSync } from 'bcrypt';
 import { isUtf8 } from 'node:buffer';
-import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,11 +23,8 @@ const MAX_FILE_BYTES = 16 * 1024 * 1024;
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 /** htpasswd takes no longer names. */
 const MAX_NAME_BYTES = 255;
-/** Far more than a name and its hash. */
-const MAX_LINE_BYTES = 4096;
-/** What is done with a long file in one turn of the event loop takes a few milliseconds. */
-const LINES_IN_TURN = 500;
-const BYTES_IN_TURN = 512 * 1024;
+/** In one turn of the event loop; they take a few milliseconds. */
+const LINES_AT_ONCE = 500;
 const PROBLEMS_SHOWN = 10;
 const POLL_INTERVAL = 1000;
 /** A file whose state was the same so often is read again with every so many looks only. */
@@ -81,28 +77,29 @@ export async function followUsers({
   pause = betweenReadings,
   emit,
 }: UsersFile & { readonly emit: Emit }) {
-  /** `print` is equal for equal content, or for the same failure. */
-  async function observe() {
-    try {
-      const bytes = await read(file);
-      return bytes && { print: await printOf(bytes), bytes, cause: undefined };
-    } catch (cause) {
-      return { print: `error ${String(cause)}`, bytes: undefined, cause };
-    }
-  }
-  async function usersOf(reading: Awaited<ReturnType<typeof observe>>, before?: Accounts) {
+  const observe = () =>
+    read(file).then(
+      (bytes) => bytes && { bytes, cause: undefined },
+      (cause: unknown) => ({ bytes: undefined, cause }),
+    );
+  type Reading = Awaited<ReturnType<typeof observe>>;
+  async function usersOf(reading: Reading, before?: Accounts) {
     if (reading?.bytes === undefined) throw unreadable(file, reading?.cause);
     const found = await parseUsers(reading.bytes, file, before);
     emit({ type: 'users-loaded', count: found.accounts.size });
     for (const message of found.warnings) emit({ type: 'warning', message });
     return found;
   }
+  /** Content, or the same failure. Not by digests, which take the event loop for longer. */
+  const isSame = (one: Reading, other: Reading) =>
+    one?.bytes && other?.bytes
+      ? Buffer.compare(one.bytes, other.bytes) === 0
+      : String(one?.cause) === String(other?.cause) && one?.bytes === other?.bytes;
 
-  const first = await observe();
-  const users = await usersOf(first);
-  /** The print that was acted upon last, and one that differs from it and was seen once. */
-  let settled = first?.print;
-  let unconfirmed: string | undefined;
+  /** What was acted upon last, and what differs from it and was seen once. */
+  let settled = await observe();
+  let unconfirmed: Reading;
+  const users = await usersOf(settled);
   const closing = new AbortController();
   const { signal } = closing;
 
@@ -113,11 +110,10 @@ export async function followUsers({
       const reading = await observe();
       signal.throwIfAborted();
       if (reading === undefined) continue;
-      const { print } = reading;
-      const isConfirmed = print === unconfirmed && print !== settled;
-      unconfirmed = print;
+      const isConfirmed = isSame(reading, unconfirmed) && !isSame(reading, settled);
+      unconfirmed = reading;
       if (!isConfirmed) continue;
-      settled = print;
+      settled = reading;
       try {
         const found = await usersOf(reading, users.accounts);
         if (!signal.aborted) Object.assign(users, found);
@@ -160,15 +156,6 @@ export function createUsersReader() {
       await handle.close();
     }
   };
-}
-
-async function printOf(bytes: Uint8Array): Promise<string> {
-  const print = createHash('sha256');
-  const slices = Array.from({ length: Math.ceil(bytes.length / BYTES_IN_TURN) }, (_, at) =>
-    bytes.subarray(at * BYTES_IN_TURN, (at + 1) * BYTES_IN_TURN),
-  );
-  await inTurns(slices, 1, (slice) => print.update(slice));
-  return print.digest('base64url');
 }
 
 /** By exact spelling: another object as soon as the password changes, or the user was gone in between. */
@@ -218,7 +205,7 @@ export async function parseUsers(bytes: Uint8Array, file: string, before: Accoun
     if (alike.push(name) > 1) twins.add(alike);
   }
 
-  await inTurns(linesOf(bytes), LINES_IN_TURN, take);
+  await inTurns(linesOf(bytes), LINES_AT_ONCE, take);
   if (problemCount === 0 && accounts.size === 0) problems.push('it holds no user');
   if (problems.length > 0) throw unusable(file, problems, problemCount);
 
@@ -241,16 +228,14 @@ export async function parseUsers(bytes: Uint8Array, file: string, before: Accoun
   return { accounts, commonCost, lookAlikes: new Set([...twins].flat()), warnings };
 }
 
-/** Without a byte order mark and line ends. What is longer than any right line is cut, and ends with what none may hold. */
+/** Without a byte order mark and line ends. */
 function* linesOf(bytes: Uint8Array): Generator<string> {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   let from = text.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0;
-  while (from <= text.length) {
+  while (from < text.length) {
     const found = text.indexOf('\n', from);
     const end = found < 0 ? text.length : found;
-    const cut = from + MAX_LINE_BYTES;
-    if (end > cut) yield `${text.toString('utf8', from, cut)}\0`;
-    else yield text.toString('utf8', from, end).replace(/\r$/, '');
+    yield text.toString('utf8', from, end).replace(/\r$/, '');
     from = end + 1;
   }
 }

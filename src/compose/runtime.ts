@@ -54,12 +54,8 @@ export async function createRuntime(
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
   const login: Login = (request, id) => {
-    const { headers, socket: connection } = request;
-    return authenticator.authenticate(headers.authorization, {
-      id,
-      address: addressOf(request),
-      connection,
-    });
+    const caller = { id, address: addressOf(request), connection: request.socket };
+    return authenticator.authenticate(request.headers.authorization, caller);
   };
   const common = { ...house, ...parts, login, permissions, askLeave, addressOf, newId };
   const { isLookAlike } = authenticator;

@@ -89,6 +89,7 @@ describe('the line before the checks', () => {
     await settle();
     fail('fails');
     expect(await failing).toBe('failed');
+    await settle();
     expect(begun).toEqual(['fails', 'next']);
   });
 
