@@ -63,18 +63,14 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
       for (const one of networks.values()) if (one.length > longest.length) longest = one;
       longest.at(-1)?.leaving.abort(full(longest));
     }
-    await entering.finally(() => {
-      bytes -= place.bytes;
-      const isOver = network !== undefined && line.length === 0;
-      if (isOver && networks.get(network) === line) networks.delete(network);
-    });
+    await entering.finally(() => (bytes -= place.bytes));
   }
 
   function next(): Waiting | undefined {
     if (preferred.length > 0) return preferred[0];
     for (const [network, line] of networks) {
       networks.delete(network);
-      // All of it may have gone in this very turn.
+      // All of it may have gone.
       if (line.length === 0) continue;
       // Behind all others.
       if (line.length > 1) networks.set(network, line);
