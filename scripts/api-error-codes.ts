@@ -13,6 +13,7 @@ const COMMON = [
   'too-big',
   'content-coding',
   'throttled',
+  'login-queue',
   'overloaded',
   'engine-unreachable',
   'internal',

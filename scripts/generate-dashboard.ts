@@ -631,10 +631,10 @@ const ROWS: readonly (readonly [question: string, panels: readonly Drawn[]])[] =
         { stacked: true, width: 12 },
       ),
       graph(
-        'Requests that wait for memory',
+        'Requests that wait for memory, or for their login',
         'short',
-        'Requests that cannot be read until others have ended. If there are some for long: raise limits.in_flight.',
-        { waiting: sum(of('in_flight_queue')) },
+        'memory: they cannot be read until others have ended; raise limits.in_flight. login: as many passwords are compared at one time as there are cores (LoginsWait in docs/RUNBOOK.md). Look at what lasts.',
+        { memory: sum(of('in_flight_queue')), login: sum(of('logins_waiting')) },
         { width: 12 },
       ),
     ],

@@ -55,6 +55,7 @@ export async function createGateway(
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flights.usage(),
     engine: () => runtime.engines.usage(),
+    logins: () => runtime.loginsWaiting(),
     bodies: () => account.usage(),
     connections: () => server.connections(),
     epochAge: () => cache.epochAge(),

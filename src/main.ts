@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
+import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
@@ -178,7 +179,11 @@ async function lead(source: ConfigFile): Promise<number> {
   async function start() {
     const served =
       workers === 1
-        ? await buildGateway(config, { ...parts, version: version() }, on)
+        ? await buildGateway(
+            config,
+            { ...parts, version: version(), comparisons: comparisons(1) },
+            on,
+          )
         : leadWorkers(initial, { ...parts, emit: on }, createForks(), log);
     try {
       return { served, url: await served.listen() };
@@ -270,7 +275,8 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
     const config = partOf(text);
     if (config.memory.isTight) growLittle();
     const { log, on, configure } = openLog(config, WORKER_LOG, { worker });
-    const gateway = await buildGateway(config, { ...parts, version: version(), primary: link }, on);
+    const own = { version: version(), comparisons: comparisons(workers), primary: link };
+    const gateway = await buildGateway(config, { ...parts, ...own }, on);
     link.serve(CONNECTIONS, { take: gateway.accept() });
     serves = true;
     const reload = async (next: string | null) => {
@@ -309,6 +315,12 @@ function configFile(file: string | undefined): ConfigFile {
     // A reload that waits for a file holds up no shutdown.
     sleep: (milliseconds) => sleep(milliseconds, undefined, { ref: false }),
   });
+}
+
+/** Each takes a core, and a thread of libuv (bin/mdx-gateway), of which files and DNS names need some. */
+function comparisons(workers: number): number {
+  const threads = Number(process.env.UV_THREADPOOL_SIZE) || 4;
+  return Math.max(1, Math.min(Math.floor(availableParallelism() / workers), threads - 2));
 }
 
 /** Resolves to the name of the signal that asks the process to stop. */

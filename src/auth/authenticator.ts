@@ -1,10 +1,12 @@
 import { parse } from 'basic-auth';
 import { isAscii, isUtf8 } from 'node:buffer';
+import type { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { inLatin1, type Principal } from '../common/principal.ts';
+import { createCheckLine, type Place } from './check-line.ts';
 import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
 import {
   createVerifiedCredentials,
@@ -15,7 +17,7 @@ import {
 
 /**
  * @param id of the request, for the log
- * @throws GatewayError `unauthenticated`, `throttled`, or `engine-unreachable` where the engine checks
+ * @throws GatewayError `unauthenticated`, `throttled`, `login-queue`, `client-gone`, or `engine-unreachable` where the engine checks
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
@@ -52,12 +54,11 @@ export interface LoginOptions {
   readonly askLeave?: AskLeave | undefined;
 }
 
-const LINE_IS_FULL = { retryAfter: 1 };
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
-/** What of a request is told of its login. */
-type Caller = Readonly<Record<'id' | 'address', string>>;
+/** What of a request is told of its login. `connection`: its `close` says that no answer is wanted. */
+type Caller = Readonly<Record<'id' | 'address', string>> & { readonly connection?: EventEmitter };
 type Checked = ReadCredentials & { readonly digest: string; readonly principal: Principal };
 type Attempt = Checked & Caller;
 
@@ -69,9 +70,9 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const { users, trust } = check;
   const table = options.verified ?? createVerifiedTable(options.random(32));
   const verified = createVerifiedCredentials({ table, trust, users, clock });
-  const inTurn = createCheckLine(check.atOnce);
+  const line = createCheckLine(check.atOnce, clock);
   const checks = new Map<string, ReturnType<typeof checkAgain>>();
-  const flights = new Map<string, Promise<Principal>>();
+  const flights = new Map<string, ReturnType<typeof begin>>();
   let closed = false;
 
   /** The proof may change meanwhile: what counts is the one that the user has at the end. */
@@ -94,33 +95,57 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return 'failed';
   }
 
-  /** Of what was right before: one at one time, for all who wait for it. */
-  function checkAgain(attempt: Checked): ReturnType<typeof inTurn<CheckOutcome | 'failed'>> {
+  /** Of what was right before: in front of all others, and one at one time for all who wait for it. */
+  function checkAgain(attempt: Checked): Promise<CheckOutcome | 'failed'> {
     const { digest } = attempt;
     const underWay = checks.get(digest);
     if (underWay !== undefined) return underWay;
-    const begun = inTurn(() => verify(attempt), true).finally(() => checks.delete(digest));
+    const place = placeOf(attempt, undefined, new AbortController(), throttled);
+    const begun = line.check(place, () => verify(attempt)).finally(() => checks.delete(digest));
     checks.set(digest, begun);
     return begun;
   }
 
-  async function login(attempt: Attempt): Promise<Principal> {
-    const { principal, digest, address } = attempt;
-    // They must work while others guess.
-    const wasRight = verified.wasRight(digest);
-    const leave = wasRight ? () => {} : await askLeave(principal.owner, address);
-    if (typeof leave === 'number') throw refusal(attempt, 'throttled', { retryAfter: leave });
-    const checking = wasRight ? checkAgain(attempt) : inTurn(() => verify(attempt), false);
-    const outcome = await checking;
-    if (outcome === 'right') {
-      leave('succeeded');
-      return principal;
+  /** What was not right before. It counts as failed while it is under way. */
+  async function tryFirst(attempt: Attempt, leaving: AbortController) {
+    const { principal, address } = attempt;
+    const network = clientNetwork(address);
+    const settle = await askLeave(principal.owner, address);
+    if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
+    const refused = (retryAfter: number) => refusal(attempt, 'throttled', { retryAfter });
+    const place = placeOf(attempt, network, leaving, refused);
+    let ended: Parameters<typeof settle>[0] = 'abandoned';
+    try {
+      const outcome = await line.check(place, () => verify(attempt));
+      if (outcome === 'right') ended = 'succeeded';
+      if (outcome === 'wrong') ended = 'failed';
+      return outcome;
+    } finally {
+      void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
     }
-    if (outcome !== 'wrong') leave('abandoned');
-    if (outcome === undefined) throw refusal(attempt, 'throttled', LINE_IS_FULL);
+  }
+
+  async function login(attempt: Attempt, leaving: AbortController): Promise<Principal> {
+    // They must work while others guess.
+    const wasRight = verified.wasRight(attempt.digest);
+    const outcome = await (wasRight ? checkAgain(attempt) : tryFirst(attempt, leaving));
+    if (outcome === 'right') return attempt.principal;
     // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
+  }
+
+  /** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
+  function begin(key: string, attempt: Attempt) {
+    const leaving = new AbortController();
+    const answer = login(attempt, leaving).finally(() => flights.delete(key));
+    let clients = 0;
+    return (connection?: EventEmitter) => {
+      clients += 1;
+      const leave = () => void ((clients -= 1) === 0 && leaving.abort(clientGone()));
+      connection?.once('close', leave);
+      return answer.finally(() => connection?.off('close', leave));
+    };
   }
 
   /** Tells a name only when there is such a user: another may be a password typed into the wrong field. */
@@ -148,10 +173,12 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const attempt: Attempt = { ...credentials, ...caller, principal, digest };
       if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed', UNCHECKABLE);
       const key = `${digest} ${clientNetwork(caller.address)}`;
-      const flight = flights.get(key) ?? login(attempt).finally(() => flights.delete(key));
-      flights.set(key, flight);
-      return flight;
+      const join = flights.get(key) ?? begin(key, attempt);
+      flights.set(key, join);
+      return join(caller.connection);
     },
+    /** Logins that wait to be checked. */
+    waiting: line.waiting,
     /** The login of a header that was verified, and is good for a hit at least; to ask it again needs no digest. */
     remembered: (authorization: string) => verified.find(verified.digest(authorization)),
     /** Checks a login again behind a hit, where none does: it is no attempt of its user, and no request waits for it. */
@@ -161,7 +188,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const end = typeof credentials === 'string' ? undefined : verified.beginTry(digest);
       if (typeof credentials === 'string' || end === undefined) return;
       const principal = check.principalOf(credentials);
-      void checkAgain({ ...credentials, principal, digest }).finally(end);
+      checkAgain({ ...credentials, principal, digest }).then(end, end);
     },
     /** For the one that takes its place. */
     kept: (): Pick<LoginOptions, 'verified'> => ({ verified: table }),
@@ -188,6 +215,22 @@ export function unauthenticated(): GatewayError {
 /** The error for too many failures. @param retryAfter seconds */
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
+
+/** In the line of checks. @param network whose turns it shares; undefined: it goes first */
+const placeOf = (
+  { authorization }: Checked,
+  network: string | undefined,
+  leaving: AbortController,
+  refused: Place['throttled'],
+): Place => ({
+  network,
+  // Its header some times over, and what holds it.
+  bytes: 4 * authorization.length + 1024,
+  leaving,
+  throttled: refused,
+});
+
+const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
 const UNAVAILABLE =
   'The login could not be checked, because the engine that knows the users did not say. Try again later.';
@@ -247,27 +290,6 @@ export function canonicalAuthorization(authorization = ''): string | undefined {
 export const basicAuthorization = ({ name, password }: Credentials): string =>
   asBasic(Buffer.from(`${name}:${password}`));
 const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
-
-/** Keeps a flood of logins from taking every thread. @param waiting at cost 10 the last of 64 waits two seconds */
-export function createCheckLine(atOnce: number, waiting = 64) {
-  const preferredLine: (() => void)[] = [];
-  const commonLine: (() => void)[] = [];
-  let running = 0;
-
-  /** @param preferred goes first, even into a full line: was right before. @returns undefined when the line is full */
-  return async <T>(check: () => Promise<T>, preferred: boolean): Promise<T | undefined> => {
-    if (running < atOnce) running += 1;
-    else if (!preferred && commonLine.length >= waiting) return undefined;
-    else await new Promise<void>((go) => void (preferred ? preferredLine : commonLine).push(go));
-    try {
-      return await check();
-    } finally {
-      const next = preferredLine.shift() ?? commonLine.shift();
-      if (next === undefined) running -= 1;
-      else next();
-    }
-  };
-}
 
 export type Permissions = ReturnType<typeof createPermissions>;
 type UserLists = Readonly<Record<'admins' | 'viewers' | 'purgers', readonly string[]>>;

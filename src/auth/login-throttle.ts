@@ -3,7 +3,7 @@ import { isIPv6, SocketAddress } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../common/clock.ts';
 
-/** Failures that are let through: `burst` at once, and one more every `refill` milliseconds. */
+/** Failures that are let through: `burst` at once, and one more every `refill` milliseconds. Those that fail together may owe some. */
 const THROTTLE_LIMITS = {
   user: { burst: 10, refill: 6_000 },
   client: { burst: 100, refill: 600 },
@@ -26,24 +26,26 @@ export function createLoginThrottle(options: ThrottleOptions) {
   }
 
   return {
-    /** Charges an attempt, as failed while it is under way. @returns 0, or the seconds to wait, uncharged */
+    /** Charges an attempt to this user from this client, as failed while it is under way. @returns 0, or the seconds to wait, uncharged */
     admit(name: string, clientAddress: string): number {
       const [user, client] = bucketsOf(name, clientAddress);
       const wait = Math.max(user.wait(), client.wait());
       if (wait > 0) return Math.ceil(wait / 1000);
       user.add(-1);
-      client.add(-1);
       return 0;
+    },
+    /** Charges it to the client, whatever the name. @returns the seconds for which all of this client must wait now; else 0 */
+    failed(name: string, clientAddress: string): number {
+      bucketsOf(name, clientAddress)[1].add(-1);
+      return Math.ceil(bucketsOf(name, clientAddress)[1].wait() / 1000);
     },
     /** Forgets the failures of this user from this client. */
     succeeded(name: string, clientAddress: string): void {
-      const [user, client] = bucketsOf(name, clientAddress);
-      user.add(THROTTLE_LIMITS.user.burst);
-      client.add(1);
+      bucketsOf(name, clientAddress)[0].add(THROTTLE_LIMITS.user.burst);
     },
     /** The attempt did not tell whether it was right: it is given back. */
     abandoned(name: string, clientAddress: string): void {
-      for (const bucket of bucketsOf(name, clientAddress)) bucket.add(1);
+      bucketsOf(name, clientAddress)[0].add(1);
     },
   };
 }
@@ -80,8 +82,8 @@ export function createBuckets({ burst, refill }: Limit, { clock, max = 10_000 }:
   };
 }
 
-/** How an attempt that was charged ended; for a wrong one it is not called. */
-type Settle = (how: 'succeeded' | 'abandoned') => void;
+/** Told how an attempt that was let through ended. @returns as {@link LoginThrottle.failed}. Never rejects. */
+type Settle = (how: 'failed' | 'succeeded' | 'abandoned') => Promise<number>;
 
 /** Port: see {@link LoginThrottle.admit}, here or in another process. Never rejects. */
 export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;
@@ -90,4 +92,4 @@ export type AskLeave = (name: string, clientAddress: string) => Promise<number |
 export const leaveOf =
   (throttle: LoginThrottle): AskLeave =>
   async (...attempt) =>
-    throttle.admit(...attempt) || ((how) => throttle[how](...attempt));
+    throttle.admit(...attempt) || (async (how) => throttle[how](...attempt) ?? 0);

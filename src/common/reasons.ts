@@ -63,6 +63,7 @@ export const GATEWAY_REASONS = {
   preflight: [204, 'A browser asked whether a page of a listed origin may send requests.'],
   unauthenticated: [401, 'No valid Basic credentials.'],
   throttled: [429, 'Too many failed logins, or calls of a hook.'],
+  'login-queue': [503, 'Too many logins wait to be checked.'],
   'bad-request': [400, 'The request cannot be understood or must not be forwarded.'],
   'not-found': [404, 'Nothing is served under this path.'],
   forbidden: [403, 'The user may not do this, or the request comes from another site.'],

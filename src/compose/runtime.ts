@@ -57,8 +57,10 @@ export async function createRuntime(
   const states = atPrimary(parts.primary, 'states', () => engineStates.states());
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
-  const login: Login = (request, id) =>
-    authenticator.authenticate(request.headers.authorization, { id, address: addressOf(request) });
+  const login: Login = (request, id) => {
+    const caller = { id, address: addressOf(request), connection: request.socket };
+    return authenticator.authenticate(request.headers.authorization, caller);
+  };
   const common = { ...house, ...parts, login, permissions, askLeave, addressOf, newId };
   const { isLookAlike } = authenticator;
   const { lease } = config.cache;
@@ -122,6 +124,7 @@ export async function createRuntime(
     app: async () => (await loaded()).app,
     engines,
     logins: { asks, kept: authenticator.kept },
+    loginsWaiting: authenticator.waiting,
     droppedHeaders: dropped.names,
     warm: xmla.warm,
     engineStates,

@@ -177,6 +177,11 @@ export function findingsOf(state: State) {
       Idle ones make room, then those whose clients stall; else new ones are closed. A client that asks just then loses its request.
       Set limits.connections above what your clients keep open, as docs/DEPLOY.md says, or mend a client that keeps too many.`,
 
+    say('problem', 'login-queue', counted('gateway', 'login-queue') > 0)`
+      Requests were refused in the last hour because too many logins waited: ${counted('gateway', 'login-queue')}.
+      Each login that is new takes a core for as long as bcrypt takes, and none may wait for longer than 30 s.
+      Give the gateway more cores, or start another one; docs/DEPLOY.md says how many logins a core checks.`,
+
     say('warning', 'entries-rejected', counted('entry-rejected') > 0)`
       Values in Redis did not check out in the last hour: ${counted('entry-rejected')}.
       Gateways have different keys, or something else writes under the same names.

@@ -284,6 +284,8 @@ export function createConnections(
   function start(connection: Connection, http: Socket): void {
     bySocket.set(http, connection);
     connection.http = http;
+    // Each request that waits for its login may listen for the end of it.
+    http.setMaxListeners(0);
     http.on('resume', () => {
       // Node.js resumes by itself behind each request that came whole.
       if (connection.queue.length >= MOST_READ_AHEAD) http.pause();

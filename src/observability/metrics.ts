@@ -28,6 +28,8 @@ export interface Gauges {
   readonly warmed: () => Readonly<Record<'hits' | 'wasted', number>>;
   readonly flights: () => { readonly flights: number; readonly waiters: number };
   readonly engine: () => { readonly atEngine: number; readonly waiting: number };
+  /** Those that wait to be checked. */
+  readonly logins: () => number;
   /** Of the configuration: bytes of the memory tier, requests at the engine and waiting for it. */
   readonly limits: () => Readonly<Record<'memory' | 'concurrency' | 'queue', number>>;
   readonly bodies: BodyAccount['usage'];
@@ -203,7 +205,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     }
   }
   const { memory, evictions, warmed, flights, engine, limits } = gauges;
-  const { bodies, connections, epochAge, owedPurges } = gauges;
+  const { bodies, logins, connections, epochAge, owedPurges } = gauges;
   gauge('memory_entries', 'Entries in the memory tier.', () => memory().entries);
   gauge('memory_bytes', 'Bytes in the memory tier.', () => memory().bytes);
   gauge('memory_limit_bytes', 'What cache.memory allows.', () => limits().memory);
@@ -228,6 +230,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
   );
   gauge('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => bodies().limit);
   gauge('in_flight_queue', 'Requests that wait for memory.', () => bodies().waiting);
+  gauge('logins_waiting', 'Logins that wait to be checked.', logins);
   gauge('connections', 'Open connections.', () => connections().open);
   gauge('connections_limit', 'What limits.connections allows of them.', () => connections().limit);
   gauge(

@@ -153,7 +153,7 @@ export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLea
     const wait = await ask('admit').catch(() => undefined);
     if (typeof wait !== 'number' || !(wait >= 0)) return own(...attempt);
     // What is lost of this costs a user one of his tries.
-    return wait || ((how) => void ask(how).catch(() => {}));
+    return wait || ((how) => ask(how).then(Number, () => 0));
   };
 }
 

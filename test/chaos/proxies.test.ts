@@ -279,6 +279,44 @@ test.each(PROXIES)('%s never sends a query again that a gateway has got', async 
   expect(both.flatMap(({ asked }) => asked)).toEqual(['/mdx/xmla']);
 });
 
+test.each(PROXIES)(
+  '%s keeps users at one gateway, and moves them when that is lost',
+  async (name) => {
+    const serves = (_request: IncomingMessage, response: ServerResponse) => response.end('{}');
+    const both = [await startStandIn(serves), await startStandIn(serves)] as const;
+    const proxy = await startProxy(name, [both[0].port, both[1].port]);
+    try {
+      const users = Array.from({ length: 60 }, (_, at) => `user ${at}`);
+      /** Which of the two was asked. */
+      const gatewayOf = async (user: string) => {
+        const before = both[0].asked.length;
+        const headers = { authorization: basic(user) };
+        const { status } = await askXmla(proxy.url, newQuery(), { ca: proxy.ca, headers });
+        expect(status).toBe(200);
+        return both[0].asked.length > before ? 0 : 1;
+      };
+      const placesOf = async (order = users) => {
+        const places = new Map<string, number>();
+        for (const user of order) places.set(user, await gatewayOf(user));
+        return users.map((user) => places.get(user));
+      };
+      const places = await placesOf();
+      // Each gateway has its part of them.
+      expect(places.filter((place) => place === 0).length).toBeGreaterThan(10);
+      expect(places.filter((place) => place === 1).length).toBeGreaterThan(10);
+      expect(await placesOf(users.toReversed())).toEqual(places);
+      both[0].close();
+      expect(await placesOf()).toEqual(users.map(() => 1));
+      // What has no login is answered too.
+      const live = await send(proxy.url, { path: '/health/live', ca: proxy.ca });
+      expect(live.status).toBe(200);
+    } finally {
+      await proxy.stop();
+      for (const one of both) one.close();
+    }
+  },
+);
+
 test('HAProxy sends nothing to a gateway that shuts down', async () => {
   const serves = await startStandIn((_request, response) => response.end('{}'));
   const ends = await startStandIn((_request, response) => response.writeHead(503).end('{}'));

@@ -1,8 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   cpSync,
   globSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   renameSync,
@@ -11,7 +13,7 @@ import {
 } from 'node:fs';
 import { Agent } from 'node:http';
 import { connect, createServer, type AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { buildGateway } from '../../bench/built-gateway.ts';
@@ -198,6 +200,26 @@ describe('the documented start command', () => {
     running.kill('SIGTERM');
     expect((await running.ended).exit).toBe(0);
     expect(await connectionTo(url)).toBe('ECONNREFUSED');
+  });
+
+  test('has a thread for each core that compares passwords, beside some for files and names', () => {
+    const own = mkdtempSync(join(tmpdir(), 'mdx-gateway-threads-'));
+    try {
+      cpSync(join(root, 'bin'), join(own, 'bin'), { recursive: true });
+      mkdirSync(join(own, 'dist'));
+      const shown = `console.log(process.env.UV_THREADPOOL_SIZE)`;
+      writeFileSync(join(own, 'dist/main.js'), shown);
+      const threads = (UV_THREADPOOL_SIZE?: string) =>
+        Number(
+          execFileSync(join(own, 'bin/mdx-gateway'), {
+            env: { PATH: process.env['PATH'], ...(UV_THREADPOOL_SIZE && { UV_THREADPOOL_SIZE }) },
+          }),
+        );
+      expect(threads()).toBeGreaterThanOrEqual(availableParallelism() + 4);
+      expect(threads('7')).toBe(7);
+    } finally {
+      rmSync(own, { recursive: true });
+    }
   });
 
   test('says what to do before anything is built', async () => {

@@ -9,6 +9,7 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
   flights: () => ({ flights: 0, waiters: 0 }),
   engine: () => ({ atEngine: 0, waiting: 0 }),
+  logins: () => 0,
   bodies: bodyAccount().usage,
   connections: () => ({ open: 0, limit: 0 }),
   epochAge: () => undefined,

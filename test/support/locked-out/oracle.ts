@@ -117,7 +117,7 @@ async function play(
     random: randomBytes,
     emit() {},
     // Guessing is throttled elsewhere.
-    askLeave: async () => () => {},
+    askLeave: async () => async () => 0,
   });
   const make = {
     file: (kept: object) =>

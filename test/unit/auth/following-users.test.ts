@@ -1,5 +1,15 @@
-import { describe, expect, test } from '@jest/globals';
-import { followUsers } from '../../../src/auth/users-file.ts';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import {
+  appendFileSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createUsersReader, followUsers } from '../../../src/auth/users-file.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createGate, createTestFile, HASHES } from './support.ts';
 
@@ -114,6 +124,25 @@ describe('a users file that is followed', () => {
     expect(events.map(({ type }) => type)).toEqual(['users-loaded', 'warning', 'users-loaded']);
   });
 
+  test('is what it was while its reader says so', async () => {
+    const file = createTestFile([ADMIN]);
+    let isAtRest = false;
+    const events: GatewayEvent[] = [];
+    const { users } = await followUsers({
+      file: 'f',
+      read: async () => (isAtRest ? undefined : file.read()),
+      pause: file.pause,
+      emit: (event) => events.push(event),
+    });
+    file.write([ANALYST]);
+    isAtRest = true;
+    await file.pass(3);
+    expect(events).toHaveLength(1);
+    isAtRest = false;
+    await file.pass(2);
+    expect([...users.accounts.keys()]).toEqual(['ANALYST']);
+  });
+
   test('readings do not gather behind one that hangs', async () => {
     const file = createTestFile([ADMIN]);
     const gate = createGate();
@@ -143,5 +172,66 @@ describe('a users file that is followed', () => {
     await reading;
     expect(names()).toEqual(['ADMIN']);
     expect(file.isFollowed()).toBe(false);
+  });
+});
+
+describe('the reader of a users file', () => {
+  let folder: string;
+  let file: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-users-'));
+    file = join(folder, 'users');
+    writeFileSync(file, 'one');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  /** So many looks, and what was read with each; '' where nothing was. */
+  async function look(read: ReturnType<typeof createUsersReader>, times: number) {
+    const seen: string[] = [];
+    for (let n = 0; n < times; n += 1) seen.push(String((await read(file)) ?? ''));
+    return seen;
+  }
+
+  test('reads one that is at rest once a minute, and looks at its state alone in between', async () => {
+    const read = createUsersReader();
+    expect(await look(read, 5)).toEqual(Array.from({ length: 5 }, () => 'one'));
+    expect((await look(read, 600)).filter((text) => text === 'one')).toHaveLength(10);
+  });
+
+  test.each([
+    ['written longer', () => appendFileSync(file, ' two')],
+    ['written anew with the same length', () => writeFileSync(file, 'two')],
+    ['cut', () => truncateSync(file, 1)],
+    [
+      'replaced',
+      () => {
+        writeFileSync(`${file}.new`, 'two');
+        renameSync(`${file}.new`, file);
+      },
+    ],
+  ])('reads one that was %s at the next look, and some times more', async (_what, change) => {
+    const read = createUsersReader();
+    await look(read, 10);
+    change();
+    const seen = await look(read, 6);
+    expect(seen.map((text) => text !== '' && text !== 'one')).toEqual([
+      true,
+      true,
+      true,
+      true,
+      true,
+      false,
+    ]);
+  });
+
+  test('refuses what is no file, and what is too long, and reads it when that is mended', async () => {
+    const read = createUsersReader();
+    await expect(read(folder)).rejects.toThrow('it is not a regular file');
+    truncateSync(file, 16 * 1024 * 1024 + 1);
+    await expect(read(file)).rejects.toThrow('it is larger than 16777216 bytes');
+    rmSync(file);
+    await expect(read(file)).rejects.toThrow('ENOENT');
+    writeFileSync(file, 'two');
+    expect(String(await read(file))).toBe('two');
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { EventEmitter } from 'node:events';
 import {
   ELSEWHERE,
   HERE,
@@ -56,20 +57,76 @@ describe('logins at one time', () => {
     expect(calls).toHaveLength(2);
   });
 
-  test('two run, as many as the line takes wait, the next is told to come again, and all of it is no strike', async () => {
+  test('of ten seconds are all let in, each by one comparison, with as many at once as there are cores', async () => {
+    const people = Array.from({ length: 160 }, (_, i) => `USER${i}`);
+    const lines = people.map((name) => `${name}:${HASHES.fastCars}`);
+    const { login, calls, holdAt } = await setUp({ lines, comparisons: 3 });
+    const gate = createGate();
+    holdAt(gate);
+    // As browsers and Excel do: some at once, and behind one proxy.
+    const logins = people.flatMap((name) =>
+      Array.from({ length: 3 }, async () => login(name, 'fast cars')),
+    );
+    await settle();
+    expect(calls).toHaveLength(3);
+    gate.open();
+    const answers = await Promise.all(logins);
+    expect(answers).toEqual(
+      people.flatMap((name) => Array.from({ length: 3 }, () => loggedIn(name))),
+    );
+    expect(calls).toHaveLength(people.length);
+  });
+
+  test('that nothing is known of yet count as no failures of their address', async () => {
+    const { login, holdAt } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const others = Array.from({ length: 300 }, (_, i) => login(`USER${i}`, 'x'));
+    await settle();
+    const right = login('ANALYST', 'fast cars', ELSEWHERE);
+    const rightToo = login('ADMIN', 'KYLIN');
+    gate.open();
+    expect(await right).toEqual(loggedIn('ANALYST'));
+    // A hundred have really failed by then.
+    expect(await rightToo).toEqual(out('throttled', 1));
+    await Promise.all(others);
+  });
+});
+
+describe('clients that go away', () => {
+  test('leave the line, and no comparison is made', async () => {
+    const { login, calls, holdAt, events } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const connection = new EventEmitter();
+    const others = [login('NOBODY', 'a', ELSEWHERE), login('NOBODY', 'b', ELSEWHERE)];
+    const left = login('ANALYST', 'fast cars', HERE, connection);
+    await settle();
+    connection.emit('close');
+    expect(await left).toEqual(out('gone'));
+    gate.open();
+    await Promise.all(others);
+    expect(calls).toHaveLength(2);
+    expect(connection.listenerCount('close')).toBe(0);
+    expect(events.filter(({ type }) => type === 'login-refused')).toHaveLength(2);
+    for (let i = 0; i < 9; i += 1) expect(await login('ANALYST', `guess ${i}`)).toEqual(REJECTED);
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+  });
+
+  test('take none with them who wait with the same header', async () => {
     const { login, calls, holdAt } = await setUp();
     const gate = createGate();
     holdAt(gate);
-    const logins = Array.from({ length: 66 }, (_, i) => login('NOBODY', 'x', `203.0.113.${i}`));
+    const others = [login('NOBODY', 'a', ELSEWHERE), login('NOBODY', 'b', ELSEWHERE)];
+    const [goes, stays] = [new EventEmitter(), new EventEmitter()];
+    const logins = [goes, stays].map((one) => login('ANALYST', 'fast cars', HERE, one));
     await settle();
-    expect(calls).toHaveLength(2);
-    for (let i = 0; i < 20; i += 1) {
-      expect(await login('ANALYST', 'fast cars', HERE)).toEqual(out('throttled', 1));
-    }
+    goes.emit('close');
     gate.open();
-    await Promise.all(logins);
-    expect(calls).toHaveLength(66);
-    expect(await login('ANALYST', 'fast cars', HERE)).toEqual(loggedIn('ANALYST'));
+    await Promise.all(others);
+    expect(await Promise.all(logins)).toEqual([loggedIn('ANALYST'), loggedIn('ANALYST')]);
+    expect(calls).toHaveLength(3);
+    expect(stays.listenerCount('close')).toBe(0);
   });
 });
 
@@ -148,6 +205,51 @@ describe('guessing', () => {
       clock.advance(1);
     }
     expect(calls.filter(({ password }) => password === 'x')).toHaveLength(100);
+  });
+
+  test('at a thousand names at once is stopped when a hundred have failed, and what waits is not compared', async () => {
+    const { login, calls, clock } = await setUp();
+    const guesses = Array.from({ length: 1_000 }, (_, i) => login(`user ${i}`, 'x'));
+    const right = login('ANALYST', 'fast cars', ELSEWHERE);
+    const answers = await Promise.all(guesses);
+    // And a few that had begun.
+    const compared = answers.filter((answer) => 'reason' in answer && answer.reason === 'rejected');
+    expect(compared.length).toBeGreaterThanOrEqual(100);
+    expect(compared.length).toBeLessThanOrEqual(105);
+    expect(await right).toEqual(loggedIn('ANALYST'));
+    expect(calls).toHaveLength(compared.length + 1);
+    clock.advance(3_600);
+    expect(await login('ANALYST', 'fast cars')).toEqual(loggedIn('ANALYST'));
+  });
+
+  test('at one name a thousand times at once is compared ten times', async () => {
+    const { login, calls, holdAt } = await setUp();
+    const gate = createGate();
+    holdAt(gate);
+    const guesses = Array.from({ length: 1_000 }, (_, i) => login('ANALYST', `guess ${i}`));
+    await settle();
+    gate.open();
+    const answers = await Promise.all(guesses);
+    expect(calls).toHaveLength(10);
+    expect(
+      answers.filter((answer) => 'reason' in answer && answer.reason === 'throttled'),
+    ).toHaveLength(990);
+  });
+
+  test('from many addresses at once keeps no right one out', async () => {
+    const { login, calls, holdAt } = await setUp({ verifiedFor: 1 });
+    const gate = createGate();
+    holdAt(gate);
+    const guesses = Array.from({ length: 2_000 }, (_, i) =>
+      login(`user ${i}`, 'x', `203.0.113.${i % 40}`),
+    );
+    await settle();
+    const right = login('ANALYST', 'fast cars');
+    gate.open();
+    expect(await right).toEqual(loggedIn('ANALYST'));
+    // One for each other address, and what was begun before.
+    expect(calls.findIndex(({ hash }) => hash === HASHES.fastCars)).toBeLessThanOrEqual(42);
+    await Promise.all(guesses);
   });
 
   test('over many names is stopped after a hundred failures', async () => {

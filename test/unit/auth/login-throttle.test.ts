@@ -38,11 +38,31 @@ describe('the login throttle', () => {
     expect(throttle.admit('A', HERE)).toBe(0);
   });
 
-  test('holds a client responsible for all names it tries', () => {
-    const { throttle } = setUp();
-    for (let i = 0; i < 100; i += 1) expect(throttle.admit(`user ${i}`, HERE)).toBe(0);
+  test('holds a client responsible for all failures, whatever the names, and tells of the last one', () => {
+    const { throttle, clock } = setUp();
+    for (let i = 0; i < 100; i += 1) {
+      expect(throttle.admit(`user ${i}`, HERE)).toBe(0);
+      expect(throttle.failed(`user ${i}`, HERE)).toBe(i < 99 ? 0 : 1);
+    }
     expect(throttle.admit('another', HERE)).toBe(1);
     expect(throttle.admit('another', ELSEWHERE)).toBe(0);
+    clock.advance(600);
+    expect(throttle.admit('another', HERE)).toBe(0);
+  });
+
+  test('does not hold a client responsible for what is under way', () => {
+    const { throttle } = setUp();
+    for (let i = 0; i < 1000; i += 1) expect(throttle.admit(`user ${i}`, HERE)).toBe(0);
+  });
+
+  test('what failed together beyond that must be waited for', () => {
+    const { clock, throttle } = setUp();
+    for (let i = 0; i < 110; i += 1) throttle.admit(`user ${i}`, HERE);
+    for (let i = 0; i < 110; i += 1) throttle.failed(`user ${i}`, HERE);
+    clock.advance(6_000);
+    expect(throttle.admit('another', HERE)).toBe(1);
+    clock.advance(600);
+    expect(throttle.admit('another', HERE)).toBe(0);
   });
 
   test('counts a whole IPv6 /64 and an IPv4-mapped address as one client', () => {
@@ -62,12 +82,11 @@ describe('the login throttle', () => {
     expect(throttle.admit('B', HERE)).toBe(6);
   });
 
-  test('a right password gives back its own attempt of the client, not the others', () => {
+  test('a right password gives the client none of its failures back', () => {
     const { throttle } = setUp();
-    for (let i = 0; i < 100; i += 1) throttle.admit(`user ${i}`, HERE);
+    for (let i = 0; i < 100; i += 1) throttle.failed(`user ${i}`, HERE);
     throttle.succeeded('user 0', HERE);
-    expect(throttle.admit('x', HERE)).toBe(0);
-    expect(throttle.admit('y', HERE)).toBe(1);
+    expect(throttle.admit('x', HERE)).toBe(1);
   });
 
   test('an attempt that came to nothing is given back', () => {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { EventEmitter } from 'node:events';
 import { createFileAuthenticator } from '../../../src/auth/users-file.ts';
 import type { Authenticator } from '../../../src/auth/authenticator.ts';
 import { type Principal, principalOf } from '../../../src/common/principal.ts';
@@ -19,6 +20,8 @@ export const REJECTED = out('rejected');
 const WORDS: Readonly<Record<string, string>> = {
   unauthenticated: 'rejected',
   throttled: 'throttled',
+  'login-queue': 'queue',
+  'client-gone': 'gone',
   'engine-unreachable': 'unavailable',
 };
 
@@ -53,9 +56,13 @@ export function createTestRandom() {
 
 /** @param given.verifiedFor a minute unless it is given, also as undefined */
 export async function setUp(
-  given: { lines?: readonly string[]; verifiedFor?: number | undefined } = {},
+  given: {
+    lines?: readonly string[];
+    verifiedFor?: number | undefined;
+    comparisons?: number;
+  } = {},
 ) {
-  const { lines = [ADMIN, ANALYST] } = given;
+  const { lines = [ADMIN, ANALYST], comparisons = 2 } = given;
   const verifiedFor = 'verifiedFor' in given ? given.verifiedFor : MINUTE;
   const clock = createTestClock();
   const file = createTestFile(lines);
@@ -67,12 +74,17 @@ export async function setUp(
     clock,
     random: createTestRandom(),
     compare,
+    comparisons,
     read: file.read,
     pause: file.pause,
     emit: (event) => events.push(event),
   });
   const authenticator = told(own);
-  const login = (name: string, password: string, address = HERE) =>
-    authenticator.authenticate(basic(name, password), { id: 'id', address: address });
+  const login = (name: string, password: string, address = HERE, connection?: EventEmitter) =>
+    authenticator.authenticate(basic(name, password), {
+      id: 'id',
+      address,
+      ...(connection && { connection }),
+    });
   return { authenticator, login, clock, file, calls, holdAt, events };
 }

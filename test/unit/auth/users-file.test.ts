@@ -4,12 +4,12 @@ import { parseUsers, UsersFileError } from '../../../src/auth/users-file.ts';
 import { HASHES } from './support.ts';
 
 const parse = (text: string) => parseUsers(Buffer.from(text), '/etc/users');
-const hashesOf = (text: string) =>
-  [...parse(text).accounts].map(([name, { hash }]) => [name, hash]);
+const hashesOf = async (text: string) =>
+  [...(await parse(text)).accounts].map(([name, { hash }]) => [name, hash]);
 
-function problemOf(bytes: Uint8Array): string {
+async function problemOf(bytes: Uint8Array): Promise<string> {
   try {
-    parseUsers(bytes, '/etc/users');
+    await parseUsers(bytes, '/etc/users');
   } catch (error) {
     if (error instanceof UsersFileError) return error.message;
     throw error;
@@ -18,19 +18,19 @@ function problemOf(bytes: Uint8Array): string {
 }
 
 describe('a users file', () => {
-  test('may hold comments, blank lines, CRLF, a byte order mark and no last line end', () => {
+  test('may hold comments, blank lines, CRLF, a byte order mark and no last line end', async () => {
     const text = `\ufeff# users\r\n\r\nADMIN:${HASHES.kylin}\r\n  # more\n \t\nANALYST:${HASHES.fastCars} `;
-    expect(hashesOf(text)).toEqual([
+    expect(await hashesOf(text)).toEqual([
       ['ADMIN', HASHES.kylin],
       ['ANALYST', HASHES.fastCars],
     ]);
   });
 
-  test('keeps names as spelt', () => {
+  test('keeps names as spelt', async () => {
     const names = ['José', 'Jose\u0301', 'josé', 'a b', '__proto__', 'ＡＤＭＩＮ', 'ADMIN', '$2y$'];
-    const text = names.map((name) => `${name}:${HASHES.kylin}`).join('\n');
-    expect([...parse(text).accounts.keys()]).toEqual(names);
-    expect(parse(text).accounts.get('toString')).toBeUndefined();
+    const { accounts } = await parse(names.map((name) => `${name}:${HASHES.kylin}`).join('\n'));
+    expect([...accounts.keys()]).toEqual(names);
+    expect(accounts.get('toString')).toBeUndefined();
   });
 
   test.each([
@@ -74,19 +74,19 @@ describe('a users file', () => {
     ['there is nothing', '', 'it holds no user'],
     ['there are only comments', '# a\n#b:c\n', 'it holds no user'],
     ['lines end with CR', `A:${HASHES.a}\rB:${HASHES.b}`, 'line 1: the bcrypt hash is damaged'],
-  ])('is refused when %s', (_case, text, problem) => {
-    expect(problemOf(Buffer.from(text))).toContain(problem);
+  ])('is refused when %s', async (_case, text, problem) => {
+    expect(await problemOf(Buffer.from(text))).toContain(problem);
   });
 
   test.each([
     ['ISO-8859-1', Buffer.from(`Jos\xe9:${HASHES.kylin}`, 'latin1')],
     ['UTF-16', Buffer.from(`\ufeffADMIN:${HASHES.kylin}`, 'utf16le')],
-  ])('is refused in %s', (_encoding, bytes) => {
-    expect(problemOf(bytes)).toContain('it is not UTF-8 text');
+  ])('is refused in %s', async (_encoding, bytes) => {
+    expect(await problemOf(bytes)).toContain('it is not UTF-8 text');
   });
 
-  test('is refused with the way to make a right line, and without anything it holds', () => {
-    const message = problemOf(Buffer.from('ADMIN:hunter2\nhunter3\nhunter4:$1$abc$def'));
+  test('is refused with the way to make a right line, and without anything it holds', async () => {
+    const message = await problemOf(Buffer.from('ADMIN:hunter2\nhunter3\nhunter4:$1$abc$def'));
     expect(message).toContain('users file /etc/users: line 1');
     expect(message).toContain('line 2');
     expect(message).toContain('line 3');
@@ -94,14 +94,14 @@ describe('a users file', () => {
     expect(message).not.toMatch(/hunter|ADMIN|abc|def/);
   });
 
-  test('with a thousand problems names ten', () => {
-    const message = problemOf(Buffer.from('x\n'.repeat(1000)));
+  test('with a thousand problems names ten', async () => {
+    const message = await problemOf(Buffer.from('x\n'.repeat(1000)));
     expect(message.match(/line \d+/g)).toHaveLength(10);
     expect(message).toContain('and 990 more');
   });
 
-  test('is not half taken: one bad line refuses all', () => {
-    expect(problemOf(Buffer.from(`ADMIN:${HASHES.kylin}\nANALYST:x`))).toContain('line 2');
+  test('is not half taken: one bad line refuses all', async () => {
+    expect(await problemOf(Buffer.from(`ADMIN:${HASHES.kylin}\nANALYST:x`))).toContain('line 2');
   });
 
   test.each([
@@ -109,23 +109,45 @@ describe('a users file', () => {
     ['Unicode form', 'José', 'Jose\u0301'],
     ['width', 'ADMIN', 'ＡＤＭＩＮ'],
     ['sharp s', 'STRASSE', 'straße'],
-  ])('is taken with a warning when two names differ only in %s', (_case, one, other) => {
+  ])('is taken with a warning when two names differ only in %s', async (_case, one, other) => {
     const text = `${one}:${HASHES.a}\nX:${HASHES.a}\n${other}:${HASHES.b}`;
-    const { accounts, lookAlikes, warnings } = parse(text);
+    const { accounts, lookAlikes, warnings } = await parse(text);
     expect(accounts.size).toBe(3);
     expect(lookAlikes).toEqual(new Set([one, other]));
     expect(warnings).toEqual([expect.stringContaining('lines 1 and 3')]);
   });
 
-  test('gives the cost that most hashes have, and warns when they differ', () => {
-    const { commonCost, warnings } = parse(`A:${HASHES.slow}\nB:${HASHES.a}\nC:${HASHES.b}`);
+  test('gives the cost that most hashes have, and warns when they differ', async () => {
+    const { commonCost, warnings } = await parse(`A:${HASHES.slow}\nB:${HASHES.a}\nC:${HASHES.b}`);
     expect(commonCost).toBe(4);
     expect(warnings).toEqual([expect.stringContaining('(4, 6)')]);
-    expect(parse(`A:${HASHES.a}\nB:${HASHES.slow}`).commonCost).toBe(6);
-    expect(parse(`A:${HASHES.a}`).warnings).toEqual([]);
+    expect((await parse(`A:${HASHES.a}\nB:${HASHES.slow}`)).commonCost).toBe(6);
+    expect((await parse(`A:${HASHES.a}`)).warnings).toEqual([]);
   });
 
-  test('of any bytes is taken or refused with a UsersFileError, nothing else', () => {
+  test('of many lines is read with no more than 500 of them in one turn of the event loop', async () => {
+    const text = Array.from({ length: 2_600 }, (_, at) => `USER${at}:${HASHES.a}\n`).join('');
+    const inTurn = [0];
+    /** Asked once for each line. */
+    class Counted extends Map<string, { readonly hash: string }> {
+      override get(name: string) {
+        inTurn[inTurn.length - 1] = (inTurn.at(-1) ?? 0) + 1;
+        return super.get(name);
+      }
+    }
+    let isOver = false;
+    const nextTurn = () => {
+      inTurn.push(0);
+      if (!isOver) setImmediate(nextTurn);
+    };
+    setImmediate(nextTurn);
+    const { accounts } = await parseUsers(Buffer.from(text), 'f', new Counted());
+    isOver = true;
+    expect(accounts.size).toBe(2_600);
+    expect(Math.max(...inTurn)).toBeLessThanOrEqual(500);
+  });
+
+  test('of any bytes is taken or refused with a UsersFileError, nothing else', async () => {
     const near = fc
       .array(
         fc.oneof(
@@ -135,10 +157,10 @@ describe('a users file', () => {
         ),
       )
       .map((lines) => Buffer.from(lines.join('\n')));
-    fc.assert(
-      fc.property(fc.oneof(near, fc.uint8Array()), (bytes) => {
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(near, fc.uint8Array()), async (bytes) => {
         try {
-          expect(parseUsers(bytes, 'f').accounts.size).toBeGreaterThan(0);
+          expect((await parseUsers(bytes, 'f')).accounts.size).toBeGreaterThan(0);
         } catch (error) {
           expect(error).toBeInstanceOf(UsersFileError);
         }

@@ -191,6 +191,12 @@ const RULES: readonly (readonly [
     reason('login-refused', 99),
   ],
   [
+    'login-queue',
+    'problem',
+    reason('gateway', 3, 'login-queue'),
+    'Requests were refused in the last hour because too many logins waited: 3.',
+  ],
+  [
     'unknown-purge',
     'warning',
     purge({}),

@@ -52,7 +52,7 @@ beforeEach(async () => {
     login: () => principalOf('alice'),
     async askLeave(name) {
       asked.push(name);
-      return () => {};
+      return async () => 0;
     },
     addressOf: () => '',
     taken: createOnce(fleet, { now: () => 0 }, 1_000),

@@ -120,6 +120,7 @@ const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
     },
     ['in_flight_bytes', 'in_flight_limit_bytes', 'in_flight_queue'],
   ],
+  [{ logins: () => 3 }, ['logins_waiting']],
   [{ connections: () => ({ open: 4, limit: 9 }) }, ['connections', 'connections_limit']],
   [{ epochAge: () => 700 }, ['epoch_age_seconds']],
   [{ owedPurges: () => 1 }, ['purges_owed']],
