@@ -121,6 +121,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       if (outcome === 'wrong') ended = 'failed';
       return outcome;
     } finally {
+      if (ended !== 'abandoned') line.ended(network, ended === 'succeeded');
       void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
     }
   }

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { type Queue, type Waiting, waitIn } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -8,6 +9,9 @@ const LONGEST_WAIT = 30_000;
 const MOST_BYTES = 32 * 1024 * 1024;
 /** The duration of a check is the mean of about so many of the latest. */
 const LATEST = 16;
+
+/** Networks of which it is known how the latest check ended. */
+const MOST_KNOWN = 10_000;
 
 /** A login that is to be checked. */
 export interface Place {
@@ -23,60 +27,81 @@ export interface Place {
 type Line = Queue<Waiting & Place>;
 
 /**
- * Checks of passwords, so many at one time; they take a core each, or a connection to the engine. Networks have their turns, so
- * that a flood from one of them makes logins from another one wait for little.
+ * Checks of passwords, so many at one time; they take a core each, or a connection to the engine. Networks have their turns, those
+ * whose latest login was wrong behind all others: so a flood of wrong ones makes right ones from elsewhere wait for little.
  */
 export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
   const preferred: Line = [];
   /** In the order of their turns. */
   const networks = new Map<string, Line>();
+  const wasRight = new LRUCache<string, boolean>({ max: MOST_KNOWN });
   let running = 0;
   let bytes = 0;
   /** Of the checks since none was running: earlier ones tell nothing of now. */
   let measured = 0;
   let duration = 0;
 
+  /** How many turns another network has at most before one of a network of which so many wait. */
+  function turnsOf(other: string, network: string, own: number): number {
+    if (other === network) return own;
+    const theirs = wasRight.get(other);
+    // Nothing says yet that its others come before.
+    if (theirs === undefined) return 1;
+    if (theirs === (wasRight.get(network) ?? true)) return own + 1;
+    return theirs ? Infinity : 0;
+  }
+
   /** Milliseconds until the turn of one that would come now. */
-  function expected(line: Line): number {
+  function expected(network?: string): number {
     let ahead = preferred.length;
-    if (line !== preferred) {
-      for (const { length } of networks.values()) ahead += Math.min(length, line.length + 1);
+    if (network !== undefined) {
+      const own = networks.get(network)?.length ?? 0;
+      for (const [other, { length }] of networks) {
+        ahead += Math.min(length, turnsOf(other, network, own));
+      }
     }
     return (ahead * duration) / atOnce;
   }
 
-  const full = (line: Line) => {
-    const retryAfter = Math.max(1, Math.ceil(expected(line) / 1000));
+  const full = (network?: string) => {
+    const retryAfter = Math.max(1, Math.ceil(expected(network) / 1000));
     return new GatewayError('login-queue', TOO_MANY, { retryAfter });
   };
 
   async function wait(place: Place): Promise<void> {
     const { network, leaving } = place;
     const line = network === undefined ? preferred : (networks.get(network) ?? []);
-    if (expected(line) > LONGEST_WAIT) throw full(line);
+    if (expected(network) > LONGEST_WAIT) throw full(network);
     if (network !== undefined) networks.set(network, line);
     bytes += place.bytes;
-    const late = { after: LONGEST_WAIT, error: () => full(line), gaveUp() {} };
+    const late = { after: LONGEST_WAIT, error: () => full(network), gaveUp() {} };
     const entering = waitIn(line, place, leaving.signal, late);
     if (bytes > MOST_BYTES) {
       let longest = line === preferred ? [] : line;
       for (const one of networks.values()) if (one.length > longest.length) longest = one;
-      longest.at(-1)?.leaving.abort(full(longest));
+      const last = longest.at(-1);
+      last?.leaving.abort(full(last.network));
     }
     await entering.finally(() => (bytes -= place.bytes));
   }
 
   function next(): Waiting | undefined {
     if (preferred.length > 0) return preferred[0];
+    let turn: readonly [network: string, line: Line] | undefined;
     for (const [network, line] of networks) {
-      networks.delete(network);
-      // All of it may have gone.
-      if (line.length === 0) continue;
-      // Behind all others.
-      if (line.length > 1) networks.set(network, line);
-      return line[0];
+      const isEmpty = line.length === 0;
+      if (isEmpty) networks.delete(network);
+      else turn ??= [network, line];
+      if (isEmpty || wasRight.get(network) === false) continue;
+      turn = [network, line];
+      break;
     }
-    return undefined;
+    if (turn === undefined) return undefined;
+    const [network, line] = turn;
+    networks.delete(network);
+    // Behind all others.
+    if (line.length > 1) networks.set(network, line);
+    return line[0];
   }
 
   return {
@@ -101,6 +126,8 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
         if (running === 0) measured = duration = 0;
       }
     },
+    /** Told how a login of a network was. */
+    ended: (network: string, right: boolean) => void wasRight.set(network, right),
     /** Refuses those of a network that wait, but for those that go first. @param retryAfter seconds */
     throttle(network: string, retryAfter: number): void {
       // Each leaves the line then.

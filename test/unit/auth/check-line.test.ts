@@ -104,6 +104,33 @@ describe('the line before the checks', () => {
   });
 });
 
+describe('networks whose latest login was wrong', () => {
+  test('have their turns behind all others', async () => {
+    const { line, begun, many, endAll } = setUp(1);
+    line.ended('there', false);
+    void many(3, 'flood', { from: 'there' });
+    void many(2, 'fresh', { from: 'fresh' });
+    line.ended('here', true);
+    void many(2, 'here');
+    await settle();
+    await endAll();
+    expect(begun).toEqual([
+      ...['flood 0', 'fresh 0', 'here 0', 'fresh 1', 'here 1', 'flood 1', 'flood 2'],
+    ]);
+  });
+
+  test('are no others as soon as one was right', async () => {
+    const { line, begun, many, endAll } = setUp(1);
+    line.ended('there', false);
+    void many(2, 'there', { from: 'there' });
+    void many(2, 'here');
+    line.ended('there', true);
+    await settle();
+    await endAll();
+    expect(begun).toEqual(['there 0', 'there 1', 'here 0', 'here 1']);
+  });
+});
+
 describe('who waits', () => {
   test('leaves with its last client, and is not checked', async () => {
     const { line, begun, enter, end } = setUp(1);
@@ -130,16 +157,20 @@ describe('who waits', () => {
     expect(begun).toEqual(['guess 0', 'known', 'here']);
   });
 
-  test('may all go in one turn without leaving the place empty', async () => {
-    const { line, begun, many, enter, end } = setUp(1);
-    void many(2, 'guess', { from: 'there' });
-    void enter('here');
-    await settle();
-    const ending = end('guess 0');
-    line.throttle('there', 1);
-    await ending;
-    expect(begun).toEqual(['guess 0', 'here']);
-  });
+  test.each([true, false])(
+    'may all go in one turn without leaving the place empty (%s)',
+    async (wasRight) => {
+      const { line, begun, many, enter, end } = setUp(1);
+      line.ended('here', wasRight);
+      void many(2, 'guess', { from: 'there' });
+      void enter('here');
+      await settle();
+      const ending = end('guess 0');
+      line.throttle('there', 1);
+      await ending;
+      expect(begun).toEqual(['guess 0', 'here']);
+    },
+  );
 });
 
 describe('at its end', () => {
@@ -165,6 +196,18 @@ describe('at its end', () => {
     const right = enter('right');
     await endAll(100);
     expect(await right).toBe('right was checked');
+  });
+
+  test('a flood of wrong ones from many addresses is not expected to come first', async () => {
+    const { line, enter, many, end } = setUp(1);
+    void many(290, 'here');
+    for (let at = 0; at < 40; at += 1) void many(60, `flood ${at}`, { from: `there ${at}` });
+    await end('here 0', 100);
+    // Of each of them one, before anything is known; then none.
+    expect(await enter('here 290')).toBe('login-queue 33');
+    for (let at = 0; at < 40; at += 1) line.ended(`there ${at}`, false);
+    expect(await Promise.race([enter('here 291'), settle()])).toBeUndefined();
+    expect(await enter('flood', { from: 'there 0' })).toMatch(/^login-queue /);
   });
 
   test('nothing is expected of checks that ended before the line was empty', async () => {
