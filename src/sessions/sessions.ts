@@ -1,9 +1,15 @@
 import type { Clock } from '../common/clock.ts';
-import { createLeaseCache, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
+import { createLeaseCache, LEASE_MARGIN, type Lease, tryToRenew } from '../common/leases.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
-import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
+import type {
+  FreshnessStore,
+  SessionCall,
+  SessionRecord,
+  SessionReply,
+} from '../freshness/freshness-store.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
+import { replyOf, withUnnoted, type UnnotedSessions } from '../freshness/unnoted.ts';
 
 /**
  * A session as it was found: a record, none under this very spelling, or the store is away. `otherwise` is one of another
@@ -58,8 +64,10 @@ export function createSessions(options: {
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
   onError: (error: unknown) => void;
+  unnoted: UnnotedSessions;
 }) {
-  const { store, clock, sleep, newToken, onError } = options;
+  const { clock, sleep, newToken, onError, unnoted } = options;
+  const store = withUnnoted(options.store, unnoted);
   const known = createLeaseCache<SessionRecord>({
     ...options,
     max: MAX_SESSIONS,
@@ -91,16 +99,37 @@ export function createSessions(options: {
     return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
   }
 
+  /** Of a session that the store does not know any more, since it has lost some: what was known of it, dirty from now on. */
+  async function askStore(key: string, call: SessionCall): Promise<SessionReply> {
+    const reply = await store.session(key, call);
+    const last = known.last(key);
+    const isOver = reply.record !== undefined || call.do === 'end';
+    if (isOver || last === undefined || last.incarnation === reply.incarnation) return reply;
+    const { dirty: _, version: __, incarnation: ___, ...data } = last;
+    const kept = { data, version: newToken(), shared: true };
+    if (call.do !== 'peek') await unnoted.keep(key, kept);
+    return replyOf(kept, reply.lease);
+  }
+
+  function keep(
+    key: string,
+    { record, isKept, incarnation }: SessionReply,
+    since: Lease | undefined,
+  ): void {
+    if (record === undefined) known.drop(key);
+    else known.keep(key, { ...record, incarnation }, isKept ? undefined : since);
+  }
+
   /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
   async function read(key: string, how: 'read' | 'readOnce' | 'peek' = 'read') {
     const call = how === 'peek' ? how : 'read';
     const ask = how === 'peek' ? 'read' : how;
     const found = await known[ask]<Awaited<ReturnType<typeof change>>, FoundSession>(
       [key],
-      () => store.session(key, { do: call }),
-      ({ record }, since) => {
-        if (record === undefined) known.drop(key);
-        else if (call === 'read') known.keep(key, record, since);
+      () => askStore(key, { do: call }),
+      (reply, since) => {
+        const { record } = reply;
+        if (record === undefined || call === 'read') keep(key, reply, since);
         if (record === undefined) return { kind: 'unknown' };
         // A stale 'dirty' needs no refresh: it never turns clean.
         return record.dirty || call === 'peek' ? seen(key, record) : now(key);
@@ -113,11 +142,10 @@ export function createSessions(options: {
   async function change(key: string, call: SessionCall) {
     const since = known.begin();
     using watch = known.watch([key]);
-    const reply = await store.session(key, call);
+    const reply = await askStore(key, call);
     const { overtaken } = watch;
     known.forget([key]);
-    if (reply.record === undefined) known.drop(key);
-    else if (!overtaken) known.keep(key, reply.record, since);
+    if (reply.record === undefined || !overtaken) keep(key, reply, since);
     return reply;
   }
 
@@ -168,21 +196,28 @@ export function createSessions(options: {
       const { key, spelling } = digestsOf(name);
       return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
     },
-    /** Notes a session that the engine has begun, before its id may reach the client. False: it stays unknown. */
+    /**
+     * Notes a session that the engine has begun, before its id may reach the client. False: the store did not do it, and
+     * it is dirty from its first moment.
+     */
     async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
       const { key, spelling } = digestsOf(name);
       const data = { ...given, spelling, forwardedAt: clock.wall() };
       const token = newToken();
+      // Others may know one of that name, and take it for clean.
+      let shared = known.last(key) !== undefined || isDirtyHere(key);
       known.forget([key]);
       try {
         await store.session(key, { do: 'claim', token });
+        // The store may do what it does not confirm.
+        shared = true;
         const dirtyFromFirst = isDirty || isDirtyHere(key);
         await change(key, { do: 'put', token, data, dirty: dirtyFromFirst });
         return true;
       } catch (error) {
         onError(error);
-        // It is known nowhere, but its requests go on.
-        known.keep(key, { ...data, dirty: isDirty, version: token }, undefined);
+        known.keep(key, { ...data, dirty: true, version: token }, undefined);
+        await Promise.resolve(unnoted.keep(key, { data, version: token, shared })).catch(onError);
         return false;
       }
     },
@@ -191,7 +226,7 @@ export function createSessions(options: {
       dirty([...new Set(names.map((name) => digestsOf(name).key))]),
     /** The same for all sessions of all engines. */
     async dirtyAll(): Promise<boolean> {
-      const renewed = await tryToRenew(() => store.renew(['sessions']), sleep, onError);
+      const renewed = await tryToRenew(() => options.store.renew(['sessions']), sleep, onError);
       known.forget('all');
       if (renewed === undefined) return false;
       await waitOut(renewed.others);
@@ -200,7 +235,7 @@ export function createSessions(options: {
     /** A request names the first catalog of a session, which is dirty then if another was quicker. True as with `dirty`. */
     async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
       const { key } = digestsOf(name);
-      const { dirty: _, version: expected, ...before } = record;
+      const { dirty: _, version: expected, incarnation: __, ...before } = record;
       const data = { ...before, ...next };
       try {
         const { lease } = await change(key, { do: 'take', token: newToken(), expected, data });
@@ -240,6 +275,7 @@ export function createSessions(options: {
       } catch (error) {
         onError(error);
         known.forget([key]);
+        known.drop(key);
         // For others, and perhaps at the engine, it goes on: what happens in it must still reach them.
         dirtied.set(key, '', { version: undefined });
       }

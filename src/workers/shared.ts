@@ -8,6 +8,12 @@ import {
 } from '../freshness/freshness-store.ts';
 import { createMemoryFleet, fleetOf } from '../freshness/fleet.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
+import {
+  createUnnoted,
+  type Note,
+  type Unnoted,
+  type UnnotedSessions,
+} from '../freshness/unnoted.ts';
 import type { States } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
@@ -30,6 +36,10 @@ const SYSTEM = 'system';
 const SYSTEM_DEADLINE = 6_000;
 /** Attempts to log in. */
 const LOGINS = 'logins';
+/** Sessions that Redis does not know: the primary process keeps them, and has workers note them. */
+const UNNOTED = 'unnoted';
+/** Longer than the longest lease is waited out (ms). */
+const NOTE_DEADLINE = 6_000;
 /** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
 const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
@@ -63,6 +73,13 @@ export function createPrimary(options: {
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics(options.states);
   const links = new Set<Link>();
+  let turns = 0;
+  const unnoted = createUnnoted({
+    async note(...session) {
+      const link = [...links][(turns += 1) % links.size];
+      await link?.call(UNNOTED, 'note', session, NOTE_DEADLINE);
+    },
+  });
   const statistics = statisticsOfLinks(links, options.newToken());
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);
@@ -74,6 +91,7 @@ export function createPrimary(options: {
     link.serve(FLEET, fleet);
     link.serve(LOGINS, throttle);
     link.serve(STATISTICS, statistics);
+    link.serve(UNNOTED, unnoted);
     const { engineStates: states, inForce, configuration } = options;
     link.serve(SYSTEM, { states, inForce, configuration });
     link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
@@ -141,6 +159,19 @@ export function createWorkerStores(options: {
   };
   const fleet = fleetOf((method, ...args) => link.call(FLEET, method, args, WRITE_DEADLINE));
   return { freshness, purgeLines, fleet };
+}
+
+/** In the primary process, so that each worker knows what began at any. @param note in the store of this worker */
+export function unnotedAtPrimary(link: Link, note: Note): UnnotedSessions {
+  link.serve(UNNOTED, { note });
+  const ask = (method: keyof UnnotedSessions, ...args: readonly unknown[]) =>
+    link.call(UNNOTED, method, args, WRITE_DEADLINE);
+  return {
+    get: (name) => ask('get', name) as Promise<Unnoted | undefined>,
+    keep: (name, session) => ask('keep', name, session),
+    drop: (name) => ask('drop', name),
+    close: () => 0,
+  };
 }
 
 /**
