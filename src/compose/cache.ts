@@ -72,10 +72,12 @@ export async function createCache(
   const common = { ...ground, store: backend.freshness, lease };
   const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
   const note = noteIn(common);
+  const last = (name: string) => sessions.last(name);
+  // With Redis each worker has its own connection to what they share.
   const unnoted =
     parts.primary !== undefined && redis.url.length > 0
-      ? unnotedAtPrimary(parts.primary, note)
-      : createUnnoted({ note });
+      ? unnotedAtPrimary(parts.primary, { note, last })
+      : createUnnoted(note);
   const sessions = createSessions({ ...common, unnoted, onError: failed('sessions') });
   const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
   const flights = createFlights({ ...ground, deadline: ground.longestWait });
@@ -144,10 +146,7 @@ export async function createCache(
       memory.clear();
       epochs.close();
       const lost = unnoted.close();
-      if (lost > 0) {
-        const message = `sessions that Redis was not told of are lost: ${lost}`;
-        emit({ type: 'warning', message });
-      }
+      if (lost !== undefined) emit({ type: 'warning', message: lost });
       await backend.close?.();
     },
   };

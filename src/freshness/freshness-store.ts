@@ -93,10 +93,8 @@ export interface SessionReply {
   readonly record?: SessionRecord | undefined;
   /** After a change: the longest lease (ms) of another that may use what was; without a record, of any other. */
   readonly lease: number;
-  /** Of what a call read or changed: another one when the store may have lost sessions since. */
+  /** Another one when the store may have lost sessions since. Without one the record is not from the store. */
   readonly incarnation?: string;
-  /** The record does not come from the store, and no lease covers it. */
-  readonly isKept?: true;
 }
 
 /** How long a record is kept that no request asks for (ms). */

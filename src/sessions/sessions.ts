@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.ts';
-import { createLeaseCache, LEASE_MARGIN, type Lease, tryToRenew } from '../common/leases.ts';
+import { createLeaseCache, type Lease, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
 import type {
@@ -8,8 +8,8 @@ import type {
   SessionRecord,
   SessionReply,
 } from '../freshness/freshness-store.ts';
+import { type UnnotedSessions, withUnnoted } from '../freshness/unnoted.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
-import { replyOf, withUnnoted, type UnnotedSessions } from '../freshness/unnoted.ts';
 
 /**
  * A session as it was found: a record, none under this very spelling, or the store is away. `otherwise` is one of another
@@ -99,25 +99,21 @@ export function createSessions(options: {
     return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
   }
 
-  /** Of a session that the store does not know any more, since it has lost some: what was known of it, dirty from now on. */
+  /** Where the store has lost a session: what was known of it, dirty from now on. */
   async function askStore(key: string, call: SessionCall): Promise<SessionReply> {
     const reply = await store.session(key, call);
-    const last = known.last(key);
-    const isOver = reply.record !== undefined || call.do === 'end';
-    if (isOver || last === undefined || last.incarnation === reply.incarnation) return reply;
-    const { dirty: _, version: __, incarnation: ___, ...data } = last;
-    const kept = { data, version: newToken(), shared: true };
-    if (call.do !== 'peek') await unnoted.keep(key, kept);
-    return replyOf(kept, reply.lease);
+    if (reply.record !== undefined || call.do === 'end') return reply;
+    const last = known.last(key) ?? (await unnoted.elsewhere?.(key));
+    if (last === undefined || last.incarnation === reply.incarnation) return reply;
+    const record = { ...last, dirty: true, version: newToken() };
+    if (call.do !== 'peek') await unnoted.keep({ name: key, record, shared: true });
+    return { record, lease: reply.lease };
   }
 
-  function keep(
-    key: string,
-    { record, isKept, incarnation }: SessionReply,
-    since: Lease | undefined,
-  ): void {
+  function keep(key: string, { record, incarnation }: SessionReply, since: Lease): void {
     if (record === undefined) known.drop(key);
-    else known.keep(key, { ...record, incarnation }, isKept ? undefined : since);
+    else
+      known.keep(key, { ...record, incarnation }, incarnation === undefined ? incarnation : since);
   }
 
   /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
@@ -184,6 +180,8 @@ export function createSessions(options: {
   }
 
   return {
+    /** Of its name in the store, of whatever age. */
+    last: known.last,
     /** What {@link find} gives without a promise; undefined where the store must be asked. */
     held,
     /** What is known now. A session that was begun in another place, or spelt otherwise, is unknown. */
@@ -196,28 +194,25 @@ export function createSessions(options: {
       const { key, spelling } = digestsOf(name);
       return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
     },
-    /**
-     * Notes a session that the engine has begun, before its id may reach the client. False: the store did not do it, and
-     * it is dirty from its first moment.
-     */
+    /** Notes a session that the engine has begun, before its id may reach the client. False: only here, as a dirty one. */
     async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
       const { key, spelling } = digestsOf(name);
       const data = { ...given, spelling, forwardedAt: clock.wall() };
       const token = newToken();
-      // Others may know one of that name, and take it for clean.
+      // One of that name that was here before, or may be in the store by now: others may take it for clean.
       let shared = known.last(key) !== undefined || isDirtyHere(key);
       known.forget([key]);
       try {
         await store.session(key, { do: 'claim', token });
-        // The store may do what it does not confirm.
         shared = true;
         const dirtyFromFirst = isDirty || isDirtyHere(key);
         await change(key, { do: 'put', token, data, dirty: dirtyFromFirst });
         return true;
       } catch (error) {
         onError(error);
-        known.keep(key, { ...data, dirty: true, version: token }, undefined);
-        await Promise.resolve(unnoted.keep(key, { data, version: token, shared })).catch(onError);
+        const record = { ...data, dirty: true, version: token };
+        known.keep(key, record, undefined);
+        await Promise.resolve(unnoted.keep({ name: key, record, shared })).catch(onError);
         return false;
       }
     },
@@ -235,7 +230,7 @@ export function createSessions(options: {
     /** A request names the first catalog of a session, which is dirty then if another was quicker. True as with `dirty`. */
     async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
       const { key } = digestsOf(name);
-      const { dirty: _, version: expected, incarnation: __, ...before } = record;
+      const { dirty: _, version: expected, ...before } = record;
       const data = { ...before, ...next };
       try {
         const { lease } = await change(key, { do: 'take', token: newToken(), expected, data });

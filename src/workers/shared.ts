@@ -5,15 +5,11 @@ import {
   checkLease,
   type Announcement,
   type FreshnessStore,
+  type SessionRecord,
 } from '../freshness/freshness-store.ts';
 import { createMemoryFleet, fleetOf } from '../freshness/fleet.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
-import {
-  createUnnoted,
-  type Note,
-  type Unnoted,
-  type UnnotedSessions,
-} from '../freshness/unnoted.ts';
+import { createUnnoted, type Note, type UnnotedSessions } from '../freshness/unnoted.ts';
 import type { States } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
@@ -49,7 +45,7 @@ type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
  * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
  * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics and statistics.
  * @param options.orphanLease for which workers of a primary process that has just died may still answer (ms)
- * @returns serves one more worker; what it returns is to be called when that is gone
+ * @returns serves one more worker; what it returns is to be called when that is gone. `close` tells in one sentence what is lost
  */
 export function createPrimary(options: {
   clock: Clock;
@@ -74,17 +70,23 @@ export function createPrimary(options: {
   const joinMetrics = createPrimaryMetrics(options.states);
   const links = new Set<Link>();
   let turns = 0;
-  const unnoted = createUnnoted({
-    async note(...session) {
+  const unnoted = {
+    ...createUnnoted(async (session) => {
       const link = [...links][(turns += 1) % links.size];
-      await link?.call(UNNOTED, 'note', session, NOTE_DEADLINE);
+      if (link === undefined) throw new Error('no worker lives');
+      await link.call(UNNOTED, 'note', [session], NOTE_DEADLINE);
+    }),
+    async elsewhere(name: string) {
+      const ask = (link: Link) => link.call(UNNOTED, 'last', [name], READ_DEADLINE);
+      const said = await Promise.all([...links].map((link) => ask(link).catch(() => undefined)));
+      return said.find((record) => record !== undefined);
     },
-  });
+  };
   const statistics = statisticsOfLinks(links, options.newToken());
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);
   };
-  return (link: Link): (() => void) => {
+  const attach = (link: Link): (() => void) => {
     links.add(link);
     link.serve(FRESHNESS, freshness);
     const { gone, ...fleet } = fleetFor(options.newToken());
@@ -102,6 +104,7 @@ export function createPrimary(options: {
       gone();
     };
   };
+  return Object.assign(attach, { close: unnoted.close });
 }
 
 /**
@@ -161,17 +164,19 @@ export function createWorkerStores(options: {
   return { freshness, purgeLines, fleet };
 }
 
-/** In the primary process, so that each worker knows what began at any. @param note in the store of this worker */
-export function unnotedAtPrimary(link: Link, note: Note): UnnotedSessions {
-  link.serve(UNNOTED, { note });
-  const ask = (method: keyof UnnotedSessions, ...args: readonly unknown[]) =>
-    link.call(UNNOTED, method, args, WRITE_DEADLINE);
-  return {
-    get: (name) => ask('get', name) as Promise<Unnoted | undefined>,
-    keep: (name, session) => ask('keep', name, session),
-    drop: (name) => ask('drop', name),
-    close: () => 0,
-  };
+/**
+ * In the primary process, so that each worker knows what began at any.
+ * @param here what this worker does for all: it notes a session in Redis, and tells what it knew of one last
+ */
+export function unnotedAtPrimary(
+  link: Pick<Link, 'call' | 'serve'>,
+  here: { note: Note; last: (name: string) => SessionRecord | undefined },
+): UnnotedSessions {
+  link.serve(UNNOTED, here);
+  const ask = (method: keyof UnnotedSessions) => (asked: unknown) =>
+    link.call(UNNOTED, method, [asked], WRITE_DEADLINE) as Promise<never>;
+  const [get, keep, drop, elsewhere] = [ask('get'), ask('keep'), ask('drop'), ask('elsewhere')];
+  return { get, keep, drop, elsewhere, close: () => undefined };
 }
 
 /**

@@ -32,7 +32,7 @@ async function house() {
     sleep: async () => {},
     newToken: () => 'token',
     onError: () => {},
-    unnoted: createUnnoted({ note: async () => {} }),
+    unnoted: createUnnoted(async () => {}),
   });
   await sessions.begin(NAME, { principal: 'alice', profile: '', catalog: null, replica: 'r' });
   clock.advance(IDLE / 2);

@@ -49,10 +49,10 @@ export function replica({
     return promise;
   };
   const [sleep, newToken] = [sleepIn(sleepers), () => `token ${(made += 1)}`];
-  const unnoted = createUnnoted({
-    note: noteIn({ store, sleep: sleepIn(noting), newToken }),
-    sleep: sleepIn(noting),
-  });
+  const unnoted = createUnnoted(
+    noteIn({ store, sleep: sleepIn(noting), newToken }),
+    sleepIn(noting),
+  );
   const sessions = createSessions({
     store,
     clock,

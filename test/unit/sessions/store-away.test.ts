@@ -133,7 +133,7 @@ describe('a session that begins while the store is away', () => {
   test('is told to be lost when the gateway ends', async () => {
     const one = await begunAway();
     await one.sessions.begin(OTHER, BEGUN);
-    expect(one.unnoted.close()).toBe(2);
+    expect(one.unnoted.close()).toBe('sessions that Redis was not told of are lost: 2');
     one.store.away = false;
     await tryAgain(one);
     expect(await one.shared.read(STORED)).not.toHaveProperty('record');

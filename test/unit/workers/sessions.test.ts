@@ -157,7 +157,7 @@ test('when a session was made dirty at one worker, no other takes it for clean o
       onError: (error) => {
         throw error;
       },
-      unnoted: createUnnoted({ note: async () => {} }),
+      unnoted: createUnnoted(async () => {}),
     });
   const [one, other] = [registry(), registry()];
   const name = { place: 'engine', id: 'id' };
