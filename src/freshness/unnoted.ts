@@ -13,7 +13,6 @@ const PAUSE = 500;
 /** A session that this gateway knows and the store does not: it is dirty, and is to be noted there as such. */
 export interface Unnoted {
   readonly name: string;
-  /** With a version that it has nowhere else. */
   readonly record: SessionRecord;
   /** Whether another gateway may take it for clean, since the store knew it, or may know it. */
   readonly shared: boolean;
@@ -85,16 +84,16 @@ export function noteIn(options: {
   newToken: () => string;
 }): Note {
   const { store, sleep, newToken } = options;
-  return async ({ name, record: data, shared }) => {
-    if (shared) {
-      const { lease } = await store.session(name, { do: 'renew', token: newToken() });
-      // The new record tells of no gateway that holds one from before a loss.
-      await sleep(lease * LEASE_MARGIN);
-    }
-    // Another version than here: the next change in it asks anew who holds what stood under its name.
-    const token = newToken();
+  return async ({ name, record, shared }) => {
+    const { version } = record;
+    const { record: there, lease } = await store.session(name, { do: 'renew', token: newToken() });
+    // The new record would tell of no gateway that holds one from before a loss.
+    if (shared) await sleep(lease * LEASE_MARGIN);
+    // Of a name that is taken the next change asks who holds what stood there: its version is another one than here.
+    const isTaken = !shared && there !== undefined && there.version !== version;
+    const token = isTaken ? newToken() : version;
     await store.session(name, { do: 'claim', token });
-    await store.session(name, { do: 'put', token, data, dirty: true });
+    await store.session(name, { do: 'put', token, data: record, dirty: true });
   };
 }
 

@@ -105,15 +105,16 @@ export function createSessions(options: {
     if (reply.record !== undefined || call.do === 'end') return reply;
     const last = known.last(key) ?? (await unnoted.elsewhere?.(key));
     if (last === undefined || last.incarnation === reply.incarnation) return reply;
-    const record = { ...last, dirty: true, version: newToken() };
-    if (call.do !== 'peek') await unnoted.keep({ name: key, record, shared: true });
+    const record = { ...last, dirty: true };
+    const shared = dirtied.get(key)?.version !== last.version;
+    if (call.do !== 'peek') await unnoted.keep({ name: key, record, shared });
     return { record, lease: reply.lease };
   }
 
   function keep(key: string, { record, incarnation }: SessionReply, since: Lease): void {
-    if (record === undefined) known.drop(key);
-    else
-      known.keep(key, { ...record, incarnation }, incarnation === undefined ? incarnation : since);
+    if (record === undefined) return known.drop(key);
+    const isOfStore = incarnation !== undefined;
+    known.keep(key, { ...record, incarnation }, isOfStore ? since : undefined);
   }
 
   /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
@@ -212,6 +213,7 @@ export function createSessions(options: {
         onError(error);
         const record = { ...data, dirty: true, version: token };
         known.keep(key, record, undefined);
+        if (!shared) dirtied.set(key, '', { version: token });
         await Promise.resolve(unnoted.keep({ name: key, record, shared })).catch(onError);
         return false;
       }

@@ -122,6 +122,10 @@ interface Sizes {
   /** Requests of each kind in each phase of a hanging Redis, and whether their times are held against calm ones. */
   readonly hangRequests: number;
   readonly hangTimes: boolean;
+  /** Users who work while Redis is away, for how long it is (ms), and how long each thinks (ms). */
+  readonly awayUsers: number;
+  readonly awayTime: number;
+  readonly awayThinking: number;
   /** How many kinds of keys, at most, Redis evicts around a purge. */
   readonly evictedKinds: number;
   /** How long each attack lasts (ms), and connections with unfinished heads in it. */
@@ -220,6 +224,9 @@ const SMALL: Sizes = {
   purgeRounds: 1,
   hangRequests: 300,
   hangTimes: false,
+  awayUsers: 3,
+  awayTime: 0,
+  awayThinking: 0,
   evictedKinds: 2,
   attacked: 500,
   afterAttack: 0,
@@ -303,6 +310,9 @@ const CHAOS: Sizes = {
   purgeRounds: 3,
   hangRequests: 300,
   hangTimes: false,
+  awayUsers: 6,
+  awayTime: 1_000,
+  awayThinking: 20,
   evictedKinds: 100,
   attacked: 4_000,
   afterAttack: 0,
@@ -386,6 +396,9 @@ const FULL: Sizes = {
   purgeRounds: 9,
   hangRequests: 4_000,
   hangTimes: true,
+  awayUsers: 24,
+  awayTime: 60_000,
+  awayThinking: 200,
   evictedKinds: 100,
   attacked: 60_000,
   afterAttack: 60_000,

@@ -48,11 +48,22 @@ describe('a session that begins while the store is away', () => {
     expect(await find(sessions, { place: 'another', id: NAME.id })).toBe('unknown');
   });
 
-  test('may be changed at once, however often, and is not told of', async () => {
-    const { sessions, store, sleepers } = await begunAway();
+  test('may be changed at once, however often, although nothing can be told', async () => {
+    const { sessions, sleepers } = await begunAway();
     expect(await sessions.dirty([NAME])).toBe(true);
     expect(await sessions.dirty([NAME])).toBe(true);
-    expect([store.asked.includes('renew'), sleepers]).toEqual([false, []]);
+    expect(sleepers).toEqual([]);
+  });
+
+  test('may be changed at once although the store is away again when it was noted', async () => {
+    const one = await begunAway();
+    const { sessions, store, shared, sleepers } = one;
+    store.away = false;
+    await tryAgain(one);
+    expect((await shared.read(STORED)).record?.dirty).toBe(true);
+    store.away = true;
+    expect(await sessions.dirty([NAME])).toBe(true);
+    expect(sleepers).toEqual([]);
   });
 
   test('is noted as dirty when the store is back, and is never unknown here', async () => {
@@ -64,6 +75,8 @@ describe('a session that begins while the store is away', () => {
     store.away = false;
     store.prompt = false;
     await tryAgain(one);
+    await store.call('renew').reply();
+    await quiet();
     expect(await find(sessions)).toBe('dirty');
     await store.call('put').execute();
     expect(await find(sessions)).toBe('dirty');
@@ -81,6 +94,8 @@ describe('a session that begins while the store is away', () => {
     store.away = false;
     store.prompt = false;
     await tryAgain(one);
+    await store.call('renew').reply();
+    await quiet();
     store.away = true;
     store.call('put').fail();
     await quiet();

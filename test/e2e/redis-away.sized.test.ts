@@ -1,0 +1,273 @@
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { systemClock } from '../../src/common/clock.ts';
+import type { Parts } from '../../src/compose/parts.ts';
+import { createPrimary } from '../../src/workers/shared.ts';
+import { startBlackHole } from '../support/black-hole.ts';
+import { execute } from '../support/envelopes.ts';
+import {
+  EXCEL_HEADERS,
+  excelBegin,
+  excelEnd,
+  excelRequests,
+  excelStatement,
+  GROUPING,
+  type ExcelRequest,
+} from '../support/excel-session.ts';
+import { linkPair } from '../support/link-pair.ts';
+import { startRedis, type RedisServer } from '../support/redis-server.ts';
+import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
+import { sampled, sizes } from '../support/sizes.ts';
+import {
+  askStamped,
+  beginSession,
+  inSession,
+  type StampedAnswer,
+} from '../support/stamped-client.ts';
+import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+
+jest.setTimeout(300_000);
+
+const KINDS = ['generic', 'ssas', 'emondrian'] as const;
+const USERS = Array.from({ length: sizes.awayUsers }, (_, at) => `analyst${at + 1}`);
+const MEMBER = "CREATE SESSION MEMBER [Sales].[Measures].[Mine] AS '1'";
+
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>): Promise<T> {
+  const one = await opening;
+  closers.push(one.close);
+  return one;
+}
+
+interface House {
+  readonly engine: SessionEngine;
+  readonly redis: RedisServer;
+  readonly gateway: TestGateway;
+}
+type Kind = (typeof KINDS)[number];
+
+const gatewayOf = (kind: Kind, engine: SessionEngine, port: number, parts: Partial<Parts> = {}) =>
+  opened(
+    startTestGateway(
+      {
+        engine: { url: engine.url, kind, login: 'forward' },
+        cache: {
+          share: 'everyone',
+          engine_permissions_ignored: true,
+          lease: '100ms',
+          redis: { url: `redis://127.0.0.1:${port}` },
+        },
+        limits: { per_user: 64, concurrency: 64, queue: 10_000 },
+      },
+      parts,
+      USERS,
+    ),
+  );
+
+/** What a user sees who works in one workbook. */
+class Workbook {
+  readonly #house: House;
+  readonly #user: string;
+  #session = '';
+  /** What was made in its session. */
+  #made: readonly string[] = [];
+  #asked = 0;
+  /** From when on it must not be answered from the cache. */
+  isDirty: boolean;
+
+  constructor(house: House, user: string, isDirty: boolean) {
+    this.#house = house;
+    this.#user = user;
+    this.isDirty = isDirty;
+  }
+
+  #send({ url }: TestGateway, { body, soapAction }: ExcelRequest): Promise<StampedAnswer> {
+    const headers = { ...EXCEL_HEADERS, soapaction: soapAction };
+    return askStamped(url, body, { user: this.#user, headers });
+  }
+
+  async #ask(request: ExcelRequest): Promise<StampedAnswer> {
+    const answer = await this.#send(this.#house.gateway, request);
+    const { status } = answer.answer;
+    // Nobody is refused.
+    expect([status, answer.status, answer.fault]).toEqual([200, answer.status, undefined]);
+    expect(answer.status).not.toMatch(/unknown-session/u);
+    return answer;
+  }
+
+  /** Excel names no catalog yet. */
+  async begin(): Promise<this> {
+    const { body, ...rest } = excelBegin();
+    const text = body.toString().replace('<Catalog>FoodMart</Catalog>', '');
+    const { session = '' } = await this.#ask({ ...rest, body: Buffer.from(text) });
+    this.#session = session;
+    return this;
+  }
+
+  #next(): ExcelRequest {
+    const requests = excelRequests(this.#session);
+    const request = requests[(this.#asked += 1) % requests.length];
+    if (request === undefined) throw new Error('a workbook asks nothing');
+    return request;
+  }
+
+  /** Asked of another gateway, however that takes it. */
+  async statusAt(gateway: TestGateway): Promise<string> {
+    return (await this.#send(gateway, this.#next())).status;
+  }
+
+  /** The next so many requests. */
+  async work(count: number): Promise<void> {
+    for (let at = 0; at < count; at += 1) {
+      const { stamp, status } = await this.#ask(this.#next());
+      expect(stamp?.created).toEqual(this.#made);
+      if (this.isDirty) expect(status).not.toBe('hit');
+      this.isDirty ||= status === 'bypass dirty-session';
+      await delay(sizes.awayThinking);
+    }
+  }
+
+  /** Whether the request before is a hit when it is asked again. */
+  async isHit(): Promise<boolean> {
+    this.#asked -= 1;
+    return (await this.#ask(this.#next())).status === 'hit';
+  }
+
+  /** A statement that its session remembers. */
+  async group(): Promise<void> {
+    await this.#ask(excelStatement(GROUPING, this.#session));
+    this.#made = [...this.#made, GROUPING];
+    this.isDirty = true;
+  }
+
+  async end(): Promise<void> {
+    await this.#ask(excelEnd(this.#session));
+  }
+}
+
+const all = <T, U>(many: readonly T[], work: (one: T) => Promise<U>) => Promise.all(many.map(work));
+
+/** How Redis goes away, and comes back. */
+const OUTAGES: readonly {
+  readonly name: string;
+  readonly appendonly?: boolean;
+  away(redis: RedisServer): Promise<void>;
+  back(redis: RedisServer): unknown;
+}[] = [
+  {
+    name: 'is stopped, and restarted empty',
+    away: (redis) => redis.stop('SIGKILL'),
+    back: (redis) => redis.restart(),
+  },
+  {
+    name: 'is stopped, and restarted with its data',
+    appendonly: true,
+    away: (redis) => redis.stop('SIGKILL'),
+    back: (redis) => redis.restart(),
+  },
+  { name: 'hangs, and goes on', away: (redis) => redis.pause(), back: (redis) => redis.resume() },
+];
+
+describe.each(sampled(KINDS))('before %s no user is turned away', (kind) => {
+  test.each(sampled(OUTAGES).map((outage) => [outage.name, outage] as const))(
+    'while Redis %s, whenever the workbooks were opened',
+    async (_name, { appendonly = false, away, back }) => {
+      const engine = await opened(startSessionEngine({ kind }));
+      const redis = await opened(startRedis({ appendonly }));
+      const gateway = await gatewayOf(kind, engine, redis.port);
+      const house = { engine, redis, gateway };
+      const openedBefore = await all(USERS, (user) => new Workbook(house, user, false).begin());
+      await all(openedBefore, (workbook) => workbook.work(12));
+
+      await away(redis);
+      const until = Date.now() + sizes.awayTime;
+      const openedMeanwhile: Workbook[] = [];
+      await Promise.all([
+        all(openedBefore, async (workbook) => {
+          do await workbook.work(4);
+          while (Date.now() < until);
+        }),
+        all(USERS, async (user) => {
+          do {
+            const workbook = await new Workbook(house, user, true).begin();
+            openedMeanwhile.push(workbook);
+            await workbook.work(12);
+            await workbook.group();
+            await workbook.work(4);
+          } while (Date.now() < until);
+        }),
+      ]);
+      await back(redis);
+
+      const both = [...openedBefore, ...openedMeanwhile];
+      const other = await gatewayOf(kind, engine, redis.port);
+      await all(openedMeanwhile, async (workbook) => {
+        do await workbook.work(1);
+        while ((await workbook.statusAt(other)) !== 'bypass dirty-session');
+      });
+      await all(both, (workbook) => workbook.work(12));
+      await all(both, (workbook) => workbook.end());
+      // What is opened now is served from the cache again.
+      const opens = async () => {
+        const workbook = await new Workbook(house, 'alice', false).begin();
+        await workbook.work(1);
+        return await workbook.isHit();
+      };
+      while (!(await opens())) await delay(10);
+    },
+  );
+});
+
+describe('a gateway with workers', () => {
+  test('knows at each of them what began at one that Redis was away for, and what Redis has lost', async () => {
+    const engine = await opened(startSessionEngine({ kind: 'generic' }));
+    const redis = await opened(startRedis());
+    const attach = createPrimary({
+      clock: systemClock,
+      newToken: randomUUID,
+      orphanLease: 0,
+      engineStates: async () => undefined,
+      inForce: () => undefined,
+      configuration: () => '',
+      states: { engines: () => [], reloaded: () => true },
+    });
+    const join = async () => {
+      const hole = await opened(startBlackHole(redis.port));
+      const pair = linkPair();
+      attach(pair.primary);
+      const worker = await gatewayOf('generic', engine, hole.port, { primary: pair.worker });
+      return { hole, worker };
+    };
+    const [one, other] = [await join(), await join()];
+    const ask = (at: typeof one, id: string, statement = 'SELECT FROM [Sales]') =>
+      askStamped(at.worker.url, execute({ statement, session: inSession(id) }));
+    const isDirty = async (at: typeof one, id: string, made: readonly string[]) => {
+      const { status, stamp, fault } = await ask(at, id);
+      expect([fault, stamp?.created]).toEqual([undefined, made]);
+      return status === 'bypass dirty-session';
+    };
+    const early = await beginSession(one.worker.url);
+    await one.hole.set('refuse');
+    const id = await beginSession(one.worker.url);
+    expect((await ask(one, id, MEMBER)).answer.status).toBe(200);
+    for (const at of [one, other]) expect(await isDirty(at, id, [MEMBER])).toBe(true);
+    await redis.restart({ signal: 'SIGKILL' });
+    await one.hole.set('forward');
+    // The other one never heard of it; Redis is away for it for a moment.
+    for (const at of [other, one]) {
+      while (!(await isDirty(at, early, []))) await delay(5);
+      while (!(await isDirty(at, id, [MEMBER]))) await delay(5);
+    }
+    const later = await gatewayOf('generic', engine, redis.port);
+    for (const known of [id, early]) {
+      const at = { ...one, worker: later };
+      while ((await ask(at, known)).status !== 'bypass dirty-session') await delay(5);
+    }
+    expect(attach.close()).toBeUndefined();
+  });
+});
