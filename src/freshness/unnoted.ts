@@ -7,7 +7,7 @@ import type { FreshnessStore, SessionRecord, SessionReply } from './freshness-st
 /** Of more sessions, or of more than a quarter of it by one user, the least used are forgotten. */
 const MAX_SESSIONS = 100_000;
 /** Noted at one time; after a failure one is tried in so long (ms), so that a store that is away is left alone. */
-const TOGETHER = 100;
+const TOGETHER = 200;
 const PAUSE = 500;
 
 /** A session that this gateway knows and the store does not: it is dirty, and is to be noted there as such. */

@@ -38,7 +38,7 @@ describe('the table of sessions to be noted', () => {
     away = false;
     for (const wake of sleepers.splice(0)) wake();
     while (unnoted.get('0') !== undefined) await quiet();
-    expect([under.noted, under.most]).toEqual([10_000, 100]);
+    expect([under.noted, under.most]).toEqual([10_000, 200]);
   });
 
   test('gives no user more than a quarter of it', () => {
