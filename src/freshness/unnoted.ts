@@ -104,27 +104,17 @@ export function withUnnoted(store: SessionStore, unnoted: UnnotedSessions): Sess
       const found = unnoted.get(name);
       // Not a turn later where they are kept here.
       const kept = found instanceof Promise ? await found : found;
-      const ask = () => store.session(name, call);
-      if (kept === undefined) return await ask();
+      if (kept === undefined) return await store.session(name, call);
       const { record, shared } = kept;
-      switch (call.do) {
-        case 'read':
-        case 'peek':
-          return { record, lease: 0 };
-        case 'renew':
-          return { record, lease: shared ? (await ask()).lease : 0 };
-        case 'put': {
-          const reply = await store.session(name, { ...call, dirty: true });
-          await unnoted.drop(name);
-          return reply;
-        }
-        case 'end':
-          await unnoted.drop(name);
-          // It may be on its way into the store; where that is away it is not.
-          return await (shared ? ask() : ask().catch(() => ({ lease: 0 })));
-        default:
-          return await ask();
+      const isRenewal = call.do === 'renew';
+      if (call.do === 'read' || call.do === 'peek' || (isRenewal && !shared)) {
+        return { record, lease: 0 };
       }
+      if (call.do === 'end') await unnoted.drop(name);
+      const isBegun = call.do === 'put';
+      const reply = await store.session(name, isBegun ? { ...call, dirty: true } : call);
+      if (isBegun) await unnoted.drop(name);
+      return isRenewal ? { record, lease: reply.lease } : reply;
     },
   };
 }

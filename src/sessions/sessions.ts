@@ -2,12 +2,7 @@ import type { Clock } from '../common/clock.ts';
 import { createLeaseCache, type Lease, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
-import type {
-  FreshnessStore,
-  SessionCall,
-  SessionRecord,
-  SessionReply,
-} from '../freshness/freshness-store.ts';
+import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
 import { type UnnotedSessions, withUnnoted } from '../freshness/unnoted.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
@@ -99,8 +94,9 @@ export function createSessions(options: {
     return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
   }
 
+  type Reply = Awaited<ReturnType<typeof askStore>>;
   /** Where the store has lost a session: what was known of it, dirty from now on. */
-  async function askStore(key: string, call: SessionCall): Promise<SessionReply> {
+  async function askStore(key: string, call: SessionCall) {
     const reply = await store.session(key, call);
     if (reply.record !== undefined || call.do === 'end') return reply;
     const last = known.last(key) ?? (await unnoted.elsewhere?.(key));
@@ -108,20 +104,20 @@ export function createSessions(options: {
     const record = { ...last, dirty: true };
     const shared = dirtied.get(key)?.version !== last.version;
     if (call.do !== 'peek') await unnoted.keep({ name: key, record, shared });
-    return { record, lease: reply.lease };
+    return { ...reply, record, incarnation: undefined };
   }
 
-  function keep(key: string, { record, incarnation }: SessionReply, since: Lease): void {
-    if (record === undefined) return known.drop(key);
-    const isOfStore = incarnation !== undefined;
-    known.keep(key, { ...record, incarnation }, isOfStore ? since : undefined);
+  function keep(key: string, { record, incarnation }: Reply, since: Lease): void {
+    const start = incarnation === undefined ? undefined : since;
+    if (record === undefined) known.drop(key);
+    else known.keep(key, { ...record, incarnation }, start);
   }
 
   /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
   async function read(key: string, how: 'read' | 'readOnce' | 'peek' = 'read') {
     const call = how === 'peek' ? how : 'read';
     const ask = how === 'peek' ? 'read' : how;
-    const found = await known[ask]<Awaited<ReturnType<typeof change>>, FoundSession>(
+    const found = await known[ask]<Reply, FoundSession>(
       [key],
       () => askStore(key, { do: call }),
       (reply, since) => {

@@ -164,10 +164,7 @@ export function createWorkerStores(options: {
   return { freshness, purgeLines, fleet };
 }
 
-/**
- * In the primary process, so that each worker knows what began at any.
- * @param here what this worker does for all: it notes a session in Redis, and tells what it knew of one last
- */
+/** In the primary process, so that each worker knows what began at any. @param here what this worker does for all */
 export function unnotedAtPrimary(
   link: Pick<Link, 'call' | 'serve'>,
   here: { note: Note; last: (name: string) => SessionRecord | undefined },

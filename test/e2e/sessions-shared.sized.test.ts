@@ -197,6 +197,10 @@ describe.each(sampled(KINDS))('gateways before %s that share a Redis', (kind) =>
         const member = `${MEMBER} /* away */`;
         expect((await ask(gateway, begun, member)).answer.status).toBe(200);
         expect((await ask(gateway, begun)).stamp?.created).toEqual([member]);
+        const ofOther = await askStamped(gateway.url, execution('x', inSession(begun)), {
+          user: 'bob',
+        });
+        expect(ofOther.status).toBe('gateway unknown-session');
 
         if (kind === 'emondrian') {
           // It would move there, and the other gateways would not know.

@@ -126,6 +126,8 @@ interface Sizes {
   readonly awayUsers: number;
   readonly awayTime: number;
   readonly awayThinking: number;
+  /** Every how manieth pair of a kind of engine and an outage is tried. */
+  readonly awayStride: number;
   /** How many kinds of keys, at most, Redis evicts around a purge. */
   readonly evictedKinds: number;
   /** How long each attack lasts (ms), and connections with unfinished heads in it. */
@@ -227,6 +229,7 @@ const SMALL: Sizes = {
   awayUsers: 3,
   awayTime: 0,
   awayThinking: 0,
+  awayStride: 9,
   evictedKinds: 2,
   attacked: 500,
   afterAttack: 0,
@@ -313,6 +316,7 @@ const CHAOS: Sizes = {
   awayUsers: 6,
   awayTime: 1_000,
   awayThinking: 20,
+  awayStride: 4,
   evictedKinds: 100,
   attacked: 4_000,
   afterAttack: 0,
@@ -399,6 +403,7 @@ const FULL: Sizes = {
   awayUsers: 24,
   awayTime: 60_000,
   awayThinking: 200,
+  awayStride: 1,
   evictedKinds: 100,
   attacked: 60_000,
   afterAttack: 60_000,
