@@ -206,7 +206,7 @@ test('a gateway that ends before Redis is back tells how many sessions it loses'
   const gateway = await gatewayOf('generic', engine, redis.port);
   await redis.stop();
   await openWorkbook(gateway, 'alice', true);
-  await gateway.close();
+  await closers.pop()?.();
   expect(gateway.events).toContainEqual({
     type: 'warning',
     message: 'sessions that Redis was not told of are lost: 1',
