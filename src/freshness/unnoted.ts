@@ -78,12 +78,10 @@ export function createUnnoted(note: Note, sleep = pause) {
 }
 
 /** Notes a session in the store as a dirty one. */
-export function noteIn(options: {
-  store: SessionStore;
-  sleep: Sleep;
-  newToken: () => string;
-}): Note {
-  const { store, sleep, newToken } = options;
+export function noteIn(
+  { store, newToken }: { store: SessionStore; newToken: () => string },
+  sleep = pause,
+): Note {
   return async ({ name, record, shared }) => {
     const { version } = record;
     const { record: there, lease } = await store.session(name, { do: 'renew', token: newToken() });

@@ -150,16 +150,6 @@ describe.each(sampled(KINDS))('gateways before %s that share a Redis', (kind) =>
       );
       expect([lost.status, lost.stamp?.created]).toEqual(['bypass dirty-session', created]);
     }
-    // It never knew of them, and learns of them when the other has noted them.
-    const other = await gatewayOf(kind);
-    for (const id of [clean, dirty]) {
-      await askUntil(
-        ({ status }) => status === 'bypass dirty-session',
-        () => ask(other, id),
-      );
-    }
-    const strange = await askUntil(isSure, () => ask(other, 'never begun'));
-    expect(strange.status).toMatch(/ unknown-session$/u);
     const anew = await begin(after);
     expect((await askUntil(isHit, () => ask(after, anew))).stamp?.created).toEqual([]);
   });

@@ -49,10 +49,7 @@ export function replica({
     return promise;
   };
   const [sleep, newToken] = [sleepIn(sleepers), () => `token ${(made += 1)}`];
-  const unnoted = createUnnoted(
-    noteIn({ store, sleep: sleepIn(noting), newToken }),
-    sleepIn(noting),
-  );
+  const unnoted = createUnnoted(noteIn({ store, newToken }, sleepIn(noting)), sleepIn(noting));
   const sessions = createSessions({
     store,
     clock,
