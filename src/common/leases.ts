@@ -28,7 +28,7 @@ export async function tryToRenew<T>(
 
 export type LeaseStart = Readonly<ReturnType<typeof leaseStart>>;
 /** One that the store was told, with its length (ms). */
-type Lease = LeaseStart & { readonly length: number };
+export type Lease = LeaseStart & { readonly length: number };
 /** The moment from which a lease is counted, by both clocks. */
 export const leaseStart = (clock: Clock) => ({ now: clock.now(), wall: clock.wall() });
 

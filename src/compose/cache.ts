@@ -12,7 +12,8 @@ import { createEpochs } from '../freshness/freshness.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
 import { MESSAGE_LIFE } from '../http/hooks.ts';
 import { createSessions } from '../sessions/sessions.ts';
-import { createWorkerStores } from '../workers/shared.ts';
+import { createUnnoted, noteIn } from '../freshness/unnoted.ts';
+import { createWorkerStores, unnotedAtPrimary } from '../workers/shared.ts';
 import { createIds, type Parts } from './parts.ts';
 import type { CacheGround, inRedis } from './redis-backend.ts';
 
@@ -71,7 +72,14 @@ export async function createCache(
   const lease = isAlone ? () => REREAD : ground.lease;
   const common = { ...ground, store: backend.freshness, lease };
   const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
-  const sessions = createSessions({ ...common, onError: failed('sessions') });
+  const note = noteIn(common);
+  const last = (name: string) => sessions.last(name);
+  // With Redis each worker has its own connection to what they share.
+  const unnoted =
+    parts.primary !== undefined && redis.url.length > 0
+      ? unnotedAtPrimary(parts.primary, { note, last })
+      : createUnnoted(note);
+  const sessions = createSessions({ ...common, unnoted, onError: failed('sessions') });
   const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
   const flights = createFlights({ ...ground, deadline: ground.longestFlight });
   const stores = { epochs, memory, flights, entries, sharedFlights };
@@ -138,6 +146,8 @@ export async function createCache(
     async close() {
       memory.clear();
       epochs.close();
+      const lost = unnoted.close();
+      if (lost !== undefined) emit({ type: 'warning', message: lost });
       await backend.close?.();
     },
   };

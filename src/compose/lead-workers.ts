@@ -92,6 +92,8 @@ export function leadWorkers(
     async close(deadline: number): Promise<void> {
       server.close();
       await pool.stop(deadline + SHUTDOWN_MARGIN);
+      const lost = attach.close();
+      if (lost !== undefined) warn([lost]);
       engines?.close();
     },
   };

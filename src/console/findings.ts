@@ -103,7 +103,7 @@ export function findingsOf(state: State) {
 
     say('problem', 'redis-down', redis.state === 'down')`
       Redis cannot be used: ${redis.why ?? 'not known yet'}.
-      Without it nothing says which entries are true, so that all queries go to the engine.
+      Without it nothing says which entries are true, so that no query is a hit; changes of sessions that began before are refused.
       See that the server of cache.redis.url runs, and takes the login of cache.redis.`,
 
     redis.conditions.map(

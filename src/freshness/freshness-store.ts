@@ -63,6 +63,8 @@ export interface SessionRecord extends SessionData {
   /** Its token, or that of all sessions, was renewed since: what its answers depend on is not known. */
   readonly dirty: boolean;
   readonly version: string;
+  /** Of the store that told it, see {@link SessionReply}. */
+  readonly incarnation?: string | undefined;
 }
 
 /** The token under which the record stands then. */
@@ -91,6 +93,8 @@ export interface SessionReply {
   readonly record?: SessionRecord | undefined;
   /** After a change: the longest lease (ms) of another that may use what was; without a record, of any other. */
   readonly lease: number;
+  /** Another one when the store may have lost sessions since. Without one the record is not from the store. */
+  readonly incarnation?: string;
 }
 
 /** How long a record is kept that no request asks for (ms). */

@@ -98,10 +98,10 @@ export function createMemoryStore(options: {
   /** The record, which this holder uses from now on if it is clean. */
   function answer(session: Session | undefined, holder: Holder, lease = 0) {
     const record = recordOf(session);
-    if (session === undefined || record === undefined) return { lease };
+    if (session === undefined || record === undefined) return { lease, incarnation };
     session.asked = clock.now();
     if (!record.dirty) session.holders.note(holder.id, holder.lease);
-    return { record, lease };
+    return { record, lease, incarnation };
   }
 
   function leaseOfOthers(session: Session | undefined, { id }: Holder): number {
@@ -128,7 +128,7 @@ export function createMemoryStore(options: {
       const session = sessionOf(name);
       switch (call.do) {
         case 'peek':
-          return { record: recordOf(session), lease: 0 };
+          return { record: recordOf(session), lease: 0, incarnation };
         case 'read':
           if (session !== undefined && session.data === undefined) session.version = undefined;
           return answer(session, holder);

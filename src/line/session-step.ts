@@ -185,7 +185,7 @@ export async function noteBegun(
   const profile = request ? sessionProfile(request, namedHeaders) : '';
   // Of two names of one session neither may stay clean when something is done under the other.
   const dirty = begun.leftState || before.length > 0;
-  await sessions.begin(
+  const isNoted = await sessions.begin(
     { place, id },
     {
       principal: begun.principal,
@@ -196,7 +196,7 @@ export async function noteBegun(
     },
   );
   if (before.length > 0) await sessions.dirty(before.map((other) => ({ place, id: other })));
-  return dirty ? undefined : profile;
+  return dirty || !isNoted ? undefined : profile;
 }
 
 /**

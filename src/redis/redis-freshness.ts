@@ -93,7 +93,8 @@ const BRIEF = 60_000;
 /**
  * Reads or changes a session: `SessionCall` says what each mode means. KEYS 5 is the session; ARGV 6 a token, 7 the
  * version that is expected, 8 the data, 9 a moment, 10 '1' for dirty, 11 the life of a session (ms). Answers the lease
- * to wait for, and where there is a record: '1' for dirty, its data, its version, when it was last forwarded.
+ * to wait for, what is another one when sessions may have been lost (by a restart, or FLUSHALL), and where there is a
+ * record: '1' for dirty, its data, its version, when it was last forwarded.
  *
  * The session is a hash: its `token`; the `version` and the `era` (the token of all sessions) under which it was noted,
  * which a claim writes before there are `data`; the `incarnation` that wrote it. For each gateway that may use it as
@@ -126,7 +127,8 @@ local function lease_of_others()
 end
 
 local function answer(to_wait)
-  if not known() then return { tostring(to_wait) } end
+  local whence = replid .. ' ' .. era
+  if not known() then return { tostring(to_wait), whence } end
   local is_stale = stale()
   if mode ~= 'peek' then
     redis.call('PEXPIRE', key, life)
@@ -135,7 +137,7 @@ local function answer(to_wait)
       redis.call('HSET', key, 'held:' .. caller, note)
     end
   end
-  return { tostring(to_wait), is_stale and '1' or '0', get('data'), get('version'), get('at') }
+  return { tostring(to_wait), whence, is_stale and '1' or '0', get('data'), get('version'), get('at') }
 end
 
 if mode == 'read' then
@@ -281,19 +283,20 @@ const textOf = ({ principal, replica, spelling, catalog, profile }: SessionData)
 
 /** The lease alone where there is no record, or one that does not open: it was noted with another key. */
 function readReply(
-  [lease, dirty, sealed, version = '', at]: readonly string[],
+  [length, incarnation = '', dirty, sealed, version = '', at]: readonly string[],
   open: (text: string) => string | undefined,
 ) {
+  const told = { lease: Number(length), incarnation };
   const opened = sealed && open(sealed);
   // Where there is no key, everything opens, also what another gateway has sealed: that is no JSON.
-  if (!opened?.startsWith('{')) return { lease: Number(lease) };
+  if (!opened?.startsWith('{')) return told;
   const data = JSON.parse(opened) as SessionData;
   const { principal, replica, spelling, profile, catalog } = data;
   const forwardedAt = Number(at);
   if (!isStrings([principal, replica, spelling, profile, catalog ?? '']) || !(forwardedAt >= 0)) {
     throw new Error('the script of the sessions answered something else than a session');
   }
-  return { lease: Number(lease), record: { ...data, dirty: dirty !== '0', version, forwardedAt } };
+  return { ...told, record: { ...data, dirty: dirty !== '0', version, forwardedAt } };
 }
 
 /** `{ purge, gateway }`, with `scopes` where others are told to forget them. Undefined for what is no message. */

@@ -1,8 +1,9 @@
 import type { Clock } from '../common/clock.ts';
-import { createLeaseCache, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
+import { createLeaseCache, type Lease, LEASE_MARGIN, tryToRenew } from '../common/leases.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
 import type { FreshnessStore, SessionCall, SessionRecord } from '../freshness/freshness-store.ts';
+import { type UnnotedSessions, withUnnoted } from '../freshness/unnoted.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
@@ -58,8 +59,10 @@ export function createSessions(options: {
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
   onError: (error: unknown) => void;
+  unnoted: UnnotedSessions;
 }) {
-  const { store, clock, sleep, newToken, onError } = options;
+  const { clock, sleep, newToken, onError, unnoted } = options;
+  const store = withUnnoted(options.store, unnoted);
   const known = createLeaseCache<SessionRecord>({
     ...options,
     max: MAX_SESSIONS,
@@ -91,16 +94,35 @@ export function createSessions(options: {
     return found?.kind === 'known' && found.record.dirty ? found : { kind: 'unavailable', last };
   }
 
+  type Reply = Awaited<ReturnType<typeof askStore>>;
+  /** Where the store has lost a session: what was known of it, dirty from now on. */
+  async function askStore(key: string, call: SessionCall) {
+    const reply = await store.session(key, call);
+    if (reply.record !== undefined || call.do === 'end') return reply;
+    const last = known.last(key) ?? (await unnoted.elsewhere?.(key));
+    if (last === undefined || last.incarnation === reply.incarnation) return reply;
+    const record = { ...last, dirty: true };
+    const shared = dirtied.get(key)?.version !== last.version;
+    if (call.do !== 'peek') await unnoted.keep({ name: key, record, shared });
+    return { ...reply, record, incarnation: undefined };
+  }
+
+  function keep(key: string, { record, incarnation }: Reply, since: Lease): void {
+    const start = incarnation === undefined ? undefined : since;
+    if (record === undefined) known.drop(key);
+    else known.keep(key, { ...record, incarnation }, start);
+  }
+
   /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
   async function read(key: string, how: 'read' | 'readOnce' | 'peek' = 'read') {
     const call = how === 'peek' ? how : 'read';
     const ask = how === 'peek' ? 'read' : how;
-    const found = await known[ask]<Awaited<ReturnType<typeof change>>, FoundSession>(
+    const found = await known[ask]<Reply, FoundSession>(
       [key],
-      () => store.session(key, { do: call }),
-      ({ record }, since) => {
-        if (record === undefined) known.drop(key);
-        else if (call === 'read') known.keep(key, record, since);
+      () => askStore(key, { do: call }),
+      (reply, since) => {
+        const { record } = reply;
+        if (record === undefined || call === 'read') keep(key, reply, since);
         if (record === undefined) return { kind: 'unknown' };
         // A stale 'dirty' needs no refresh: it never turns clean.
         return record.dirty || call === 'peek' ? seen(key, record) : now(key);
@@ -113,11 +135,10 @@ export function createSessions(options: {
   async function change(key: string, call: SessionCall) {
     const since = known.begin();
     using watch = known.watch([key]);
-    const reply = await store.session(key, call);
+    const reply = await askStore(key, call);
     const { overtaken } = watch;
     known.forget([key]);
-    if (reply.record === undefined) known.drop(key);
-    else if (!overtaken) known.keep(key, reply.record, since);
+    if (reply.record === undefined || !overtaken) keep(key, reply, since);
     return reply;
   }
 
@@ -156,6 +177,8 @@ export function createSessions(options: {
   }
 
   return {
+    /** Of its name in the store, of whatever age. */
+    last: known.last,
     /** What {@link find} gives without a promise; undefined where the store must be asked. */
     held,
     /** What is known now. A session that was begun in another place, or spelt otherwise, is unknown. */
@@ -168,21 +191,26 @@ export function createSessions(options: {
       const { key, spelling } = digestsOf(name);
       return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
     },
-    /** Notes a session that the engine has begun, before its id may reach the client. False: it stays unknown. */
+    /** Notes a session that the engine has begun, before its id may reach the client. False: only here, as a dirty one. */
     async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
       const { key, spelling } = digestsOf(name);
       const data = { ...given, spelling, forwardedAt: clock.wall() };
       const token = newToken();
+      // One of that name that was here before, or may be in the store by now: others may take it for clean.
+      let shared = known.last(key) !== undefined || isDirtyHere(key);
       known.forget([key]);
       try {
         await store.session(key, { do: 'claim', token });
+        shared = true;
         const dirtyFromFirst = isDirty || isDirtyHere(key);
         await change(key, { do: 'put', token, data, dirty: dirtyFromFirst });
         return true;
       } catch (error) {
         onError(error);
-        // It is known nowhere, but its requests go on.
-        known.keep(key, { ...data, dirty: isDirty, version: token }, undefined);
+        const record = { ...data, dirty: true, version: token };
+        known.keep(key, record, undefined);
+        if (!shared) dirtied.set(key, '', { version: token });
+        await Promise.resolve(unnoted.keep({ name: key, record, shared })).catch(onError);
         return false;
       }
     },
@@ -191,7 +219,7 @@ export function createSessions(options: {
       dirty([...new Set(names.map((name) => digestsOf(name).key))]),
     /** The same for all sessions of all engines. */
     async dirtyAll(): Promise<boolean> {
-      const renewed = await tryToRenew(() => store.renew(['sessions']), sleep, onError);
+      const renewed = await tryToRenew(() => options.store.renew(['sessions']), sleep, onError);
       known.forget('all');
       if (renewed === undefined) return false;
       await waitOut(renewed.others);
@@ -240,6 +268,7 @@ export function createSessions(options: {
       } catch (error) {
         onError(error);
         known.forget([key]);
+        known.drop(key);
         // For others, and perhaps at the engine, it goes on: what happens in it must still reach them.
         dirtied.set(key, '', { version: undefined });
       }

@@ -5,9 +5,11 @@ import {
   checkLease,
   type Announcement,
   type FreshnessStore,
+  type SessionRecord,
 } from '../freshness/freshness-store.ts';
 import { createMemoryFleet, fleetOf } from '../freshness/fleet.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
+import { createUnnoted, type Note, type UnnotedSessions } from '../freshness/unnoted.ts';
 import type { States } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
@@ -30,6 +32,10 @@ const SYSTEM = 'system';
 const SYSTEM_DEADLINE = 6_000;
 /** Attempts to log in. */
 const LOGINS = 'logins';
+/** Sessions that Redis does not know: the primary process keeps them, and has workers note them. */
+const UNNOTED = 'unnoted';
+/** Longer than the longest lease is waited out (ms). */
+const NOTE_DEADLINE = 6_000;
 /** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
 const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
@@ -39,7 +45,7 @@ type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
  * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
  * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics and statistics.
  * @param options.orphanLease for which workers of a primary process that has just died may still answer (ms)
- * @returns serves one more worker; what it returns is to be called when that is gone
+ * @returns serves one more worker; what it returns is to be called when that is gone. `close` tells in one sentence what is lost
  */
 export function createPrimary(options: {
   clock: Clock;
@@ -63,17 +69,31 @@ export function createPrimary(options: {
   const throttle = createLoginThrottle(options);
   const joinMetrics = createPrimaryMetrics(options.states);
   const links = new Set<Link>();
+  let turns = 0;
+  const unnoted = {
+    ...createUnnoted(async (session) => {
+      const link = [...links][(turns += 1) % links.size];
+      if (link === undefined) throw new Error('no worker lives');
+      await link.call(UNNOTED, 'note', [session], NOTE_DEADLINE);
+    }),
+    async elsewhere(name: string) {
+      const ask = (link: Link) => link.call(UNNOTED, 'last', [name], READ_DEADLINE);
+      const said = await Promise.all([...links].map((link) => ask(link).catch(() => undefined)));
+      return said.find((record) => record !== undefined);
+    },
+  };
   const statistics = statisticsOfLinks(links, options.newToken());
   const tellAll = (method: string) => (said: unknown) => {
     for (const each of links) each.tell(NEWS, method, said);
   };
-  return (link: Link): (() => void) => {
+  const attach = (link: Link): (() => void) => {
     links.add(link);
     link.serve(FRESHNESS, freshness);
     const { gone, ...fleet } = fleetFor(options.newToken());
     link.serve(FLEET, fleet);
     link.serve(LOGINS, throttle);
     link.serve(STATISTICS, statistics);
+    link.serve(UNNOTED, unnoted);
     const { engineStates: states, inForce, configuration } = options;
     link.serve(SYSTEM, { states, inForce, configuration });
     link.serve(NEWS, { renewed: tellAll('renewed'), forgotten: tellAll('forgotten') });
@@ -84,6 +104,7 @@ export function createPrimary(options: {
       gone();
     };
   };
+  return Object.assign(attach, { close: unnoted.close });
 }
 
 /**
@@ -141,6 +162,18 @@ export function createWorkerStores(options: {
   };
   const fleet = fleetOf((method, ...args) => link.call(FLEET, method, args, WRITE_DEADLINE));
   return { freshness, purgeLines, fleet };
+}
+
+/** In the primary process, so that each worker knows what began at any. @param here what this worker does for all */
+export function unnotedAtPrimary(
+  link: Pick<Link, 'call' | 'serve'>,
+  here: { note: Note; last: (name: string) => SessionRecord | undefined },
+): UnnotedSessions {
+  link.serve(UNNOTED, here);
+  const ask = (method: keyof UnnotedSessions) => (asked: unknown) =>
+    link.call(UNNOTED, method, [asked], WRITE_DEADLINE) as Promise<never>;
+  const [get, keep, drop, elsewhere] = [ask('get'), ask('keep'), ask('drop'), ask('elsewhere')];
+  return { get, keep, drop, elsewhere, close: () => undefined };
 }
 
 /**

@@ -124,6 +124,12 @@ interface Sizes {
   /** Requests of each kind in each phase of a hanging Redis, and whether their times are held against calm ones. */
   readonly hangRequests: number;
   readonly hangTimes: boolean;
+  /** Users who work while Redis is away, for how long it is (ms), and how long each thinks (ms). */
+  readonly awayUsers: number;
+  readonly awayTime: number;
+  readonly awayThinking: number;
+  /** Every how manieth pair of a kind of engine and an outage is tried. */
+  readonly awayStride: number;
   /** How many kinds of keys, at most, Redis evicts around a purge. */
   readonly evictedKinds: number;
   /** How long each attack lasts (ms), and connections with unfinished heads in it. */
@@ -225,6 +231,10 @@ const SMALL: Sizes = {
   purgeRounds: 1,
   hangRequests: 300,
   hangTimes: false,
+  awayUsers: 3,
+  awayTime: 0,
+  awayThinking: 0,
+  awayStride: 9,
   evictedKinds: 2,
   attacked: 500,
   afterAttack: 0,
@@ -310,6 +320,10 @@ const CHAOS: Sizes = {
   purgeRounds: 3,
   hangRequests: 300,
   hangTimes: false,
+  awayUsers: 6,
+  awayTime: 1_000,
+  awayThinking: 20,
+  awayStride: 4,
   evictedKinds: 100,
   attacked: 4_000,
   afterAttack: 0,
@@ -395,6 +409,10 @@ const FULL: Sizes = {
   purgeRounds: 9,
   hangRequests: 4_000,
   hangTimes: true,
+  awayUsers: 24,
+  awayTime: 60_000,
+  awayThinking: 200,
+  awayStride: 1,
   evictedKinds: 100,
   attacked: 60_000,
   afterAttack: 60_000,

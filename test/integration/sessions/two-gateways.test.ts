@@ -193,7 +193,7 @@ describe('a session that is named otherwise at another gateway', () => {
 });
 
 describe('a Redis that came back', () => {
-  test('from a snapshot of when a session was clean does not make it clean again', async () => {
+  test('from a snapshot of when a session was clean does not make it clean again: it is dirty where it was known', async () => {
     const redis = await redisServer();
     const a = await gateway(redis);
     await a.sessions.begin(NAME, BEGUN);
@@ -206,8 +206,16 @@ describe('a Redis that came back', () => {
     await until(a.house.connections.ready, Boolean);
     expect([await find(b.sessions), await find(b.sessions, OTHER)]).toEqual(['unknown', 'unknown']);
     a.clock.advance(LEASE);
-    expect(await find(a.sessions)).toBe('unknown');
+    expect([await find(a.sessions), await find(a.sessions, OTHER)]).toEqual(['dirty', 'dirty']);
     expect(await a.sessions.confirm(OTHER, record)).toBe(false);
+    await until(
+      async () => {
+        b.clock.advance(LEASE);
+        for (const { wake } of a.noting) wake();
+        return [await find(b.sessions), await find(b.sessions, OTHER)].join();
+      },
+      (found) => found === 'dirty,dirty',
+    );
   });
 
   test('empty knows no session, and makes changes wait for what it may have forgotten', async () => {
@@ -263,7 +271,7 @@ describe('a Redis that follows another one', () => {
 });
 
 describe('a Redis that is away', () => {
-  test('leaves nothing known, nothing begun, nothing confirmed and nothing made dirty', async () => {
+  test('leaves nothing known, nothing begun clean, nothing confirmed and nothing made dirty', async () => {
     const redis = await redisServer();
     const { sessions, clock, sleepers, house } = await gateway(redis);
     await sessions.begin(NAME, BEGUN);

@@ -4,6 +4,7 @@ import type { Touch } from '../../../src/engine/own-questions.ts';
 import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createKeepAlive } from '../../../src/line/session-step.ts';
 import { createSessions } from '../../../src/sessions/sessions.ts';
+import { createUnnoted } from '../../../src/freshness/unnoted.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
 const IDLE = 3_600_000;
@@ -31,6 +32,7 @@ async function house() {
     sleep: async () => {},
     newToken: () => 'token',
     onError: () => {},
+    unnoted: createUnnoted(async () => {}),
   });
   await sessions.begin(NAME, { principal: 'alice', profile: '', catalog: null, replica: 'r' });
   clock.advance(IDLE / 2);

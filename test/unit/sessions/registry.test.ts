@@ -123,15 +123,6 @@ describe('a session that the gateway knows', () => {
     expect(await find(sessions)).toBe('clean');
   });
 
-  test('that could not be noted is told so, and stays unknown', async () => {
-    const { sessions, store, errors } = replica();
-    store.away = true;
-    expect(await sessions.begin(NAME, BEGUN)).toBe(false);
-    expect(errors).toHaveLength(1);
-    store.away = false;
-    expect(await find(sessions)).toBe('unknown');
-  });
-
   test('is unknown after its end', async () => {
     const { sessions } = replica();
     await sessions.begin(NAME, BEGUN);

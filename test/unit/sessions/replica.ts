@@ -6,6 +6,7 @@ import {
   type FoundSession,
   type Sessions,
 } from '../../../src/sessions/sessions.ts';
+import { createUnnoted, noteIn } from '../../../src/freshness/unnoted.ts';
 import { handClock } from '../cache/fakes.ts';
 import { sessionFace } from '../../support/session-face.ts';
 import { handSessionStore, type SharedSessions } from './hand-session-store.ts';
@@ -14,6 +15,11 @@ export const LEASE = 1_000;
 export const NAME: SessionName = { place: 'engine', id: 'one' };
 export const OTHER: SessionName = { place: 'engine', id: 'other' };
 export const BEGUN = { principal: 'alice', profile: 'p', catalog: null, replica: 'r' };
+
+interface Sleeper {
+  readonly milliseconds: number;
+  wake(): void;
+}
 
 /** Of all replicas together: a version must never be made twice. */
 let made = 0;
@@ -34,20 +40,26 @@ export function replica({
   const [store, shared] = [handSessionStore(keeper), sessionFace(keeper)];
   const errors: unknown[] = [];
   /** Those who sleep; waking one does not move the clock. */
-  const sleepers: { readonly milliseconds: number; wake(): void }[] = [];
+  const sleepers: Sleeper[] = [];
+  /** The same, until sessions are noted that the store does not know. */
+  const noting: Sleeper[] = [];
+  const sleepIn = (list: Sleeper[]) => (milliseconds: number) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    list.push({ milliseconds, wake: resolve });
+    return promise;
+  };
+  const [sleep, newToken] = [sleepIn(sleepers), () => `token ${(made += 1)}`];
+  const unnoted = createUnnoted(noteIn({ store, newToken }, sleepIn(noting)), sleepIn(noting));
   const sessions = createSessions({
     store,
     clock,
     lease: () => lease,
-    sleep(milliseconds) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      sleepers.push({ milliseconds, wake: resolve });
-      return promise;
-    },
-    newToken: () => `token ${(made += 1)}`,
+    sleep,
+    newToken,
+    unnoted,
     onError: (error) => void errors.push(error),
   });
-  return { store, shared, clock, errors, sleepers, sessions };
+  return { store, shared, clock, errors, sleepers, noting, unnoted, sessions };
 }
 
 /** What is known, in one word. */

@@ -58,20 +58,6 @@ describe.each(OTHERWISE)('a session under %s', (_how, name) => {
   });
 });
 
-test('what was begun while the store is away is known as such, until the store does not know it', async () => {
-  const { sessions, store } = replica();
-  store.away = true;
-  expect(await sessions.begin(NAME, { ...BEGUN, catalog: 'Sales' })).toBe(false);
-  expect(await sessions.find(NAME)).toMatchObject({
-    kind: 'unavailable',
-    last: { ...BEGUN, catalog: 'Sales' },
-  });
-  store.away = false;
-  expect(await find(sessions, NAME)).toBe('unknown');
-  store.away = true;
-  expect(await sessions.find(NAME)).toEqual({ kind: 'unavailable', last: undefined });
-});
-
 test('what was known last is told while the store is away, however old it is', async () => {
   const { sessions, store, clock } = replica();
   await sessions.begin(NAME, BEGUN);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { createSessions } from '../../../src/sessions/sessions.ts';
+import { createUnnoted } from '../../../src/freshness/unnoted.ts';
 import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
 import { sessionRecord } from '../../support/session-face.ts';
 import { sessionStoreContract } from '../../support/session-store-contract.ts';
@@ -156,6 +157,7 @@ test('when a session was made dirty at one worker, no other takes it for clean o
       onError: (error) => {
         throw error;
       },
+      unnoted: createUnnoted(async () => {}),
     });
   const [one, other] = [registry(), registry()];
   const name = { place: 'engine', id: 'id' };

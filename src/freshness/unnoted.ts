@@ -1,0 +1,118 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { LEASE_MARGIN } from '../common/leases.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
+import { ownerOf } from '../common/principal.ts';
+import type { FreshnessStore, SessionRecord, SessionReply } from './freshness-store.ts';
+
+/** Of more sessions, or of more than a quarter of it by one user, the least used are forgotten. */
+const MAX_SESSIONS = 100_000;
+/** Noted at one time; after a failure one is tried in so long (ms), so that a store that is away is left alone. */
+const TOGETHER = 200;
+const PAUSE = 500;
+
+/** A session that this gateway knows and the store does not: it is dirty, and is to be noted there as such. */
+export interface Unnoted {
+  readonly name: string;
+  readonly record: SessionRecord;
+  /** Whether another gateway may take it for clean, since the store knew it, or may know it. */
+  readonly shared: boolean;
+}
+
+/** Where they are kept: in this process, or in the primary one for all workers. */
+export interface UnnotedSessions {
+  /** At once where they are kept here. */
+  get(name: string): Unnoted | undefined | Promise<Unnoted | undefined>;
+  keep(session: Unnoted): unknown;
+  drop(name: string): unknown;
+  /** What other workers knew of a session last. */
+  elsewhere?(name: string): Promise<SessionRecord | undefined>;
+  /** Nothing is noted any more. @returns what is lost thereby, in one sentence */
+  close(): string | undefined;
+}
+
+type SessionStore = Pick<FreshnessStore, 'session'>;
+/** Rejects where the store does not do it. */
+export type Note = (session: Unnoted) => Promise<unknown>;
+type Sleep = (milliseconds: number) => Promise<unknown>;
+
+/** Keeps no process alive. */
+const pause: Sleep = (milliseconds) => delay(milliseconds, undefined, { ref: false });
+
+/** Keeps sessions, and notes them as soon as that can be done. */
+export function createUnnoted(note: Note, sleep = pause) {
+  const table = createOwnedTable<Unnoted>(MAX_SESSIONS);
+  const closing = new AbortController();
+  let noting = false;
+
+  async function noteOne(session: Unnoted): Promise<void> {
+    await note(session);
+    if (table.get(session.name) === session) table.delete(session.name);
+  }
+
+  async function noteAll(): Promise<void> {
+    noting = true;
+    let most = TOGETHER;
+    while (!closing.signal.aborted) {
+      const next = table.values().take(most).toArray();
+      if (next.length === 0) break;
+      const noted = await Promise.allSettled(next.map(noteOne));
+      most = noted.some(({ status }) => status === 'rejected') ? 1 : TOGETHER;
+      if (most === 1) await sleep(PAUSE);
+    }
+    noting = false;
+  }
+
+  return {
+    get: table.get,
+    keep(session) {
+      table.set(session.name, ownerOf(session.record.principal), session);
+      if (!noting) void noteAll();
+    },
+    drop: table.delete,
+    close() {
+      closing.abort();
+      const count = table.values().toArray().length;
+      return count > 0 ? `sessions that Redis was not told of are lost: ${count}` : undefined;
+    },
+  } satisfies UnnotedSessions;
+}
+
+/** Notes a session in the store as a dirty one. */
+export function noteIn(
+  { store, newToken }: { store: SessionStore; newToken: () => string },
+  sleep = pause,
+): Note {
+  return async ({ name, record, shared }) => {
+    const { version } = record;
+    const { record: there, lease } = await store.session(name, { do: 'renew', token: newToken() });
+    // The new record would tell of no gateway that holds one from before a loss.
+    if (shared) await sleep(lease * LEASE_MARGIN);
+    // Of a name that is taken the next change asks who holds what stood there: its version is another one than here.
+    const isTaken = !shared && there !== undefined && there.version !== version;
+    const token = isTaken ? newToken() : version;
+    await store.session(name, { do: 'claim', token });
+    await store.session(name, { do: 'put', token, data: record, dirty: true });
+  };
+}
+
+/** The same store, which knows the sessions that are not noted in it, too. */
+export function withUnnoted(store: SessionStore, unnoted: UnnotedSessions): SessionStore {
+  return {
+    async session(name, call): Promise<SessionReply> {
+      const found = unnoted.get(name);
+      // Not a turn later where they are kept here.
+      const kept = found instanceof Promise ? await found : found;
+      if (kept === undefined) return await store.session(name, call);
+      const { record, shared } = kept;
+      const isRenewal = call.do === 'renew';
+      if (call.do === 'read' || call.do === 'peek' || (isRenewal && !shared)) {
+        return { record, lease: 0 };
+      }
+      if (call.do === 'end') await unnoted.drop(name);
+      const isBegun = call.do === 'put';
+      const reply = await store.session(name, isBegun ? { ...call, dirty: true } : call);
+      if (isBegun) await unnoted.drop(name);
+      return isRenewal ? { record, lease: reply.lease } : reply;
+    },
+  };
+}

@@ -1,0 +1,52 @@
+import { describe, expect, test } from '@jest/globals';
+import { createUnnoted } from '../../../src/freshness/unnoted.ts';
+import { sessionRecord } from '../../support/session-face.ts';
+import { quiet } from '../cache/fakes.ts';
+
+describe('the table of sessions to be noted', () => {
+  const session = (name: string, principal: string) => ({
+    name,
+    record: sessionRecord({ principal }),
+    shared: false,
+  });
+
+  function table(note: () => Promise<unknown>) {
+    const sleepers: (() => void)[] = [];
+    const sleep = () => new Promise<void>((resolve) => sleepers.push(resolve));
+    return { unnoted: createUnnoted(note, sleep), sleepers };
+  }
+
+  test('notes some at one time, and tries with one while the store is away', async () => {
+    let away = true;
+    const under = { way: 0, most: 0, tries: 0, noted: 0 };
+    const { unnoted, sleepers } = table(async () => {
+      under.way += 1;
+      under.tries += 1;
+      under.most = Math.max(under.most, under.way);
+      await Promise.resolve();
+      under.way -= 1;
+      if (away) throw new Error('away');
+      under.noted += 1;
+    });
+    for (let at = 0; at < 10_000; at += 1) unnoted.keep(session(`${at}`, `user ${at % 10}`));
+    for (let again = 0; again < 3; again += 1) {
+      await quiet();
+      for (const wake of sleepers.splice(0)) wake();
+    }
+    await quiet();
+    expect(under.tries).toBeLessThan(10);
+    away = false;
+    for (const wake of sleepers.splice(0)) wake();
+    while (unnoted.get('0') !== undefined) await quiet();
+    expect([under.noted, under.most]).toEqual([10_000, 200]);
+  });
+
+  test('gives no user more than a quarter of it', () => {
+    const { unnoted } = table(() => new Promise(() => {}));
+    const bobs = session('of bob', 'bob');
+    unnoted.keep(bobs);
+    for (let at = 0; at < 100_000; at += 1) unnoted.keep(session(`${at}`, 'alice'));
+    expect([unnoted.get('of bob'), unnoted.get('0')]).toEqual([bobs, undefined]);
+    expect(unnoted.close()).toMatch(/ lost: 25001$/u);
+  });
+});
