@@ -332,7 +332,7 @@ const CHAOS: Sizes = {
   longAskers: 60,
   redisAskers: 1_000,
   attackersSessions: 1_000,
-  lockedOutRuns: 5_000,
+  lockedOutRuns: 3_000,
   dashboardTraffic: 10_000,
   slowQuery: 0,
 };
