@@ -41,6 +41,8 @@ export interface House {
   readonly ca: string;
   readonly forwardsLogin: boolean;
   readonly isShared: boolean;
+  /** What nginx and the gateways have complained of, with how often. */
+  complaints(): readonly string[];
   /** CPU time of all gateways so far (ms). */
   cpu(): number;
   close(): Promise<void>;
@@ -52,6 +54,9 @@ export async function buildProgram(folder: string): Promise<string> {
   cpSync(join(ROOT, 'bin'), join(folder, 'bin'), { recursive: true });
   return join(folder, 'bin/mdx-gateway');
 }
+
+/** As docs/REDIS.md has it. */
+const EVICTS = ['--maxmemory-policy', 'volatile-lru'] as const;
 
 export async function openHouse(options: HouseOptions): Promise<House> {
   const stack = new AsyncDisposableStack();
@@ -75,7 +80,7 @@ async function furnish(
     return started;
   };
   const [engine, asking] = [remote('./engine-main.ts'), remote('./people-main.ts')];
-  const redis = await startRedis();
+  const redis = await startRedis({ args: ['--maxmemory', '512mb', ...EVICTS] });
   stack.defer(redis.close);
   const enginePort = await engine.call<number>('port');
   const users = people.map(({ name, password }) => `${name}:${hashes.get(password)}\n`);
@@ -108,9 +113,25 @@ async function furnish(
     ca: proxy.ca,
     forwardsLogin: own.login === 'forward',
     isShared: cache.share === 'everyone',
+    complaints: () =>
+      counted([
+        ...gateways.flatMap(({ warnings }) => warnings()).map((text) => `gateway: ${text}`),
+        ...proxy
+          .told()
+          .matchAll(COMPLAINT)
+          .map(([, text]) => `nginx: ${text}`),
+      ]),
     cpu: () => gateways.reduce((sum, { cpu }) => sum + cpu(), 0),
     close: () => stack.disposeAsync(),
   };
+}
+
+/** A line of its log, without what is different each time. */
+const COMPLAINT = /\d#\d+: (?:\*\d+ )?([^,]+),/g;
+
+function counted(texts: readonly string[]): readonly string[] {
+  const groups = Map.groupBy(texts, (text) => text);
+  return [...groups].map(([text, { length }]) => `${length} × ${text}`);
 }
 
 interface Configuration {
@@ -145,14 +166,18 @@ function merged(
   return Object.fromEntries([...names].map((name) => [name, { ...base[name], ...more[name] }]));
 }
 
+const WARNINGS: ReadonlySet<unknown> = new Set(['warn', 'error', 'fatal']);
+
 function createGateway(command: readonly string[]) {
   let running: GatewayProcess | undefined;
   /** Of the processes that have ended. */
   let before = 0;
+  const started: GatewayProcess[] = [];
   const now = () => (running?.pid === undefined ? 0 : cpuOf(running.pid) / 1_000);
   return {
     async start() {
       running = runCommand(['setpriv', '--pdeathsig', 'KILL', ...command], {});
+      started.push(running);
       await listening(running);
     },
     async end(signal: 'SIGTERM' | 'SIGKILL') {
@@ -163,5 +188,11 @@ function createGateway(command: readonly string[]) {
       await ending?.ended;
     },
     cpu: () => before + now(),
+    /** Events that are told as a warning, but for requests that took long. */
+    warnings: () =>
+      started
+        .flatMap(({ log }) => log)
+        .filter(({ level, msg }) => WARNINGS.has(level) && /^(?!xmla-)[a-z-]+$/.test(String(msg)))
+        .map(({ msg, state }) => [msg, state].filter(Boolean).join(' ')),
   };
 }

@@ -9,7 +9,7 @@ import { randomFrom } from '../support/mutate.ts';
 import { readOrder, usage, type Order } from './arguments.ts';
 import { buildProgram, openHouse, type House } from './house.ts';
 import { machineTime, type Outcome } from './outcome.ts';
-import { passwords, type Plan } from './plan.ts';
+import { PASSWORDS, type Plan } from './plan.ts';
 import { brokenBars, tableOf, type SceneReport } from './report.ts';
 import type { Event, Moments, Scene, Stage } from './scene.ts';
 import { BATCHES, SCENES } from './scenes/all.ts';
@@ -47,7 +47,7 @@ async function drill({ names, size, seed }: Order, folder: string): Promise<numb
   await ensureDebianPackages([{ name: 'redis-server', probe: 'redis-server' }]);
   const program = await buildProgram(folder);
   const hashes = new Map<string, string>();
-  for (const password of passwords) hashes.set(password, await hash(password, COST));
+  for (const password of PASSWORDS) hashes.set(password, await hash(password, COST));
   const bcrypt = await comparisonsInSecond(hashes.values().next().value ?? '');
   print(`seed ${seed}, ${size}, ${bcrypt.toFixed(1)} comparisons of bcrypt ${COST} in a second\n`);
   const ground: Ground = { program, hashes, seed, size, bcrypt };
@@ -117,7 +117,10 @@ async function perform(scene: Scene, ground: Ground): Promise<SceneReport> {
       allowed: new Set(allowed),
       engineRequests: requests,
       cpu: house.cpu() - before,
-      notes: endless === 0 ? [] : [`the query that never ends reached the engine ${endless} times`],
+      notes: [
+        ...(endless === 0 ? [] : [`the query that never ends reached the engine ${endless} times`]),
+        ...house.complaints(),
+      ],
     };
   } finally {
     await house.close();
@@ -132,8 +135,8 @@ interface Counts {
 /** Has happen what must happen, when it is due. */
 async function direct(events: readonly Event[], house: House, began: number): Promise<Moments> {
   const moments = new Map<string, { began: number; ended: number }>();
-  for (const { at, name, work } of events) {
-    await delay(Math.max(0, began + at - machineTime()));
+  for (const { at, pause = 0, name, work } of events) {
+    await delay(Math.max(pause, began + at - machineTime()));
     const start = machineTime();
     await work(house);
     moments.set(name, { began: start, ended: machineTime() });

@@ -52,8 +52,7 @@ export interface Plan {
 export const KINDS: readonly EngineKind[] = ['generic', 'ssas', 'emondrian', 'mondrian'];
 
 /** People share passwords, of which each costs a comparison of its own all the same. */
-const PASSWORDS = Array.from({ length: 8 }, (_, at) => `Password of group ${at}`);
-export const passwords: readonly string[] = PASSWORDS;
+export const PASSWORDS: readonly string[] = Array.from({ length: 8 }, (_, at) => `Password ${at}`);
 
 /** The address that half of the people share, as behind the router of an office. */
 const OFFICE = '127.0.1.1';

@@ -33,6 +33,8 @@ export interface Play {
 export interface Event {
   /** Milliseconds from the beginning of the scene. */
   readonly at: number;
+  /** Milliseconds that must lie between it and the end of the event before, where that takes long. */
+  readonly pause?: number;
   readonly name: string;
   readonly work: (house: House) => Promise<unknown>;
 }

@@ -9,9 +9,8 @@ import { restart } from './restart.ts';
 /** Those that stand together run together, each in its own house. */
 export const BATCHES: readonly (readonly Scene[])[] = [
   [nineOclock],
-  [everyHalfMinute, lunch, minute],
+  [everyHalfMinute, lunch, minute, neverEnds, engineAway],
   redisScenes,
-  [neverEnds, engineAway],
   [restart, loadJob],
 ];
 

@@ -11,7 +11,7 @@ export const nineOclock: Scene = {
   title: 'logins: seconds of checking at once, then a steady stream',
   play(stage) {
     const { below, bcrypt } = stage;
-    const [atOnce, pause, seconds] = bySize(stage, [4, 8, 8] as const, [10, 20, 60] as const);
+    const [atOnce, pause, seconds] = bySize(stage, [10, 3, 6] as const, [10, 20, 60] as const);
     const cast = createCast();
     const comes = (at: number) => {
       const number = cast.people.length;
@@ -22,7 +22,7 @@ export const nineOclock: Scene = {
       });
     };
     for (let n = 0; n < bcrypt * atOnce; n += 1) comes(500 + below(200));
-    const stream = (500 + (atOnce + pause) * 1_000) as number;
+    const stream = 500 + (atOnce + pause) * 1_000;
     for (let n = 0; n < bcrypt * LOAD * seconds; n += 1) comes(stream + below(seconds * 1_000));
     return { cast };
   },

@@ -33,7 +33,7 @@ const OUTAGES: readonly Outage[] = [
     name: 'redis-full',
     title: 'Redis is full and evicts nothing',
     goes: (house) => setRedis(house, 'maxmemory-policy noeviction', 'maxmemory 1'),
-    comesBack: (house) => setRedis(house, 'maxmemory 0'),
+    comesBack: (house) => setRedis(house, 'maxmemory 512mb', 'maxmemory-policy volatile-lru'),
   },
 ];
 

@@ -11,7 +11,7 @@ export const restart: Scene = {
     const [people, ended, back, killed, up, until] = bySize(
       stage,
       [24, 2.5, 4.5, 7, 8.5, 11] as const,
-      [60, 8, 16, 26, 32, 40] as const,
+      [60, 10, 16, 20, 26, 40] as const,
     );
     const cast = createCast();
     for (let number = 0; number < people; number += 1) {
@@ -36,7 +36,12 @@ export const restart: Scene = {
         },
         { at: ended * 1_000, name: 'ended', work: ({ gateways }) => gateways[0].end('SIGTERM') },
         { at: back * 1_000, name: 'back', work: ({ gateways }) => gateways[0].start() },
-        { at: killed * 1_000, name: 'killed', work: ({ gateways }) => gateways[1].end('SIGKILL') },
+        {
+          at: killed * 1_000,
+          pause: 2_000,
+          name: 'killed',
+          work: ({ gateways }) => gateways[1].end('SIGKILL'),
+        },
         { at: up * 1_000, name: 'up', work: ({ gateways }) => gateways[1].start() },
       ],
       /** What was under way when the process was killed. */
