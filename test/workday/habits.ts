@@ -12,7 +12,7 @@ const PIVOTS = 8;
 
 /** A workbook that is opened, clicked in and closed. */
 export function workbook(
-  { below }: Stage,
+  stage: Stage,
   options: {
     readonly from: number;
     readonly until: number;
@@ -25,11 +25,12 @@ export function workbook(
     readonly closes?: boolean;
   },
 ): readonly Act[] {
+  const { below } = stage;
   const { from, until, every, changes, metadata = 6, closes = true } = options;
   const questions = Array.from({ length: metadata }, (_, at) => at);
   return [
     { do: 'open', at: from, questions, catalogLater: below(2) === 0 },
-    ...clicks(from + every, until, every, below, () => FIRST_PIVOT + below(PIVOTS)),
+    ...clicks(stage, { from: from + every, until, every }, () => FIRST_PIVOT + below(PIVOTS)),
     ...(changes === undefined ? [] : [{ do: 'change', at: changes } as const]),
     ...(closes ? [{ do: 'close', at: until } as const] : []),
   ];
@@ -37,15 +38,14 @@ export function workbook(
 
 /** Clicks with pauses between them as people make them: half of the usual pause to one and a half. */
 export function clicks(
-  from: number,
-  until: number,
-  every: number,
-  below: Stage['below'],
-  asked: (at: number) => Asked,
+  { below, slowness }: Stage,
+  { from, until, every }: { readonly from: number; readonly until: number; readonly every: number },
+  asked: () => Asked,
 ): readonly Act[] {
+  const usual = Math.round(every * slowness);
   const acts: Act[] = [];
-  for (let at = from; at < until; at += every / 2 + below(every)) {
-    acts.push({ do: 'ask', at, questions: [asked(at)] });
+  for (let at = from; at < until; at += usual / 2 + below(usual)) {
+    acts.push({ do: 'ask', at, questions: [asked()] });
   }
   return acts;
 }

@@ -85,7 +85,7 @@ function wordsOf({ status, cacheStatus, broken }: Received, text: string): strin
 }
 
 const faultIn = (text: string): string =>
-  (textOf('faultstring', text) ?? '').replaceAll(/[\da-f]{8}-[\da-f-]+/g, '…').slice(0, 80);
+  (textOf('faultstring', text) ?? '').replaceAll(/[\da-f]{8}-[\da-f-]+/g, '…').slice(0, 60);
 
 function stampIn(text: string): Stamp | undefined {
   try {

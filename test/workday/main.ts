@@ -15,6 +15,8 @@ import type { Event, Moments, Scene, Stage } from './scene.ts';
 import { BATCHES, SCENES } from './scenes/all.ts';
 
 const COST = 10;
+/** What two usual cores compare in a second. */
+const USUAL_COMPARISONS = 30;
 /** For how long comparisons are counted (ms). */
 const MEASURED = 1_500;
 
@@ -93,6 +95,7 @@ async function perform(scene: Scene, ground: Ground): Promise<SceneReport> {
   } = scene.play({
     size,
     bcrypt,
+    slowness: Math.max(1, USUAL_COMPARISONS / bcrypt),
     below: randomFrom(seed),
   });
   const { people } = cast;

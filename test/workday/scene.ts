@@ -11,6 +11,8 @@ export interface Stage {
   readonly below: (limit: number) => number;
   /** Comparisons of cost 10 that this machine makes in a second, on all cores. */
   readonly bcrypt: number;
+  /** How much longer people think on a slow or busy machine, which could not answer more; 1 on a usual one. */
+  readonly slowness: number;
 }
 
 export interface Scene {

@@ -13,7 +13,9 @@ function joinUsual(cast: Cast, stage: Stage, count: number, until: number, every
       kind: KINDS[number % KINDS.length] ?? 'generic',
       acts: [
         ...workbook(stage, { from, until, every, closes: false }),
-        ...clicks(from + every, until, every * 4, below, () => newStatement(below)),
+        ...clicks(stage, { from: from + every, until, every: every * 4 }, () =>
+          newStatement(below),
+        ),
       ],
     });
   }
@@ -62,7 +64,7 @@ export const neverEnds: Scene = {
     const { below } = stage;
     const [until, every, again] = bySize(
       stage,
-      [14_000, 1_500, []] as const,
+      [12_000, 1_500, []] as const,
       [60_000, 3_000, [20_000, 40_000]] as const,
     );
     const cast = createCast();

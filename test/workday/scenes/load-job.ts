@@ -10,8 +10,8 @@ export const loadJob: Scene = {
     const { below } = stage;
     const [until, every, readers, megabytes, loads] = bySize(
       stage,
-      [11_000, 800, 6, 8, [3_000, 6_000, 8_500]] as const,
-      [40_000, 800, 30, 34, [8_000, 14_000, 20_000, 26_000, 32_000]] as const,
+      [11_000, 1_200, 6, 8, [3_000, 6_000, 8_500]] as const,
+      [40_000, 1_500, 30, 34, [8_000, 14_000, 20_000, 26_000, 32_000]] as const,
     );
     const cast = createCast();
     for (let number = 0; number < 24; number += 1) {
@@ -21,7 +21,7 @@ export const loadJob: Scene = {
         kind: KINDS[number % KINDS.length] ?? 'generic',
         acts: [
           ...workbook(stage, { from, until, every }),
-          ...clicks(from + every, until, every, below, () => below(60)),
+          ...clicks(stage, { from: from + every, until, every }, () => below(60)),
         ],
       });
     }

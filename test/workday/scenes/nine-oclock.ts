@@ -11,7 +11,7 @@ export const nineOclock: Scene = {
   title: 'logins: seconds of checking at once, then a steady stream',
   play(stage) {
     const { below, bcrypt } = stage;
-    const [atOnce, pause, seconds] = bySize(stage, [10, 3, 6] as const, [10, 20, 60] as const);
+    const [atOnce, pause, seconds] = bySize(stage, [6, 3, 5] as const, [10, 20, 60] as const);
     const cast = createCast();
     const comes = (at: number) => {
       const number = cast.people.length;

@@ -11,18 +11,18 @@ export const restart: Scene = {
     const [people, ended, back, killed, up, until] = bySize(
       stage,
       [24, 2.5, 4.5, 7, 8.5, 11] as const,
-      [60, 10, 16, 20, 26, 40] as const,
+      [48, 10, 16, 20, 26, 40] as const,
     );
     const cast = createCast();
     for (let number = 0; number < people; number += 1) {
-      const [from, end, every] = [below(1_000), until * 1_000, 900];
+      const [from, end, every] = [below(1_000), until * 1_000, 1_500];
       cast.join({
         program: programOfNumber(number),
         kind: KINDS[number % KINDS.length] ?? 'generic',
         acts: [
           ...workbook(stage, { from, until: end, every }),
           // Half of what is under way is at the engine.
-          ...clicks(from + every, end, every, below, () => newStatement(below)),
+          ...clicks(stage, { from: from + every, until: end, every }, () => newStatement(below)),
         ],
       });
     }
