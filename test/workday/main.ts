@@ -11,7 +11,7 @@ import { buildProgram, openHouse, type House } from './house.ts';
 import { machineTime, type Outcome } from './outcome.ts';
 import { PASSWORDS, type Plan } from './plan.ts';
 import { brokenBars, tableOf, type SceneReport } from './report.ts';
-import type { Event, Moments, Scene, Stage } from './scene.ts';
+import type { Event, Moments, Play, Scene, Stage } from './scene.ts';
 import { BATCHES, SCENES } from './scenes/all.ts';
 
 const COST = 10;
@@ -85,20 +85,33 @@ interface Ground {
   readonly bcrypt: number;
 }
 
+/** One that cannot be played must not keep the others from being told. */
 async function perform(scene: Scene, ground: Ground): Promise<SceneReport> {
-  const { program, hashes, seed, size, bcrypt } = ground;
-  const {
-    cast,
-    settings = {},
-    events = [],
-    allows,
-  } = scene.play({
-    size,
-    bcrypt,
-    slowness: Math.max(1, USUAL_COMPARISONS / bcrypt),
-    below: randomFrom(seed),
-  });
-  const { people } = cast;
+  const { size, bcrypt, seed } = ground;
+  const slowness = Math.max(1, USUAL_COMPARISONS / bcrypt);
+  const play = scene.play({ size, bcrypt, slowness, below: randomFrom(seed) });
+  const { name, title, notBarred } = scene;
+  const report = { name, title, notBarred, people: play.cast.people.length };
+  try {
+    return { ...report, ...(await played(play, ground)) };
+  } catch (error) {
+    const failed = error instanceof Error ? error.message : String(error);
+    return { ...report, ...NOTHING, failed };
+  }
+}
+
+const NOTHING = {
+  outcomes: [],
+  allowed: new Set<Outcome>(),
+  engineRequests: 0,
+  cpu: 0,
+  notes: [],
+};
+
+async function played(
+  { cast: { people }, settings = {}, events = [], allows }: Play,
+  { program, hashes, seed }: Ground,
+): Promise<Pick<SceneReport, keyof typeof NOTHING>> {
   const house = await openHouse({ program, settings, people, hashes, seed });
   try {
     const before = house.cpu();
@@ -112,10 +125,6 @@ async function perform(scene: Scene, ground: Ground): Promise<SceneReport> {
       (one) => (one.verdict === 'refused' || one.verdict === 'cut') && allows?.(one, moments),
     );
     return {
-      name: scene.name,
-      title: scene.title,
-      notBarred: scene.notBarred,
-      people: people.length,
       outcomes,
       allowed: new Set(allowed),
       engineRequests: requests,

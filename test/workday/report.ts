@@ -12,6 +12,8 @@ export interface SceneReport {
   readonly engineRequests: number;
   /** CPU time of both gateways (ms). */
   readonly cpu: number;
+  /** Why it could not be played to its end. */
+  readonly failed?: string;
   /** What a reader must know beside the figures. */
   readonly notes: readonly string[];
 }
@@ -79,7 +81,8 @@ function notesOf(report: SceneReport): readonly string[] {
 /** A line for each bar that is broken: only people are counted, never times. */
 export function brokenBars(reports: readonly SceneReport[]): readonly string[] {
   return reports.flatMap((report) => {
-    const { name, notBarred, outcomes } = report;
+    const { name, notBarred, outcomes, failed } = report;
+    if (failed !== undefined) return [`${name}: ${failed}`];
     if (notBarred !== undefined) return [];
     if (!outcomes.some(({ verdict }) => verdict === 'right')) return [`${name}: no right answer`];
     return BAD.flatMap((verdict) => {

@@ -178,7 +178,9 @@ describe('the report of the drill', () => {
     },
   );
 
-  test('breaks a bar where nothing was answered', () => {
+  test('breaks a bar where nothing was answered, and where the scene could not be played', () => {
     expect(brokenBars([scene([])])).toEqual(['restart: no right answer']);
+    const failed = scene([], { failed: 'nginx does not listen', notBarred: 'later' });
+    expect(brokenBars([failed])).toEqual(['restart: nginx does not listen']);
   });
 });

@@ -2,6 +2,9 @@ import { clicks, newStatement, programOfNumber, workbook } from '../habits.ts';
 import { createCast, KINDS } from '../plan.ts';
 import { bySize, momentOf, type Scene } from '../scene.ts';
 
+/** Until nginx has seen that its connections to a process are closed (ms). */
+const NOTICING = 500;
+
 /** One gateway is ended as an operator ends it, later the other one is killed; both are started again. */
 export const restart: Scene = {
   name: 'restart',
@@ -44,10 +47,10 @@ export const restart: Scene = {
         },
         { at: up * 1_000, name: 'up', work: ({ gateways }) => gateways[1].start() },
       ],
-      /** What was under way when the process was killed. */
+      /** What was under way when the process was killed, or was sent on a connection whose end nginx had not seen yet. */
       allows({ sent, answered }, moments) {
         const kill = momentOf(moments, 'killed');
-        return sent <= kill.ended && answered >= kill.began;
+        return sent <= kill.ended + NOTICING && answered >= kill.began;
       },
     };
   },
