@@ -59,7 +59,7 @@ export function start(
   return {
     pid,
     child,
-    cpu: () => cpuOfTree(pid),
+    cpu: () => cpuOf(pid),
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return;
       child.kill('SIGTERM');
@@ -130,7 +130,8 @@ function allowedCores(): readonly number[] {
   });
 }
 
-function cpuOfTree(root: number): number {
+/** CPU time of a process and all below it, since they began (µs). */
+export function cpuOf(root: number): number {
   const tree = new Set([root]);
   const all = statsOfAll();
   // Children come after their parents unless process ids began anew; one more pass finds those too.

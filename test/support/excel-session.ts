@@ -71,7 +71,10 @@ const QUESTIONS: readonly string[] = [
 ].map((question) => question.trim());
 
 /** The order of one workbook: all questions, and a third of them again, as after Refresh All. */
-const ASKED: readonly string[] = [...QUESTIONS, ...QUESTIONS.filter((_, at) => at % 3 === 0)];
+export const ASKED: readonly string[] = [
+  ...QUESTIONS,
+  ...QUESTIONS.filter((_, at) => at % 3 === 0),
+];
 
 /** How many different questions a workbook asks. */
 export const DISTINCT_QUESTIONS = new Set(QUESTIONS).size;
@@ -99,7 +102,8 @@ export function excelEnd(session: string): ExcelRequest {
   return executed('', `<EndSession xmlns="NS" mustUnderstand="1" SessionId="${session}"/>`, '');
 }
 
-function excelRequest(question: string, session: string): ExcelRequest {
+/** One of the questions, or another statement. */
+export function excelRequest(question: string, session: string): ExcelRequest {
   if (!question.startsWith('<')) return executed(question, inSession(session), question);
   const properties = propertyList('<Content>SchemaData</Content><Format>Tabular</Format>');
   return {

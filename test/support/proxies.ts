@@ -118,7 +118,7 @@ daemon off;
 master_process off;
 pid ${folder}/nginx.pid;
 error_log stderr warn;
-events {}
+events { worker_connections 4096; }
 http {
   access_log off;
   gzip on;

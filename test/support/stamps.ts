@@ -43,6 +43,13 @@ interface Frame {
   readonly shown: string | undefined;
 }
 
+/** The cube of a statement whose answer has about so many megabytes. */
+const WIDE = /\[Report of (\d+) MB\]/;
+const FILLING = '<Value xsi:type="xsd:double">1234.25</Value><FmtValue>1,234.25</FmtValue>';
+const CELLS_PER_MEGABYTE = Math.ceil(
+  1_000_000 / `<Cell CellOrdinal="100000">${FILLING}</Cell>\n`.length,
+);
+
 /** A rowset of one row, or a dataset of two cells: the stamp, and the session in which it was computed. */
 export function stampedAnswer(
   form: 'rowset' | 'mddataset',
@@ -57,12 +64,15 @@ export function stampedAnswer(
     const row = `<row><STAMP>${told}</STAMP><COMPUTED_IN>${where}</COMPUTED_IN></row>`;
     return response(method, 'rowset', row, framed(frame));
   }
+  const [, megabytes = '0'] = WIDE.exec(stamp.asked) ?? [];
   return mddatasetAnswer({
     ...framed(frame),
-    cells: 2,
+    cells: texts.length + Number(megabytes) * CELLS_PER_MEGABYTE,
     cell: (ordinal) => {
+      const text = texts[ordinal];
+      if (text === undefined) return FILLING;
       const name = ordinal === 0 ? 'STAMP' : 'COMPUTED_IN';
-      return `<Value xsi:type="xsd:string">${texts[ordinal]}</Value><${name}>${texts[ordinal]}</${name}>`;
+      return `<Value xsi:type="xsd:string">${text}</Value><${name}>${text}</${name}>`;
     },
   });
 }

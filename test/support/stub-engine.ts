@@ -20,6 +20,9 @@ export interface StubEngine {
   readonly seen: SeenRequest[];
   /** Decides how requests are answered from now on. */
   answerWith(answer: StubAnswer): void;
+  /** Breaks all connections and takes no new ones, until it comes back on the same port. */
+  leave(): void;
+  comeBack(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -49,10 +52,16 @@ export async function startStubEngine(
       void current(response, arrived);
     });
   });
-  await new Promise<void>((resolve) => {
-    server.listen(port, '127.0.0.1', resolve);
-  });
+  const listen = (on: number) =>
+    new Promise<void>((resolve) => {
+      server.listen(on, '127.0.0.1', resolve);
+    });
+  await listen(port);
   const address = server.address() as AddressInfo;
+  const leave = () => {
+    server.close();
+    server.closeAllConnections();
+  };
   return {
     url: `http://127.0.0.1:${address.port}/xmla`,
     port: address.port,
@@ -60,6 +69,8 @@ export async function startStubEngine(
     answerWith(next) {
       current = next;
     },
+    leave,
+    comeBack: () => listen(address.port),
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => {

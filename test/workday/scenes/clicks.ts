@@ -1,0 +1,56 @@
+import { FINE } from '../weather.ts';
+import type { Act } from '../plan.ts';
+import { createCast, KINDS } from '../plan.ts';
+import { programOfNumber } from '../habits.ts';
+import { bySize, type Scene, type Stage } from '../scene.ts';
+
+const PEOPLE = 12;
+
+/** Everybody asks a few things, and then one of them again each time. */
+function comingBack({ below }: Stage, times: readonly number[]) {
+  const cast = createCast();
+  for (let number = 0; number < PEOPLE; number += 1) {
+    const shift = below(1_500);
+    const acts: Act[] = times.map((at) => ({ do: 'ask', at: at + shift, questions: [7] }));
+    cast.join({
+      program: programOfNumber(number),
+      kind: KINDS[number % KINDS.length] ?? 'generic',
+      acts: [{ do: 'open', at: shift, questions: [7, 8], catalogLater: false }, ...acts],
+    });
+  }
+  return cast;
+}
+
+/** Longer apart than a login is believed, where that is limited. */
+export const everyHalfMinute: Scene = {
+  name: 'clicks',
+  title: 'a click every half minute',
+  play(stage) {
+    const [count, every] = bySize(stage, [4, 2_500] as const, [6, 30_000] as const);
+    const times = Array.from({ length: count }, (_, at) => (at + 1) * every);
+    const settings = bySize(stage, { auth: { verified_for: '1s' } }, {});
+    return { cast: comingBack(stage, times), settings };
+  },
+};
+
+export const lunch: Scene = {
+  name: 'lunch',
+  title: 'back from lunch, with logins that the engine checks',
+  notBarred: 'logins of an engine are checked anew after verified_for',
+  play(stage) {
+    const [gone, back] = bySize(stage, [2_500, 6_000] as const, [10_000, 90_000] as const);
+    const verifiedFor = bySize(stage, '1s', '60s');
+    return {
+      cast: comingBack(stage, [gone - 500, back]),
+      settings: { auth: { provider: 'engine', verified_for: verifiedFor } },
+      events: [
+        // Until the checks that wait for the engine have to wait long.
+        {
+          at: gone + 1_500,
+          name: 'busy',
+          work: ({ engine }) => engine.call('weather', { ...FINE, refusesOneIn: 3 }),
+        },
+      ],
+    };
+  },
+};

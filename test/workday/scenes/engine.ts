@@ -1,0 +1,115 @@
+import { clicks, newStatement, programOfNumber, workbook } from '../habits.ts';
+import { createCast, KINDS, type Cast } from '../plan.ts';
+import { bySize, momentOf, type Scene, type Stage } from '../scene.ts';
+import { ENDLESS, slowStatement } from '../weather.ts';
+
+/** People who work with what is cached, and ask something new now and then. */
+function joinUsual(cast: Cast, stage: Stage, count: number, until: number, every: number) {
+  const { below } = stage;
+  for (let number = 0; number < count; number += 1) {
+    const from = below(1_500);
+    cast.join({
+      program: programOfNumber(number),
+      kind: KINDS[number % KINDS.length] ?? 'generic',
+      acts: [
+        ...workbook(stage, { from, until, every, closes: false }),
+        ...clicks(stage, { from: from + every, until, every: every * 4 }, () =>
+          newStatement(below),
+        ),
+      ],
+    });
+  }
+}
+
+export const minute: Scene = {
+  name: 'minute',
+  title: 'an engine that takes a minute, and is overloaded',
+  play(stage) {
+    const { below } = stage;
+    const [seconds, until, every] = bySize(
+      stage,
+      [6, 11_000, 1_500] as const,
+      [60, 80_000, 4_000] as const,
+    );
+    const cast = createCast();
+    joinUsual(cast, stage, 16, until, every);
+    for (let number = 0; number < 8; number += 1) {
+      // Two ask the same, and each asks again when the answer has come.
+      const questions = Array.from({ length: 2 }, () => slowStatement(seconds, `[${number >> 1}]`));
+      const acts = [{ do: 'ask', at: 1_000 + below(2_000), questions } as const];
+      cast.join({ program: 'olap4j', kind: 'generic', acts, patience: seconds * 1_000 + 60_000 });
+    }
+    return {
+      cast,
+      events: [
+        {
+          at: until / 2,
+          name: 'overloaded',
+          work: ({ engine }) =>
+            engine.call('weather', { least: 100, most: 1_500, refusesOneIn: 4 }),
+        },
+      ],
+    };
+  },
+};
+
+/** Seconds of engine.timeout, and how long its askers wait at most: their turn and the timeout, and a breath. */
+const TIMEOUT = 5;
+const DEADLINE = 2 * TIMEOUT * 1_000 + 2_000;
+
+export const neverEnds: Scene = {
+  name: 'never-ends',
+  title: 'a query that never ends, asked by 24',
+  play(stage) {
+    const { below } = stage;
+    const [until, every, again] = bySize(
+      stage,
+      [12_000, 1_500, []] as const,
+      [60_000, 3_000, [20_000, 40_000]] as const,
+    );
+    const cast = createCast();
+    joinUsual(cast, stage, 24, until, every);
+    for (let number = 0; number < 24; number += 1) {
+      const acts = [1_500, ...again].map(
+        (from) => ({ do: 'ask', at: from + below(2_000), questions: [ENDLESS] }) as const,
+      );
+      cast.join({ program: 'olap4j', kind: 'generic', acts, patience: DEADLINE });
+    }
+    return {
+      cast,
+      settings: {
+        engine: { login: 'none', timeout: `${TIMEOUT}s` },
+        cache: { share: 'everyone' },
+      },
+      /** Those who ask for it, when they are told in time. */
+      allows: ({ asked, words }) => asked === ENDLESS && /^504\b.*engine-timeout/.test(words),
+    };
+  },
+};
+
+export const engineAway: Scene = {
+  name: 'engine-away',
+  title: 'the engine is away',
+  notBarred: 'nothing is kept beyond its ttl',
+  play(stage) {
+    const [goes, back, until, every] = bySize(
+      stage,
+      [4_000, 9_000, 13_000, 1_200] as const,
+      [10_000, 70_000, 80_000, 4_000] as const,
+    );
+    const cast = createCast();
+    joinUsual(cast, stage, 20, until, every);
+    return {
+      cast,
+      events: [
+        { at: goes, name: 'goes', work: ({ engine }) => engine.call('leave') },
+        { at: back, name: 'comes back', work: ({ engine }) => engine.call('comeBack') },
+      ],
+      /** What is not cached, when it is told at once that the engine is away. */
+      allows: ({ words, answered, sent }, moments) =>
+        /^502\b.*engine-unreachable/.test(words) &&
+        answered > momentOf(moments, 'goes').began &&
+        sent < momentOf(moments, 'comes back').ended,
+    };
+  },
+};
