@@ -13,6 +13,8 @@ export interface Parts {
   readonly emit: Emit;
   /** For how long a short answer is held back at most, so that its head can say whether it was stored (ms). */
   readonly holdTime?: number | undefined;
+  /** For how long idle connections stay while the server closes (ms). */
+  readonly breath?: number | undefined;
   /** How many passwords are compared at one time; each takes a core. Default: 1. */
   readonly comparisons?: number | undefined;
   /** To the primary process; none where this process is the only one. */

@@ -7,8 +7,8 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
-import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
+import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import { clientNetwork } from '../auth/login-throttle.ts';
 import type { Clock } from '../common/clock.ts';
 import type { ConnectionClosing, Emit } from '../common/events.ts';
@@ -25,6 +25,8 @@ const REQUEST_TIMEOUT = 300_000;
 const CHECKING = 1_000;
 /** How often connections are closed that became idle, while the server closes (ms). */
 const SWEEP = 20;
+/** So long idle ones stay then, since a request may be on its way on each: that one is answered, as the last (ms). */
+const BREATH = 500;
 
 type Limits = Pick<Config['limits'], 'connections' | 'head' | 'head_timeout'>;
 type ServerConfig = Pick<Config, 'listen'> & { readonly limits: Limits };
@@ -33,8 +35,13 @@ type ServerConfig = Pick<Config, 'listen'> & { readonly limits: Limits };
 export function createGatewayServer(
   { listen, limits }: ServerConfig,
   answer: RequestListener,
-  parts: { readonly clock: Pick<Clock, 'now'>; readonly emit: Emit },
+  parts: {
+    readonly clock: Pick<Clock, 'now'>;
+    readonly emit: Emit;
+    readonly breath?: number | undefined;
+  },
 ) {
+  const { breath = BREATH } = parts;
   const options = {
     maxHeaderSize: limits.head,
     keepAliveTimeout: KEEP_ALIVE,
@@ -101,12 +108,18 @@ export function createGatewayServer(
     /** Takes no new connections; resolves when the last one has ended. */
     async close(): Promise<void> {
       connections.close();
+      // What has connected by now is accepted in this turn; the system would reset it.
+      await immediate();
+      // Of node:http it would close idle connections too.
+      NetServer.prototype.close.call(server);
+      const end = performance.now() + breath;
+      while (connections.usage().open > 0 && performance.now() < end) await sleep(SWEEP);
       server.close();
-      do {
+      while (connections.usage().open > 0) {
         await sleep(SWEEP);
         // A client may keep a connection though it was told not to.
         server.closeIdleConnections();
-      } while (connections.usage().open > 0);
+      }
     },
     /** Ends all connections at once. */
     breakOff: () => server.closeAllConnections(),

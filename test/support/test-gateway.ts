@@ -83,6 +83,7 @@ export async function startTestGateway(
       randomBytes,
       sleep: (milliseconds) => sleep(milliseconds),
       holdTime: HOLD_TIME,
+      breath: 0,
       ...parts,
     },
     (event) => events.push(event),

@@ -23,14 +23,19 @@ const CONFIG = {
 };
 const REQUEST = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n';
 
-/** A server that answers when a test says so. @param own a certificate and its key */
-async function house(own?: Certificate) {
+/**
+ * A server that answers when a test says so.
+ * @param own a certificate and its key
+ * @param breath for how long idle connections stay while it closes (ms)
+ */
+async function house(own?: Certificate, breath = 0) {
   const handled: ServerResponse[] = [];
   const closings: string[] = [];
   const listen = { ...CONFIG.listen, certificate: own?.certificate, key: own?.key };
   const answer: RequestListener = (_request, response) => void handled.push(response);
   const server = createGatewayServer({ ...CONFIG, listen }, answer, {
     clock: systemClock,
+    breath,
     emit: (event) => event.type === 'connection-closed' && closings.push(event.why),
   });
   const to = { port: portOf(await server.listen()), host: '127.0.0.1' };
@@ -57,6 +62,22 @@ test('an answer that has begun when the server closes goes on, and the next one 
   await Promise.all([closed, ended]);
   const [, first = '', second = ''] = received().split('HTTP/1.1 200');
   expect(first).not.toContain('onnection: close');
+  expect(second).toMatch(/connection: close/i);
+  expect(second).toContain('two');
+});
+
+test('a request that was on its way on an idle connection when the server closes is answered, as the last', async () => {
+  const { server, handled, socket, ended, received } = await house(undefined, 60_000);
+  socket.write(REQUEST);
+  await until(() => handled.length === 1);
+  handled[0]?.end('one');
+  await until(() => received().includes('one'));
+  const closed = server.close();
+  socket.write(REQUEST);
+  await until(() => handled.length === 2 || socket.destroyed);
+  handled[1]?.end('two');
+  await Promise.all([closed, ended]);
+  const [, , second = ''] = received().split('HTTP/1.1 200');
   expect(second).toMatch(/connection: close/i);
   expect(second).toContain('two');
 });
