@@ -51,13 +51,15 @@ export function createUnnoted(note: Note, sleep = pause) {
 
   async function noteAll(): Promise<void> {
     noting = true;
-    let most = TOGETHER;
+    // One that the store never takes keeps no other waiting.
+    let [most, skipped] = [TOGETHER, 0];
     while (!closing.signal.aborted) {
-      const next = table.values().take(most).toArray();
-      if (next.length === 0) break;
+      const next = table.values().drop(skipped).take(most).toArray();
+      if (next.length + skipped === 0) break;
       const noted = await Promise.allSettled(next.map(noteOne));
-      most = noted.some(({ status }) => status === 'rejected') ? 1 : TOGETHER;
-      if (most === 1) await sleep(PAUSE);
+      const hasFailed = noted.some(({ status }) => status === 'rejected');
+      [most, skipped] = hasFailed ? [1, skipped + 1] : [TOGETHER, 0];
+      if (hasFailed) await sleep(PAUSE);
     }
     noting = false;
   }

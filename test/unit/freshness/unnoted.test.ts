@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createUnnoted } from '../../../src/freshness/unnoted.ts';
+import { createUnnoted, type Note } from '../../../src/freshness/unnoted.ts';
 import { sessionRecord } from '../../support/session-face.ts';
 import { quiet } from '../cache/fakes.ts';
 
@@ -10,7 +10,7 @@ describe('the table of sessions to be noted', () => {
     shared: false,
   });
 
-  function table(note: () => Promise<unknown>) {
+  function table(note: Note) {
     const sleepers: (() => void)[] = [];
     const sleep = () => new Promise<void>((resolve) => sleepers.push(resolve));
     return { unnoted: createUnnoted(note, sleep), sleepers };
@@ -39,6 +39,22 @@ describe('the table of sessions to be noted', () => {
     for (const wake of sleepers.splice(0)) wake();
     while (unnoted.get('0') !== undefined) await quiet();
     expect([under.noted, under.most]).toEqual([10_000, 200]);
+  });
+
+  test('one that the store never takes keeps no other waiting', async () => {
+    const noted: string[] = [];
+    const { unnoted, sleepers } = table(async ({ name }) => {
+      if (name === 'last') throw new Error('WRONGTYPE');
+      noted.push(name);
+    });
+    for (let at = 0; at < 1_000; at += 1) unnoted.keep(session(`${at}`, `user ${at % 10}`));
+    unnoted.keep(session('last', 'user'));
+    for (let again = 0; again < 20; again += 1) {
+      await quiet();
+      for (const wake of sleepers.splice(0)) wake();
+    }
+    expect(noted).toHaveLength(1_000);
+    expect(unnoted.close()).toMatch(/ lost: 1$/u);
   });
 
   test('gives no user more than a quarter of it', () => {
