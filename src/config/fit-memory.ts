@@ -45,12 +45,12 @@ export function fitMemory(file: Written, { heap, container }: Memory) {
   const entries = cache.memory ?? clamp(room - bodies, workers * LEAST.entries, USUAL.entries);
   const size = CONNECTION_SIZE[listen.certificate === undefined ? 'http' : 'https'];
   const connections = limits.connections ?? Math.ceil(open / (size + 2 * limits.head));
-  const asked = [cache.memory, limits.in_flight];
+  const wanted = (cache.memory ?? USUAL.entries) + (limits.in_flight ?? USUAL.bodies);
   const taken = `cache.memory ${written(entries)}, limits.in_flight ${written(bodies)}`;
   const needed = workers * NEEDED.process + primary;
   const what = workers === 1 ? 'the gateway needs' : `${workers} workers need`;
-  const isTight = room < USUAL.entries + USUAL.bodies;
-  const isFitted = isTight && asked.includes(undefined);
+  const isTight = room < Math.max(wanted, USUAL.entries + USUAL.bodies);
+  const isFitted = entries + bodies < wanted;
   const isUnfit = entries + bodies > Math.max(room, workers * LEAST.entries + least);
   const limit = `the memory limit of ${written(container)}`;
   return {

@@ -47,6 +47,25 @@ test('what is written is kept, the rest is fitted beside it, and what does not f
   ]);
 });
 
+test.each([
+  [768, 'cache: { memory: 350MiB }', [350, 59, 64]],
+  [2048, 'cache: { memory: 1300MiB }', [1300, 82, 64]],
+  [768, 'limits: { in_flight: 256MiB }', [153, 256, 64]],
+])('what had to be fitted beside what is written is told: %d MiB, %s', (container, text, sizes) => {
+  const found = configOf(container, text);
+  expect(found.sizes).toEqual(sizes);
+  expect([found.memory.isTight, found.warnings]).toEqual([true, []]);
+  const told = `cache.memory ${sizes[0]}MiB, limits.in_flight ${sizes[1]}MiB`;
+  expect(found.memory.fitted).toMatch(
+    `fitted to the memory limit of ${container / 1024 >= 2 ? '2GiB' : '768MiB'}: ${told}`,
+  );
+});
+
+test('where what is written leaves room for the rest nothing was fitted', () => {
+  const { memory, sizes } = configOf(512, 'cache: { memory: 32MiB }');
+  expect([sizes, memory.fitted]).toEqual([[32, 128, 32], undefined]);
+});
+
 test('workers have their parts of what fits all of them', () => {
   const { whole, sizes, warnings } = configOf(512, 'workers: 2');
   expect([sizes, warnings]).toEqual([[25, 32, 12.5], []]);
