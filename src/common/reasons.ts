@@ -12,7 +12,8 @@ export const BYPASS_REASONS = {
   method: 'Only POST carries a query.',
   session: 'The request begins or ends a session, asks for its token, or names several.',
   'unknown-session': 'The session is not known here, or another user began it.',
-  'dirty-session': 'Something was sent in the session on which its answers may depend.',
+  'dirty-session':
+    'Something was sent in the session on which its answers may depend, or Redis did not know of it for a while.',
   'session-unavailable': 'Redis cannot be reached, so nothing says what happened in the session.',
   'first-catalog':
     'The session moves to its first catalog, or the request names none in a session that moved: the order counts.',

@@ -14,7 +14,8 @@ export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = 
   session: 'As it should be: what begins and ends a session must reach the engine.',
   'unknown-session':
     'With one cache.redis for all gateways, sessions are known at all, and outlive a restart.',
-  'dirty-session': 'As it should be: what clients define in a session shapes its later answers.',
+  'dirty-session':
+    'As it should be: what clients define in a session shapes its later answers. After Redis was away: open the workbook again.',
   'session-unavailable': 'See why Redis cannot be used: GET /health/ready.',
   'first-catalog': 'Have the client name its catalog in each request.',
   'no-store':
