@@ -177,13 +177,10 @@ async function lead(source: ConfigFile): Promise<number> {
   return 0;
 
   async function start() {
+    const own = { version: version(), comparisons: comparisons(1) };
     const served =
       workers === 1
-        ? await buildGateway(
-            config,
-            { ...parts, version: version(), comparisons: comparisons(1) },
-            on,
-          )
+        ? await buildGateway(config, { ...parts, ...own }, on)
         : leadWorkers(initial, { ...parts, emit: on }, createForks(), log);
     try {
       return { served, url: await served.listen() };

@@ -73,11 +73,10 @@ export async function createCache(
   const common = { ...ground, store: backend.freshness, lease };
   const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
   const note = noteIn(common);
-  const last = (name: string) => sessions.last(name);
   // With Redis each worker has its own connection to what they share.
   const unnoted =
     parts.primary !== undefined && redis.url.length > 0
-      ? unnotedAtPrimary(parts.primary, { note, last })
+      ? unnotedAtPrimary(parts.primary, { note, last: (name) => sessions.last(name) })
       : createUnnoted(note);
   const sessions = createSessions({ ...common, unnoted, onError: failed('sessions') });
   const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
