@@ -157,7 +157,7 @@ export async function enterSession(
   if (isDone) return step;
   throw new GatewayError(
     'session-unavailable',
-    'The statement was not sent to the engine: it may change its session, and Redis cannot be reached to tell the other gateways. Try again.',
+    `The request was not sent to the engine: it may change its session, and Redis cannot be reached to tell the other gateways. Try again${names === 'all' ? '' : ', or begin a new session'}.`,
     { retryAfter: 5 },
   );
 }
