@@ -60,17 +60,13 @@ export function fitMemory(file: Written, { heap, container }: Memory) {
     /** Whether garbage must not grow to a multiple of what is in use. */
     isTight,
     /** Sentences, where they are true. */
-    fitted: isFitted
-      ? `fitted to ${limit}: ${taken}, limits.connections ${connections}`
-      : undefined,
-    unfit: isUnfit
-      ? `${taken}: more than fits into ${limit}; the gateway may be killed`
-      : undefined,
-    tooLittle:
-      container < needed ? `${limit} is too little: ${what} ${written(needed)}` : undefined,
+    fitted: when(isFitted, `fitted to ${limit}: ${taken}, limits.connections ${connections}`),
+    unfit: when(isUnfit, `${taken}: more than fits into ${limit}; the gateway may be killed`),
+    tooLittle: when(container < needed, `${limit} is too little: ${what} ${written(needed)}`),
   };
 }
 
+const when = (isSo: boolean, sentence: string) => (isSo ? sentence : undefined);
 /** Whole MiB. The upper bound counts where the bounds cross. */
 const clamp = (bytes: number, least: number, most: number) =>
   Math.min(most, Math.max(Math.floor(bytes / MIB) * MIB, least));
