@@ -77,7 +77,7 @@ export type SessionCall =
   | { readonly do: 'peek' }
   /** Begins: a renewal until `put` counts. A dirty name stays so until its end, as engines may give ids again. */
   | Renewing<'claim'>
-  /** The second half. Rejects when the claim is gone. */
+  /** The second half. Rejects when the claim is gone; what is dirty needs none, and is there in one step. */
   | (Renewing<'put'> & { readonly data: SessionData; readonly dirty: boolean })
   | Renewing<'renew'>
   /**

@@ -95,6 +95,18 @@ export function createMemoryStore(options: {
     return { ...session.data, dirty: isDirty(session), version: session.version };
   }
 
+  /** Another one of its name, which has no data yet. */
+  function begun(version: string, before: Session | undefined): Session {
+    return {
+      version,
+      era: tokenOf('sessions'),
+      renewed: before !== undefined && isDirty(before),
+      data: undefined,
+      holders: before?.holders ?? createLeaseNotes(clock),
+      asked: clock.now(),
+    };
+  }
+
   /** The record, which this holder uses from now on if it is clean. */
   function answer(session: Session | undefined, holder: Holder, lease = 0) {
     const record = recordOf(session);
@@ -133,23 +145,18 @@ export function createMemoryStore(options: {
           if (session !== undefined && session.data === undefined) session.version = undefined;
           return answer(session, holder);
         case 'claim':
-          sessions.set(name, NO_USER, {
-            version: call.token,
-            era: tokenOf('sessions'),
-            renewed: session !== undefined && isDirty(session),
-            data: undefined,
-            holders: session?.holders ?? createLeaseNotes(clock),
-            asked: clock.now(),
-          });
+          sessions.set(name, NO_USER, begun(call.token, session));
           return { lease: 0 };
-        case 'put':
-          if (session === undefined || session.version !== call.token) {
+        case 'put': {
+          const next = call.dirty ? begun(call.token, session) : session;
+          if (next === undefined || next.version !== call.token) {
             throw new Error('the claim on the session is gone');
           }
-          session.data = call.data;
-          session.renewed ||= call.dirty;
-          sessions.set(name, ownerOf(call.data.principal), session);
-          return answer(session, holder);
+          next.data = call.data;
+          next.renewed ||= call.dirty;
+          sessions.set(name, ownerOf(call.data.principal), next);
+          return answer(next, holder);
+        }
         case 'renew':
           if (session !== undefined) session.renewed = true;
           return answer(session, holder, leaseOfOthers(session, holder));

@@ -149,11 +149,12 @@ elseif mode == 'claim' then
     'token', was_stale and fresh or token)
   redis.call('PEXPIRE', key, ${BRIEF})
 elseif mode == 'put' then
-  if not noted() or get('version') ~= token then
+  if dirty == '1' then
+    redis.call('HSET', key, 'incarnation', replid, 'era', era, 'version', token, 'token', fresh)
+  elseif not noted() or get('version') ~= token then
     return redis.error_reply('ERR the claim on the session is gone')
   end
   redis.call('HSET', key, 'data', data, 'at', at)
-  if dirty == '1' then redis.call('HSET', key, 'token', fresh) end
 elseif mode == 'renew' then
   if noted() then redis.call('HSET', key, 'token', token) end
   return answer(lease_of_others())
