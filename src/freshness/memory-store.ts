@@ -1,4 +1,5 @@
 import type { Clock } from '../common/clock.ts';
+import { LEASE_MARGIN } from '../common/leases.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
 import {
@@ -6,6 +7,7 @@ import {
   type FreshnessStore,
   type Scope,
   type SessionData,
+  type SessionReply,
 } from './freshness-store.ts';
 
 /** Tokens of more projects are forgotten, the least used first; that purges those projects. */
@@ -51,6 +53,8 @@ interface Session {
   /** Undefined until its beginning is complete. */
   data: SessionData | undefined;
   readonly holders: ReturnType<typeof createLeaseNotes>;
+  /** When no other uses what was before its catalog. */
+  settles: number;
   asked: number;
 }
 
@@ -103,6 +107,7 @@ export function createMemoryStore(options: {
       renewed: before !== undefined && isDirty(before),
       data: undefined,
       holders: before?.holders ?? createLeaseNotes(clock),
+      settles: 0,
       asked: clock.now(),
     };
   }
@@ -113,7 +118,8 @@ export function createMemoryStore(options: {
     if (session === undefined || record === undefined) return { lease, incarnation };
     session.asked = clock.now();
     if (!record.dirty) session.holders.note(holder.id, holder.lease);
-    return { record, lease, incarnation };
+    const settles = session.settles - clock.now();
+    return { record, lease, incarnation, ...(settles > 0 && { settles }) };
   }
 
   function leaseOfOthers(session: Session | undefined, { id }: Holder): number {
@@ -135,7 +141,7 @@ export function createMemoryStore(options: {
       const [lease, others] = [leases.longest(), leases.longest(holder.id)];
       return { lease, others, known: present.some(isProject), incarnation };
     },
-    async session(name, call, holder = ALONE) {
+    async session(name, call, holder = ALONE): Promise<SessionReply> {
       leases.note(holder.id, holder.lease);
       const session = sessionOf(name);
       switch (call.do) {
@@ -165,6 +171,7 @@ export function createMemoryStore(options: {
             if (session.version === call.expected) {
               session.data = { ...call.data, forwardedAt: session.data.forwardedAt };
               session.version = call.token;
+              session.settles = clock.now() + leaseOfOthers(session, holder) * LEASE_MARGIN;
             } else if (!isSameWork(session.data, call.data)) session.renewed = true;
           }
           return answer(session, holder, leaseOfOthers(session, holder));
