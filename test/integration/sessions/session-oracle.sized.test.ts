@@ -59,7 +59,7 @@ describe('the oracle of sessions finds it when', () => {
         ...{ seed: fuzzSeed(), requests: goals.mutant, openStore: memoryStore, program, only },
       });
       console.log(`found after ${requests} requests: ${found?.violations[0]?.split('\n').at(-1)}`);
-      expect(found?.violations).toHaveLength(1);
+      expect(found).toBeDefined();
     },
     DEADLINE,
   );
