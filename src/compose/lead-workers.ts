@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as immediate, setTimeout as delay } from 'node:timers/promises';
 import type { ReadConfig } from '../config/load-config.ts';
 import type { ReplicaState } from '../common/events.ts';
 import { LEASE_LIMITS, type Config } from '../config/config.ts';
@@ -90,6 +90,8 @@ export function leadWorkers(
     reloaded: (well: boolean) => void (reloaded = well),
     /** Resolves when no worker is left. @param deadline milliseconds after which what is under way is broken off */
     async close(deadline: number): Promise<void> {
+      // What has connected by now is accepted in this turn; the system would reset it.
+      await immediate();
       server.close();
       await pool.stop(deadline + SHUTDOWN_MARGIN);
       const lost = attach.close();

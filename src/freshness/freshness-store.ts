@@ -63,6 +63,8 @@ export interface SessionRecord extends SessionData {
   /** Its token, or that of all sessions, was renewed since: what its answers depend on is not known. */
   readonly dirty: boolean;
   readonly version: string;
+  /** By the clock of who read it (ms): until then others may use what was before its catalog. */
+  readonly settles?: number | undefined;
   /** Of the store that told it, see {@link SessionReply}. */
   readonly incarnation?: string | undefined;
 }
@@ -77,7 +79,7 @@ export type SessionCall =
   | { readonly do: 'peek' }
   /** Begins: a renewal until `put` counts. A dirty name stays so until its end, as engines may give ids again. */
   | Renewing<'claim'>
-  /** The second half. Rejects when the claim is gone. */
+  /** The second half. Rejects when the claim is gone; what is dirty needs none, and is there in one step. */
   | (Renewing<'put'> & { readonly data: SessionData; readonly dirty: boolean })
   | Renewing<'renew'>
   /**
@@ -91,6 +93,8 @@ export type SessionCall =
 export interface SessionReply {
   /** After the call; undefined where there is none, or it is from before a loss (another incarnation). */
   readonly record?: SessionRecord | undefined;
+  /** For how long others may still use what was before its catalog was noted (ms). */
+  readonly settles?: number | undefined;
   /** After a change: the longest lease (ms) of another that may use what was; without a record, of any other. */
   readonly lease: number;
   /** Another one when the store may have lost sessions since. Without one the record is not from the store. */

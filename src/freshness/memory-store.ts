@@ -1,4 +1,5 @@
 import type { Clock } from '../common/clock.ts';
+import { LEASE_MARGIN } from '../common/leases.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
 import {
@@ -6,6 +7,7 @@ import {
   type FreshnessStore,
   type Scope,
   type SessionData,
+  type SessionReply,
 } from './freshness-store.ts';
 
 /** Tokens of more projects are forgotten, the least used first; that purges those projects. */
@@ -51,6 +53,8 @@ interface Session {
   /** Undefined until its beginning is complete. */
   data: SessionData | undefined;
   readonly holders: ReturnType<typeof createLeaseNotes>;
+  /** When no other uses what was before its catalog. */
+  settles: number;
   asked: number;
 }
 
@@ -95,13 +99,27 @@ export function createMemoryStore(options: {
     return { ...session.data, dirty: isDirty(session), version: session.version };
   }
 
+  /** Another one of its name, which has no data yet. */
+  function begun(version: string, before: Session | undefined): Session {
+    return {
+      version,
+      era: tokenOf('sessions'),
+      renewed: before !== undefined && isDirty(before),
+      data: undefined,
+      holders: before?.holders ?? createLeaseNotes(clock),
+      settles: 0,
+      asked: clock.now(),
+    };
+  }
+
   /** The record, which this holder uses from now on if it is clean. */
   function answer(session: Session | undefined, holder: Holder, lease = 0) {
     const record = recordOf(session);
     if (session === undefined || record === undefined) return { lease, incarnation };
     session.asked = clock.now();
     if (!record.dirty) session.holders.note(holder.id, holder.lease);
-    return { record, lease, incarnation };
+    const settles = session.settles - clock.now();
+    return { record, lease, incarnation, ...(settles > 0 && { settles }) };
   }
 
   function leaseOfOthers(session: Session | undefined, { id }: Holder): number {
@@ -123,7 +141,7 @@ export function createMemoryStore(options: {
       const [lease, others] = [leases.longest(), leases.longest(holder.id)];
       return { lease, others, known: present.some(isProject), incarnation };
     },
-    async session(name, call, holder = ALONE) {
+    async session(name, call, holder = ALONE): Promise<SessionReply> {
       leases.note(holder.id, holder.lease);
       const session = sessionOf(name);
       switch (call.do) {
@@ -133,23 +151,18 @@ export function createMemoryStore(options: {
           if (session !== undefined && session.data === undefined) session.version = undefined;
           return answer(session, holder);
         case 'claim':
-          sessions.set(name, NO_USER, {
-            version: call.token,
-            era: tokenOf('sessions'),
-            renewed: session !== undefined && isDirty(session),
-            data: undefined,
-            holders: session?.holders ?? createLeaseNotes(clock),
-            asked: clock.now(),
-          });
+          sessions.set(name, NO_USER, begun(call.token, session));
           return { lease: 0 };
-        case 'put':
-          if (session === undefined || session.version !== call.token) {
+        case 'put': {
+          const next = call.dirty ? begun(call.token, session) : session;
+          if (next === undefined || next.version !== call.token) {
             throw new Error('the claim on the session is gone');
           }
-          session.data = call.data;
-          session.renewed ||= call.dirty;
-          sessions.set(name, ownerOf(call.data.principal), session);
-          return answer(session, holder);
+          next.data = call.data;
+          next.renewed ||= call.dirty;
+          sessions.set(name, ownerOf(call.data.principal), next);
+          return answer(next, holder);
+        }
         case 'renew':
           if (session !== undefined) session.renewed = true;
           return answer(session, holder, leaseOfOthers(session, holder));
@@ -158,6 +171,7 @@ export function createMemoryStore(options: {
             if (session.version === call.expected) {
               session.data = { ...call.data, forwardedAt: session.data.forwardedAt };
               session.version = call.token;
+              session.settles = clock.now() + leaseOfOthers(session, holder) * LEASE_MARGIN;
             } else if (!isSameWork(session.data, call.data)) session.renewed = true;
           }
           return answer(session, holder, leaseOfOthers(session, holder));

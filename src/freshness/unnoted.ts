@@ -92,7 +92,6 @@ export function noteIn(
     // Of a name that is taken the next change asks who holds what stood there: its version is another one than here.
     const isTaken = !shared && there !== undefined && there.version !== version;
     const token = isTaken ? newToken() : version;
-    await store.session(name, { do: 'claim', token });
     await store.session(name, { do: 'put', token, data: record, dirty: true });
   };
 }

@@ -108,18 +108,18 @@ export function createGatewayServer(
     /** Takes no new connections; resolves when the last one has ended. */
     async close(): Promise<void> {
       connections.close();
-      // What has connected by now is accepted in this turn; the system would reset it.
+      // What has connected, or was sent, is taken by then: the system would reset what is closed before.
       await immediate();
       // Of node:http it would close idle connections too.
       NetServer.prototype.close.call(server);
       const end = performance.now() + breath;
-      while (connections.usage().open > 0 && performance.now() < end) await sleep(SWEEP);
-      server.close();
-      while (connections.usage().open > 0) {
+      do {
         await sleep(SWEEP);
+        await immediate();
         // A client may keep a connection though it was told not to.
-        server.closeIdleConnections();
-      }
+        if (performance.now() >= end) server.closeIdleConnections();
+      } while (connections.usage().open > 0);
+      server.close();
     },
     /** Ends all connections at once. */
     breakOff: () => server.closeAllConnections(),

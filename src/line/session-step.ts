@@ -25,6 +25,8 @@ export interface SessionStep {
   /** What must be done before it reaches the engine, and to which sessions. */
   readonly before: SessionPlan['before'];
   readonly names: readonly SessionName[] | 'all';
+  /** What was known last of the session whose catalog it names. */
+  readonly named: SessionRecord | undefined;
   /** The session that it runs in, if it is known. */
   readonly known: KnownSession | undefined;
   /** Whether its answer may bring a new session. */
@@ -70,7 +72,7 @@ export async function judge(
 }
 
 /** Of what runs in no session that is known. */
-const STRANGE = { known: undefined, begins: false, replica: undefined } as const;
+const STRANGE = { named: undefined, known: undefined, begins: false, replica: undefined } as const;
 
 async function judgeSession(
   asked: UnderstoodRequest,
@@ -112,7 +114,9 @@ async function judgeSession(
   const replica = replicaOf(found);
   if (!isOne) return { ...unclear, names, replica };
   const { reason, before, record } = plan;
-  return { reason, before, names, known: record && { name, record }, begins: false, replica };
+  const named = catalog === undefined ? undefined : found.map(lastRecord)[0];
+  const isKnown = record && { name, record };
+  return { reason, before, names, named, known: isKnown, begins: false, replica };
 }
 
 /** The one replica on which all of them live that are known. */
@@ -141,7 +145,9 @@ export async function enterSession(
       { faultCode: UNKNOWN_SESSION },
     );
   }
-  const { before, names, known } = step;
+  const { before, names, named, known } = step;
+  // Another request may have noted that catalog, and wait before it takes it to the engine.
+  if (named !== undefined) await sessions.settled(named);
   if (before === 'nothing') return step;
   const [name] = names === 'all' ? [] : names;
   const { catalog } = catalogOf(asked);

@@ -6,6 +6,7 @@ import {
   type FreshnessStore,
   type SessionData,
 } from '../freshness/freshness-store.ts';
+import { LEASE_MARGIN } from '../common/leases.ts';
 import type { Sealer } from '../common/sealing.ts';
 import { redisScript, type RedisConnections } from './redis-connections.ts';
 import type { RunAtRedis } from './redis-health.ts';
@@ -94,7 +95,8 @@ const BRIEF = 60_000;
  * Reads or changes a session: `SessionCall` says what each mode means. KEYS 5 is the session; ARGV 6 a token, 7 the
  * version that is expected, 8 the data, 9 a moment, 10 '1' for dirty, 11 the life of a session (ms). Answers the lease
  * to wait for, what is another one when sessions may have been lost (by a restart, or FLUSHALL), and where there is a
- * record: '1' for dirty, its data, its version, when it was last forwarded.
+ * record: '1' for dirty, its data, its version, when it was last forwarded, and how long others may still use what was
+ * before its catalog was noted (ms; it `settles` then).
  *
  * The session is a hash: its `token`; the `version` and the `era` (the token of all sessions) under which it was noted,
  * which a claim writes before there are `data`; the `incarnation` that wrote it. For each gateway that may use it as
@@ -137,30 +139,33 @@ local function answer(to_wait)
       redis.call('HSET', key, 'held:' .. caller, note)
     end
   end
-  return { tostring(to_wait), whence, is_stale and '1' or '0', get('data'), get('version'), get('at') }
+  return { tostring(to_wait), whence, is_stale and '1' or '0', get('data'), get('version'), get('at'),
+    tostring((get('settles') or now) - now) }
 end
 
 if mode == 'read' then
   if noted() and not get('data') then redis.call('HDEL', key, 'version') end
 elseif mode == 'claim' then
   local was_stale = noted() and stale()
-  redis.call('HDEL', key, 'data')
+  redis.call('HDEL', key, 'data', 'settles')
   redis.call('HSET', key, 'incarnation', replid, 'era', era, 'version', token,
     'token', was_stale and fresh or token)
   redis.call('PEXPIRE', key, ${BRIEF})
 elseif mode == 'put' then
-  if not noted() or get('version') ~= token then
+  if dirty == '1' then
+    redis.call('HSET', key, 'incarnation', replid, 'era', era, 'version', token, 'token', fresh)
+  elseif not noted() or get('version') ~= token then
     return redis.error_reply('ERR the claim on the session is gone')
   end
   redis.call('HSET', key, 'data', data, 'at', at)
-  if dirty == '1' then redis.call('HSET', key, 'token', fresh) end
 elseif mode == 'renew' then
   if noted() then redis.call('HSET', key, 'token', token) end
   return answer(lease_of_others())
 elseif mode == 'take' then
   if known() and not stale() then
     if get('version') == expected then
-      redis.call('HSET', key, 'data', data, 'version', token, 'token', token)
+      redis.call('HSET', key, 'data', data, 'version', token, 'token', token,
+        'settles', string.format('%.0f', now + lease_of_others() * ${LEASE_MARGIN}))
     elseif get('data') ~= data then redis.call('HSET', key, 'token', token) end
   end
   return answer(lease_of_others())
@@ -168,7 +173,7 @@ elseif mode == 'touch' then
   if known() then redis.call('HSET', key, 'at', at) end
   return { '0' }
 elseif mode == 'end' then
-  redis.call('HDEL', key, 'incarnation', 'token', 'version', 'era', 'data', 'at')
+  redis.call('HDEL', key, 'incarnation', 'token', 'version', 'era', 'data', 'at', 'settles')
   redis.call('PEXPIRE', key, ${BRIEF})
 end
 return answer(0)
@@ -283,7 +288,7 @@ const textOf = ({ principal, replica, spelling, catalog, profile }: SessionData)
 
 /** The lease alone where there is no record, or one that does not open: it was noted with another key. */
 function readReply(
-  [length, incarnation = '', dirty, sealed, version = '', at]: readonly string[],
+  [length, incarnation = '', dirty, sealed, version = '', at, left]: readonly string[],
   open: (text: string) => string | undefined,
 ) {
   const told = { lease: Number(length), incarnation };
@@ -296,7 +301,8 @@ function readReply(
   if (!isStrings([principal, replica, spelling, profile, catalog ?? '']) || !(forwardedAt >= 0)) {
     throw new Error('the script of the sessions answered something else than a session');
   }
-  return { ...told, record: { ...data, dirty: dirty !== '0', version, forwardedAt } };
+  const settles = Number(left) > 0 ? { settles: Number(left) } : {};
+  return { ...told, ...settles, record: { ...data, dirty: dirty !== '0', version, forwardedAt } };
 }
 
 /** `{ purge, gateway }`, with `scopes` where others are told to forget them. Undefined for what is no message. */

@@ -98,7 +98,11 @@ export function createSessions(options: {
   /** Where the store has lost a session: what was known of it, dirty from now on. */
   async function askStore(key: string, call: SessionCall) {
     const reply = await store.session(key, call);
-    if (reply.record !== undefined || call.do === 'end') return reply;
+    if (reply.record !== undefined) {
+      const settles = clock.now() + (reply.settles ?? 0);
+      return { ...reply, record: { ...reply.record, settles } };
+    }
+    if (call.do === 'end') return reply;
     const last = known.last(key) ?? (await unnoted.elsewhere?.(key));
     if (last === undefined || last.incarnation === reply.incarnation) return reply;
     const record = { ...last, dirty: true };
@@ -239,6 +243,11 @@ export function createSessions(options: {
         // The store may have changed it, or do so later; the engine may see the catalog or not.
         return dirty([key]);
       }
+    },
+    /** Waits until no gateway uses what was before the catalog of it was noted: the engine may learn of that then. */
+    async settled({ settles = 0 }: SessionRecord): Promise<void> {
+      const left = settles - clock.now();
+      if (left > 0) await sleep(left);
     },
     /** Whether it is still the same and clean, read anew. */
     async confirm(name: SessionName, { dirty, version }: SessionRecord): Promise<boolean> {

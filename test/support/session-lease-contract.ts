@@ -47,6 +47,26 @@ export function sessionLeaseContract(
       expect((await one.markDirty('name', 'next')).lease).toBe(1_000);
     });
 
+    test('is told as long as it lasts to who reads what a catalog was set to', async () => {
+      const [one, other, third] = (await openAll(60_000, 60_000, 60_000)) as [
+        SessionFace,
+        SessionFace,
+        SessionFace,
+      ];
+      const { version } = await one.begin('name', sessionRecord());
+      expect((await third.read('name')).settles).toBeUndefined();
+      await other.setCatalog('name', version, SET);
+      const { settles } = await third.read('name');
+      // A tenth longer than the lease of those who may still use what was before.
+      expect(settles).toBeGreaterThan(60_000);
+      expect(settles).toBeLessThanOrEqual(66_000);
+      await other.markDirty('name', 'next');
+      expect((await third.read('name')).settles).toBeGreaterThan(60_000);
+      await one.end('name');
+      await one.begin('name', sessionRecord());
+      expect((await third.read('name')).settles).toBeUndefined();
+    });
+
     test('does not count who found it dirty already', async () => {
       const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
       await one.begin('name', sessionRecord());

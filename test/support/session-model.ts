@@ -84,6 +84,12 @@ export interface Made {
   readonly session: EngineRequest['session'];
 }
 
+/** An answer as it was written. */
+export interface SessionAnswer extends Pick<Made, 'stamp'> {
+  readonly text: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 export interface SessionModelOptions {
   readonly kind: EngineKind;
   readonly idle?: number;
@@ -113,8 +119,16 @@ export function createSessionModel(options: SessionModelOptions) {
   };
   const style = kind === 'kylin' || kind === 'ssas' ? kind : 'mondrian';
   const sessions = new Map<string, State>();
+  /** The latest of each id that is over. */
+  const over = new Map<string, State>();
   let data = 1;
   let echoes = 0;
+
+  function drop(id: string): void {
+    const state = sessions.get(id);
+    sessions.delete(id);
+    if (state !== undefined) over.set(id, state);
+  }
 
   function begin(request: EngineRequest): State {
     const made = {
@@ -138,7 +152,7 @@ export function createSessionModel(options: SessionModelOptions) {
     if (session.kind === 'begin') return { state: begin(request), refused: false };
     const known = sessions.get(session.id);
     const isOver = known === undefined || now() - known.lastAsked > rules.idle;
-    if (isOver) sessions.delete(session.id);
+    if (isOver) drop(session.id);
     const state = isOver || (rules.owner && known.owner !== user) ? undefined : known;
     return { state, refused: state === undefined && rules.unknown === 'fault' };
   }
@@ -157,7 +171,7 @@ export function createSessionModel(options: SessionModelOptions) {
       if (body.includes('LEAVE')) state.created.push('LEAVE');
     }
     const shown = shownSession(request, state);
-    if (session.kind === 'end') sessions.delete(session.id);
+    if (session.kind === 'end') drop(session.id);
     if (method === 'Execute' && !isQuery(request)) {
       execute(request, state);
       return { ...made, shown, form: 'empty' };
@@ -239,6 +253,14 @@ export function createSessionModel(options: SessionModelOptions) {
   return {
     make,
     write,
+    /** What an answer would hold now, also in a session that is over; nothing is changed. */
+    wouldHold(request: EngineRequest): Stamp {
+      const { id } = request.session;
+      const state = sessions.get(id) ?? over.get(id);
+      return stampFor(request, state, propertyOf(request, 'Catalog'));
+    },
+    isLive: (id: string) => sessions.has(id),
+    drop,
     /** Forgets all sessions, as a server does that starts again. */
     restart: () => sessions.clear(),
   };

@@ -1,10 +1,16 @@
 import { expect, test } from '@jest/globals';
 import { LOGIN_MUTANTS } from '../support/locked-out/mutants.ts';
 import { mutantProgram, MUTANTS } from '../support/oracle/mutants.ts';
+import { SESSION_MUTANTS } from '../support/session-oracle/mutants.ts';
 import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
 
 // Whether the oracles find them takes minutes, and is tested in test/chaos and test/e2e.
-test.each(Object.entries({ ...MUTANTS, ...WORKER_MUTANTS, ...LOGIN_MUTANTS }))(
+test.each([
+  ...Object.entries(MUTANTS),
+  ...Object.entries(WORKER_MUTANTS),
+  ...Object.entries(SESSION_MUTANTS),
+  ...Object.entries(LOGIN_MUTANTS),
+])(
   'the fault that the oracle has to find can be put into the source as it is: %s',
   (_name, { replacements }) => {
     expect(() => mutantProgram(replacements).remove()).not.toThrow();

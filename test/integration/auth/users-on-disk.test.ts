@@ -127,7 +127,7 @@ describe('a users file on disk', () => {
     const { canLogIn, noticed, events } = await open(file);
     await truncate(file, 0);
     await noticed();
-    await truncate(file, 2 * 1024 * 1024);
+    await truncate(file, 32 * 1024 * 1024);
     await noticed();
     await rm(file);
     await noticed();

@@ -1,7 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { createUnnoted, type Note } from '../../../src/freshness/unnoted.ts';
+import type { SessionCall } from '../../../src/freshness/freshness-store.ts';
+import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
+import { createUnnoted, noteIn, type Note } from '../../../src/freshness/unnoted.ts';
 import { sessionRecord } from '../../support/session-face.ts';
-import { quiet } from '../cache/fakes.ts';
+import { handClock, quiet } from '../cache/fakes.ts';
 
 describe('the table of sessions to be noted', () => {
   const session = (name: string, principal: string) => ({
@@ -65,4 +67,23 @@ describe('the table of sessions to be noted', () => {
     expect([unnoted.get('of bob'), unnoted.get('0')]).toEqual([bobs, undefined]);
     expect(unnoted.close()).toMatch(/ lost: 25001$/u);
   });
+});
+
+test('a session that a gateway notes is there all the while when another one has noted it already', async () => {
+  let made = 0;
+  const newToken = () => `token ${(made += 1)}`;
+  const store = createMemoryStore({ clock: handClock(), newToken });
+  const session = { name: 'lost', record: sessionRecord(), shared: true };
+  const seen: unknown[] = [];
+  const watched = {
+    async session(name: string, call: SessionCall) {
+      const reply = await store.session(name, call);
+      seen.push((await store.session(name, { do: 'peek' })).record);
+      return reply;
+    },
+  };
+  await noteIn({ store, newToken }, async () => {})(session);
+  await noteIn({ store: watched, newToken }, async () => {})(session);
+  expect(seen.length).toBeGreaterThan(0);
+  for (const record of seen) expect(record).toMatchObject({ ...session.record, dirty: true });
 });

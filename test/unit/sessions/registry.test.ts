@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { sessionName } from '../../../src/sessions/digests.ts';
-import { quiet } from '../cache/fakes.ts';
+import { handClock, quiet } from '../cache/fakes.ts';
 import { BEGUN, ending, find, known, LEASE, NAME, OTHER, replica, word } from './replica.ts';
 
 const HOUR = 3_600_000;
@@ -271,6 +273,38 @@ describe('a session whose first catalog is named', () => {
     expect(await known(sessions)).toMatchObject({ ...SALES, dirty: false });
     expect(await sessions.confirm(NAME, record)).toBe(false);
     expect(await sessions.confirm(NAME, await known(sessions))).toBe(true);
+  });
+
+  test('goes to the engine by no other request that names it while a gateway may use what was', async () => {
+    const clock = handClock();
+    const keeper = createMemoryStore({ clock, newToken: randomUUID });
+    const [one, other, third] = ['one', 'other', 'third'].map((id) =>
+      replica({
+        clock,
+        behind: {
+          session: (name, call) => keeper.session(name, call, { id, lease: LEASE }),
+          renew: (scopes) => keeper.renew(scopes, { id, lease: LEASE }),
+        },
+      }),
+    );
+    if (!one || !other || !third) throw new Error('there are three');
+    await one.sessions.begin(NAME, BEGUN);
+    await find(other.sessions);
+    void one.sessions.takeCatalog(NAME, await known(one.sessions), SALES);
+    await quiet();
+    clock.advance(LEASE / 2);
+    for (const { sessions, sleepers } of [one, third]) {
+      const record = await known(sessions);
+      expect(record).toMatchObject(SALES);
+      const state = ending(sessions.settled(record));
+      await quiet();
+      expect(state.over).toBe(false);
+      expect(sleepers.at(-1)?.milliseconds).toBeCloseTo(LEASE * 0.6);
+    }
+    clock.advance(LEASE * 0.6);
+    const waits = third.sleepers.length;
+    await third.sessions.settled(await known(third.sessions));
+    expect(third.sleepers).toHaveLength(waits);
   });
 
   test('is dirty when two requests name different ones at one time', async () => {
