@@ -103,9 +103,11 @@ export function createSessions(options: {
       return { ...reply, record: { ...reply.record, settles } };
     }
     if (call.do === 'end') return reply;
-    const last = known.last(key) ?? (await unnoted.elsewhere?.(key));
+    const own = known.last(key);
+    const last = own ?? (await unnoted.elsewhere?.(key));
     if (last === undefined || last.incarnation === reply.incarnation) return reply;
-    const record = { ...last, dirty: true };
+    const settles = (own === undefined ? clock.now() : 0) + (last.settles ?? 0);
+    const record = { ...last, settles, dirty: true };
     const shared = dirtied.get(key)?.version !== last.version;
     if (call.do !== 'peek') await unnoted.keep({ name: key, record, shared });
     return { ...reply, record, incarnation: undefined };
@@ -181,8 +183,11 @@ export function createSessions(options: {
   }
 
   return {
-    /** Of its name in the store, of whatever age. */
-    last: known.last,
+    /** Of its name in the store, of whatever age; for another process, which has another clock: how long until it settles. */
+    last(name: string): SessionRecord | undefined {
+      const last = known.last(name);
+      return last && { ...last, settles: (last.settles ?? 0) - clock.now() };
+    },
     /** What {@link find} gives without a promise; undefined where the store must be asked. */
     held,
     /** What is known now. A session that was begun in another place, or spelt otherwise, is unknown. */

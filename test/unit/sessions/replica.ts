@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
+import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { SessionName } from '../../../src/sessions/digests.ts';
 import {
   createSessions,
@@ -29,11 +30,13 @@ export function replica({
   behind,
   lease = LEASE,
   clock = handClock(),
+  elsewhere,
 }: {
   /** What it shares with others; nothing unless given. */
   behind?: SharedSessions;
   lease?: number;
   clock?: ReturnType<typeof handClock>;
+  elsewhere?: (name: string) => Promise<SessionRecord | undefined>;
 } = {}) {
   const memory = () => createMemoryStore({ clock, newToken: randomUUID });
   const keeper = behind ?? memory();
@@ -56,7 +59,7 @@ export function replica({
     lease: () => lease,
     sleep,
     newToken,
-    unnoted,
+    unnoted: { ...unnoted, ...(elsewhere && { elsewhere }) },
     onError: (error) => void errors.push(error),
   });
   return { store, shared, clock, errors, sleepers, noting, unnoted, sessions };

@@ -256,6 +256,27 @@ describe('a session that the store has lost', () => {
     expect(await find(one.sessions)).toBe('dirty');
   });
 
+  test('is dirty at a worker that hears of it from another one, whose clock began earlier', async () => {
+    const behind = lossyStore();
+    behind.clock.advance(3_600_000);
+    const { sessions } = replica({ behind, clock: behind.clock });
+    await sessions.begin(NAME, BEGUN);
+    behind.lose();
+    const hears = async (more: object) => {
+      const elsewhere = async (name: string) => {
+        const last = sessions.last(name);
+        return last && { ...last, ...more };
+      };
+      const other = replica({ behind, elsewhere });
+      const record = await known(other.sessions);
+      expect(record).toMatchObject({ ...BEGUN, dirty: true });
+      void other.sessions.settled(record);
+      return other.sleepers.map(({ milliseconds }) => milliseconds);
+    };
+    expect(await hears({})).toEqual([]);
+    expect(await hears({ settles: LEASE })).toEqual([LEASE]);
+  });
+
   test('is unknown where it has ended, and where it was never known', async () => {
     const { sessions, behind, shared, clock } = await lost();
     await sessions.end(NAME);
