@@ -96,7 +96,7 @@ const BRIEF = 60_000;
  * version that is expected, 8 the data, 9 a moment, 10 '1' for dirty, 11 the life of a session (ms). Answers the lease
  * to wait for, what is another one when sessions may have been lost (by a restart, or FLUSHALL), and where there is a
  * record: '1' for dirty, its data, its version, when it was last forwarded, and how long others may still use what was
- * before its catalog was noted (ms; it `settles` then).
+ * before its catalog was noted (ms; it `settles` then): no longer than any lease, also where the clock was set back.
  *
  * The session is a hash: its `token`; the `version` and the `era` (the token of all sessions) under which it was noted,
  * which a claim writes before there are `data`; the `incarnation` that wrote it. For each gateway that may use it as
@@ -140,7 +140,7 @@ local function answer(to_wait)
     end
   end
   return { tostring(to_wait), whence, is_stale and '1' or '0', get('data'), get('version'), get('at'),
-    tostring((get('settles') or now) - now) }
+    tostring(math.min((get('settles') or now) - now, longest * ${LEASE_MARGIN})) }
 end
 
 if mode == 'read' then

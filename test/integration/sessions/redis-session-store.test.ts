@@ -209,6 +209,16 @@ describe('the lease that a change waits for', () => {
     );
   });
 
+  test('is no longer for who comes after a catalog was named, where the clock of Redis was set back', async () => {
+    await nothingLost();
+    const [one, other] = await Promise.all([replica(), replica()]);
+    const { version } = await one.store.begin('name', sessionRecord());
+    await other.store.read('name');
+    await one.store.setCatalog('name', version, SET);
+    await askRedis(redis.port, `HINCRBY ${keyOf('name')} settles 3600000`);
+    expect((await other.store.read('name')).settles).toBeCloseTo(1_100);
+  });
+
   test('is the longest that is allowed where Redis may have lost the leases', async () => {
     const { store } = await replica({ longestLease: 60_000 });
     expect(await store.markAllDirty()).toBe(60_000);
