@@ -44,7 +44,7 @@ export const SESSION_MUTANTS: Readonly<Record<string, SessionMutant>> = {
   },
   'a session that Redis has lost is noted as it was known last': {
     replacements: [
-      { file: SESSIONS, find: `{ ...last, dirty: true };`, put: `{ ...last };` },
+      { file: SESSIONS, find: `{ ...last, settles, dirty: true };`, put: `{ ...last, settles };` },
       AS_IT_IS,
     ],
   },
