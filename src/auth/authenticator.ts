@@ -107,13 +107,13 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   }
 
   /** What was not right before. It counts as failed while it is under way. */
-  async function tryFirst(attempt: Attempt, leaving: AbortController) {
+  async function tryFirst(attempt: Attempt, inLine: () => AbortController) {
     const { principal, address } = attempt;
     const network = clientNetwork(address);
     const settle = await askLeave(principal.owner, address);
     if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
     const refused = (retryAfter: number) => refusal(attempt, 'throttled', { retryAfter });
-    const place = placeOf(attempt, network, leaving, refused);
+    const place = placeOf(attempt, network, inLine(), refused);
     let ended: Parameters<typeof settle>[0] = 'abandoned';
     try {
       const outcome = await line.check(place, () => verify(attempt));
@@ -126,10 +126,10 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     }
   }
 
-  async function login(attempt: Attempt, leaving: AbortController): Promise<Principal> {
+  async function login(attempt: Attempt, inLine: () => AbortController): Promise<Principal> {
     // They must work while others guess.
     const wasRight = verified.wasRight(attempt.digest);
-    const outcome = await (wasRight ? checkAgain(attempt) : tryFirst(attempt, leaving));
+    const outcome = await (wasRight ? checkAgain(attempt) : tryFirst(attempt, inLine));
     if (outcome === 'right') return attempt.principal;
     // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
@@ -138,12 +138,22 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
   /** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
   function begin(key: string, attempt: Attempt) {
-    const leaving = new AbortController();
-    const answer = login(attempt, leaving).finally(() => flights.delete(key));
     let clients = 0;
+    /** Of its place in the line: until it has one, another client may join. */
+    let leaving: AbortController | undefined;
+    const look = () => void (clients === 0 && leaving?.abort(clientGone()));
+    const inLine = () => {
+      leaving = new AbortController();
+      look();
+      return leaving;
+    };
+    const answer = login(attempt, inLine).finally(() => flights.delete(key));
     return (connection?: EventEmitter) => {
       clients += 1;
-      const leave = () => void ((clients -= 1) === 0 && leaving.abort(clientGone()));
+      const leave = () => {
+        clients -= 1;
+        look();
+      };
       connection?.once('close', leave);
       return answer.finally(() => connection?.off('close', leave));
     };
