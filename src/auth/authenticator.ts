@@ -75,6 +75,10 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const flights = new Map<string, ReturnType<typeof begin>>();
   let closed = false;
 
+  /** The same for all spellings of a header: with each its user would have another check, and another place in the table. */
+  const digestOf = (header: string) =>
+    verified.digest(header.length > MAX_HEADER_LENGTH ? header : header.replace(SCHEME, 'Basic '));
+
   /** The proof may change meanwhile: what counts is the one that the user has at the end. */
   async function verify(attempt: Checked): Promise<CheckOutcome | 'failed'> {
     const { principal, digest } = attempt;
@@ -175,7 +179,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     authenticate(authorization: string | undefined, caller: Caller): ReturnType<Login> {
       // Browsers, and what they drive, ask for the first time without one.
       if (closed || !authorization) throw unauthenticated();
-      const digest = verified.digest(authorization);
+      const digest = digestOf(authorization);
       const remembered = verified.find(digest);
       if (remembered?.counts()) return remembered.principal;
       const credentials = readBasicCredentials(authorization);
@@ -191,10 +195,10 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     /** Logins that wait to be checked. */
     waiting: line.waiting,
     /** The login of a header that was verified, and is good for a hit at least; to ask it again needs no digest. */
-    remembered: (authorization: string) => verified.find(verified.digest(authorization)),
+    remembered: (authorization: string) => verified.find(digestOf(authorization)),
     /** Checks a login again behind a hit, where none does: it is no attempt of its user, and no request waits for it. */
     checkBehind(authorization: string): void {
-      const digest = verified.digest(authorization);
+      const digest = digestOf(authorization);
       const credentials = readBasicCredentials(authorization);
       const end = typeof credentials === 'string' ? undefined : verified.beginTry(digest);
       if (typeof credentials === 'string' || end === undefined) return;
@@ -250,6 +254,7 @@ export const MAX_HEADER_LENGTH = 4096;
 
 export type Credentials = Readonly<Record<'name' | 'password', string>>;
 
+const SCHEME = /^ *basic +/i;
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
 const CONTROL = /\p{Cc}/u;
