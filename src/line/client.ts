@@ -229,9 +229,10 @@ export class XmlaClient implements Client, PassThroughClient {
     if (this.#steps !== undefined) this.#steps[step] = this.#services.clock.now();
   }
 
-  waits(): number {
+  waits(uncounted = 0): number {
     // A second try begins where the first one did.
     this.#steps = { waits: this.#steps?.waits ?? this.#services.clock.now() };
+    if (this.#until !== undefined) this.#until += uncounted;
     return this.patience();
   }
 
