@@ -75,7 +75,7 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
     if (expected(network) > LONGEST_WAIT) throw full(network);
     if (network !== undefined) networks.set(network, line);
     bytes += place.bytes;
-    const late = { after: LONGEST_WAIT, error: () => full(network), gaveUp() {} };
+    const late = { after: LONGEST_WAIT, error: () => full(network) };
     const entering = waitIn(line, place, leaving.signal, late);
     if (bytes > MOST_BYTES) {
       let longest = line === preferred ? [] : line;

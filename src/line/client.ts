@@ -240,7 +240,7 @@ export class XmlaClient implements Client, PassThroughClient {
   patience(): number {
     const now = this.#services.clock.now();
     this.#until ??= now + this.#longestWait();
-    return this.#until - now;
+    return Math.max(0, this.#until - now);
   }
 
   #longestWait(): number {
