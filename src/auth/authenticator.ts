@@ -104,7 +104,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     const { digest } = attempt;
     const underWay = checks.get(digest);
     if (underWay !== undefined) return underWay;
-    const place = placeOf(attempt, undefined, new AbortController(), throttled);
+    const leaving = new AbortController();
+    const place = { network: undefined, bytes: bytesOf(attempt), leaving, throttled };
     const begun = line.check(place, () => verify(attempt)).finally(() => checks.delete(digest));
     checks.set(digest, begun);
     return begun;
@@ -116,8 +117,12 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     const network = clientNetwork(address);
     const settle = await askLeave(principal.owner, address);
     if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
-    const refused = (retryAfter: number) => refusal(attempt, 'throttled', { retryAfter });
-    const place = placeOf(attempt, network, inLine(), refused);
+    const place: Place = {
+      network,
+      bytes: bytesOf(attempt),
+      leaving: inLine(),
+      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
+    };
     let ended: Parameters<typeof settle>[0] = 'abandoned';
     try {
       const outcome = await line.check(place, () => verify(attempt));
@@ -231,19 +236,8 @@ export function unauthenticated(): GatewayError {
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
-/** In the line of checks. @param network whose turns it shares; undefined: it goes first */
-const placeOf = (
-  { authorization }: Checked,
-  network: string | undefined,
-  leaving: AbortController,
-  refused: Place['throttled'],
-): Place => ({
-  network,
-  // Its header some times over, and what holds it.
-  bytes: 4 * authorization.length + 1024,
-  leaving,
-  throttled: refused,
-});
+/** What one takes that waits in the line: its header some times over, and what holds it. */
+const bytesOf = ({ authorization }: Checked) => 4 * authorization.length + 1024;
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
