@@ -17,7 +17,7 @@ import {
 
 /**
  * @param id of the request, for the log
- * @throws GatewayError `unauthenticated`, `throttled`, `login-queue`, `client-gone`, or `engine-unreachable` where the engine checks
+ * @throws GatewayError `unauthenticated`, `throttled`, `login-queue`, `client-gone`, or `engine-unreachable` where the engine checks; what the check throws
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
@@ -87,10 +87,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const proof = users.accounts.get(principal.name);
       // An engine may look at its users as soon as it is asked; what it knew later is not proved.
       const at = clock.now();
-      const outcome = await check.check(attempt).catch((error: unknown) => {
-        emit({ type: 'warning', message: 'a login could not be checked', error });
-        return 'failed' as const;
-      });
+      const outcome = await check.check(attempt);
       if (closed || users.accounts.get(principal.name) !== proof) continue;
       if (outcome === 'right') verified.remember(digest, principal, proof, at);
       if (outcome === 'wrong') verified.forget(digest);
