@@ -17,7 +17,7 @@ import {
 
 /**
  * @param id of the request, for the log
- * @throws GatewayError `unauthenticated`, `throttled`, `login-queue`, `client-gone`, or `engine-unreachable` where the engine checks
+ * @throws GatewayError `unauthenticated`, `throttled`, `login-queue`, `client-gone`, or `engine-unreachable` where the engine checks; what the check throws
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
@@ -75,6 +75,10 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const flights = new Map<string, ReturnType<typeof begin>>();
   let closed = false;
 
+  /** The same for all spellings of a header: with each its user would have another check, and another place in the table. */
+  const digestOf = (header: string) =>
+    verified.digest(header.length > MAX_HEADER_LENGTH ? header : header.replace(SCHEME, 'Basic '));
+
   /** The proof may change meanwhile: what counts is the one that the user has at the end. */
   async function verify(attempt: Checked): Promise<CheckOutcome | 'failed'> {
     const { principal, digest } = attempt;
@@ -83,10 +87,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const proof = users.accounts.get(principal.name);
       // An engine may look at its users as soon as it is asked; what it knew later is not proved.
       const at = clock.now();
-      const outcome = await check.check(attempt).catch((error: unknown) => {
-        emit({ type: 'warning', message: 'a login could not be checked', error });
-        return 'failed' as const;
-      });
+      const outcome = await check.check(attempt);
       if (closed || users.accounts.get(principal.name) !== proof) continue;
       if (outcome === 'right') verified.remember(digest, principal, proof, at);
       if (outcome === 'wrong') verified.forget(digest);
@@ -100,20 +101,25 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     const { digest } = attempt;
     const underWay = checks.get(digest);
     if (underWay !== undefined) return underWay;
-    const place = placeOf(attempt, undefined, new AbortController(), throttled);
+    const leaving = new AbortController();
+    const place = { network: undefined, bytes: bytesOf(attempt), leaving, throttled };
     const begun = line.check(place, () => verify(attempt)).finally(() => checks.delete(digest));
     checks.set(digest, begun);
     return begun;
   }
 
   /** What was not right before. It counts as failed while it is under way. */
-  async function tryFirst(attempt: Attempt, leaving: AbortController) {
+  async function tryFirst(attempt: Attempt, inLine: () => AbortController) {
     const { principal, address } = attempt;
     const network = clientNetwork(address);
     const settle = await askLeave(principal.owner, address);
     if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
-    const refused = (retryAfter: number) => refusal(attempt, 'throttled', { retryAfter });
-    const place = placeOf(attempt, network, leaving, refused);
+    const place: Place = {
+      network,
+      bytes: bytesOf(attempt),
+      leaving: inLine(),
+      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
+    };
     let ended: Parameters<typeof settle>[0] = 'abandoned';
     try {
       const outcome = await line.check(place, () => verify(attempt));
@@ -126,10 +132,10 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     }
   }
 
-  async function login(attempt: Attempt, leaving: AbortController): Promise<Principal> {
+  async function login(attempt: Attempt, inLine: () => AbortController): Promise<Principal> {
     // They must work while others guess.
     const wasRight = verified.wasRight(attempt.digest);
-    const outcome = await (wasRight ? checkAgain(attempt) : tryFirst(attempt, leaving));
+    const outcome = await (wasRight ? checkAgain(attempt) : tryFirst(attempt, inLine));
     if (outcome === 'right') return attempt.principal;
     // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
@@ -138,12 +144,22 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
   /** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
   function begin(key: string, attempt: Attempt) {
-    const leaving = new AbortController();
-    const answer = login(attempt, leaving).finally(() => flights.delete(key));
     let clients = 0;
+    /** Of its place in the line: until it has one, another client may join. */
+    let leaving: AbortController | undefined;
+    const look = () => void (clients === 0 && leaving?.abort(clientGone()));
+    const inLine = () => {
+      leaving = new AbortController();
+      look();
+      return leaving;
+    };
+    const answer = login(attempt, inLine).finally(() => flights.delete(key));
     return (connection?: EventEmitter) => {
       clients += 1;
-      const leave = () => void ((clients -= 1) === 0 && leaving.abort(clientGone()));
+      const leave = () => {
+        clients -= 1;
+        look();
+      };
       connection?.once('close', leave);
       return answer.finally(() => connection?.off('close', leave));
     };
@@ -165,7 +181,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     authenticate(authorization: string | undefined, caller: Caller): ReturnType<Login> {
       // Browsers, and what they drive, ask for the first time without one.
       if (closed || !authorization) throw unauthenticated();
-      const digest = verified.digest(authorization);
+      const digest = digestOf(authorization);
       const remembered = verified.find(digest);
       if (remembered?.counts()) return remembered.principal;
       const credentials = readBasicCredentials(authorization);
@@ -181,10 +197,10 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     /** Logins that wait to be checked. */
     waiting: line.waiting,
     /** The login of a header that was verified, and is good for a hit at least; to ask it again needs no digest. */
-    remembered: (authorization: string) => verified.find(verified.digest(authorization)),
+    remembered: (authorization: string) => verified.find(digestOf(authorization)),
     /** Checks a login again behind a hit, where none does: it is no attempt of its user, and no request waits for it. */
     checkBehind(authorization: string): void {
-      const digest = verified.digest(authorization);
+      const digest = digestOf(authorization);
       const credentials = readBasicCredentials(authorization);
       const end = typeof credentials === 'string' ? undefined : verified.beginTry(digest);
       if (typeof credentials === 'string' || end === undefined) return;
@@ -217,19 +233,8 @@ export function unauthenticated(): GatewayError {
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
-/** In the line of checks. @param network whose turns it shares; undefined: it goes first */
-const placeOf = (
-  { authorization }: Checked,
-  network: string | undefined,
-  leaving: AbortController,
-  refused: Place['throttled'],
-): Place => ({
-  network,
-  // Its header some times over, and what holds it.
-  bytes: 4 * authorization.length + 1024,
-  leaving,
-  throttled: refused,
-});
+/** What one takes that waits in the line: its header some times over, and what holds it. */
+const bytesOf = ({ authorization }: Checked) => 4 * authorization.length + 1024;
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
@@ -240,6 +245,7 @@ export const MAX_HEADER_LENGTH = 4096;
 
 export type Credentials = Readonly<Record<'name' | 'password', string>>;
 
+const SCHEME = /^ *basic +/i;
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 /** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
 const CONTROL = /\p{Cc}/u;

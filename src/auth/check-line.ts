@@ -28,37 +28,38 @@ type Line = Queue<Waiting & Place>;
 
 /**
  * Checks of passwords, so many at one time; they take a core each, or a connection to the engine. Networks have their turns, those
- * whose latest login was wrong behind all others: so a flood of wrong ones makes right ones from elsewhere wait for little.
+ * whose latest login was wrong behind all others, and those whose latest was right at least every second one: so a flood of wrong
+ * ones, also from addresses that are always new, makes right ones from elsewhere wait for little.
  */
 export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
   const preferred: Line = [];
   /** In the order of their turns. */
   const networks = new Map<string, Line>();
   const wasRight = new LRUCache<string, boolean>({ max: MOST_KNOWN });
+  /** Whether the latest turn was that of a network of which nothing was known. */
+  let wasUnknown = false;
   let running = 0;
   let bytes = 0;
   /** Of the checks since none was running: earlier ones tell nothing of now. */
   let measured = 0;
   let duration = 0;
 
-  /** How many turns another network has at most before one of a network of which so many wait. */
-  function turnsOf(other: string, network: string, own: number): number {
-    if (other === network) return own;
-    const theirs = wasRight.get(other);
-    // Nothing says yet that its others come before.
-    if (theirs === undefined) return 1;
-    if (theirs === (wasRight.get(network) ?? true)) return own + 1;
-    return theirs ? Infinity : 0;
-  }
-
   /** Milliseconds until the turn of one that would come now. */
   function expected(network?: string): number {
     let ahead = preferred.length;
+    let unknown = 0;
     if (network !== undefined) {
       const own = networks.get(network)?.length ?? 0;
+      const isRight = wasRight.get(network);
       for (const [other, { length }] of networks) {
-        ahead += Math.min(length, turnsOf(other, network, own));
+        const theirs = wasRight.get(other);
+        if (other === network) ahead += own;
+        // Nothing says yet that its others come before.
+        else if (theirs === undefined) unknown += Math.min(length, 1);
+        else if (theirs === (isRight ?? true)) ahead += Math.min(length, own + 1);
+        else if (theirs) ahead += length;
       }
+      ahead += isRight ? Math.min(unknown, ahead + 1) : unknown;
     }
     return (ahead * duration) / atOnce;
   }
@@ -74,7 +75,7 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
     if (expected(network) > LONGEST_WAIT) throw full(network);
     if (network !== undefined) networks.set(network, line);
     bytes += place.bytes;
-    const late = { after: LONGEST_WAIT, error: () => full(network), gaveUp() {} };
+    const late = { after: LONGEST_WAIT, error: () => full(network) };
     const entering = waitIn(line, place, leaving.signal, late);
     if (bytes > MOST_BYTES) {
       let longest = line === preferred ? [] : line;
@@ -87,17 +88,17 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
 
   function next(): Waiting | undefined {
     if (preferred.length > 0) return preferred[0];
-    let turn: readonly [network: string, line: Line] | undefined;
+    let turn: { readonly network: string; readonly line: Line; readonly rank: number } | undefined;
     for (const [network, line] of networks) {
-      const isEmpty = line.length === 0;
-      if (isEmpty) networks.delete(network);
-      else turn ??= [network, line];
-      if (isEmpty || wasRight.get(network) === false) continue;
-      turn = [network, line];
-      break;
+      if (line.length === 0) networks.delete(network);
+      const isRight = wasRight.get(network);
+      const rank = isRight === undefined && wasUnknown ? 1 : Number(isRight !== false) * 2;
+      if (line.length > 0 && rank > (turn?.rank ?? -1)) turn = { network, line, rank };
+      if (turn?.rank === 2) break;
     }
     if (turn === undefined) return undefined;
-    const [network, line] = turn;
+    const { network, line } = turn;
+    wasUnknown = !wasRight.has(network);
     networks.delete(network);
     // Behind all others.
     if (line.length > 1) networks.set(network, line);

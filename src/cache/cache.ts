@@ -172,12 +172,16 @@ export function createQueryCache(
     const isJoined = !query.fresh && mayShare(key);
     const landing = isJoined ? flights.join(key, client.signal, patience, youngerThan) : undefined;
     if (landing === undefined) return isRefused(lookup) ? undefined : lead(lookup, spent);
+    const since = clock.now();
     const landed = await landing;
     if (landed === 'gone') return;
     if (landed === 'late') return client.fail(new GatewayError('engine-timeout', NOT_IN_TIME));
     if (landed.kind === 'answer') return replay(landed.answer, 'coalesced', lookup);
     const failure = failureOf(landed, query);
-    return failure ? client.fail(failure) : askInTurn(landed.turns(), lookup);
+    if (failure !== undefined) return client.fail(failure);
+    // What the engine took to answer another is not what this one has waited for it.
+    if (landed.kind === 'refused') client.waits(clock.now() - since);
+    return askInTurn(landed.turns(), lookup);
   }
 
   /**

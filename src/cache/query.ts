@@ -76,9 +76,10 @@ export interface Client {
   readonly signal: AbortSignal;
   /**
    * Begins to wait, for the engine or for what another request gets from it, or goes on doing so.
-   * @returns for how long it may until it is at the engine (ms); not more than 0 when it has waited that long
+   * @param uncounted what of the time since then is no waiting (ms)
+   * @returns for how long it may until it is at the engine (ms); 0 when it has waited that long
    */
-  waits(): number;
+  waits(uncounted?: number): number;
   /** Sends a stored answer whole: times in milliseconds, `sessionId` where the answer shows one. */
   replay(
     answer: StoredAnswer,

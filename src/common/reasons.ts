@@ -89,7 +89,7 @@ export const GATEWAY_REASONS = {
     503,
     'Too many requests wait already, or it has waited for limits.wait: for the engine, for memory, or to read or write a dataset.',
   ],
-  'engine-unreachable': [502, 'The engine refused the connection or broke it off.'],
+  'engine-unreachable': [502, 'No connection to the engine was made in time, or it broke off.'],
   'engine-login': [502, 'The engine refused the login of the gateway itself.'],
   'engine-timeout': [504, 'The engine did not answer in time.'],
   'query-times-out': [

@@ -75,7 +75,8 @@ export function engineTarget(template: string) {
 export function engineFailure(error: unknown): GatewayError {
   const cause = reasonOf(error);
   if (cause instanceof GatewayError) return cause;
-  return cause instanceof Silence
+  // Where no connection was made in time, that says nothing of what is asked.
+  return cause instanceof Silence && cause === error
     ? new GatewayError('engine-timeout', 'The engine did not answer in time.', { cause })
     : new GatewayError('engine-unreachable', 'The engine cannot be reached.', { cause });
 }

@@ -229,9 +229,10 @@ export class XmlaClient implements Client, PassThroughClient {
     if (this.#steps !== undefined) this.#steps[step] = this.#services.clock.now();
   }
 
-  waits(): number {
+  waits(uncounted = 0): number {
     // A second try begins where the first one did.
     this.#steps = { waits: this.#steps?.waits ?? this.#services.clock.now() };
+    if (this.#until !== undefined) this.#until += uncounted;
     return this.patience();
   }
 
@@ -239,7 +240,7 @@ export class XmlaClient implements Client, PassThroughClient {
   patience(): number {
     const now = this.#services.clock.now();
     this.#until ??= now + this.#longestWait();
-    return this.#until - now;
+    return Math.max(0, this.#until - now);
   }
 
   #longestWait(): number {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { mddatasetAnswer } from '../support/answers.ts';
+import { faultAnswer, mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
 import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
@@ -11,12 +11,19 @@ const asUser = (user: string) => ({ headers: { authorization: basic(user) } });
 
 let engine: StubEngine;
 const door = gate();
+const fault = gate();
+/** Beside the time that passes by itself (ms). */
+let passed = 0;
 const started: TestGateway[] = [];
 
 beforeAll(async () => {
   engine = await startStubEngine(async (response, request) => {
     if (isNever(request)) return;
     if (request.body.includes('held')) await door.opened;
+    if (request.body.includes('wrong')) {
+      await fault.opened;
+      return sendXml(faultAnswer())(response, request);
+    }
     await sendXml(mddatasetAnswer())(response, request);
   });
 });
@@ -31,7 +38,8 @@ afterAll(async () => {
 async function start(settings: Record<string, object>): Promise<TestGateway> {
   const { engine: more, ...others } = settings;
   const all = { cache: { share: 'everyone' }, ...others, engine: { url: engine.url, ...more } };
-  const gateway = await startTestGateway(all);
+  const clock = { now: () => performance.now() + passed, wall: () => Date.now() + passed };
+  const gateway = await startTestGateway(all, { clock });
   started.push(gateway);
   return gateway;
 }
@@ -105,5 +113,16 @@ describe('before the engine', () => {
     door.open();
     expect(shortStatus(await first)).toBe('miss stored');
     expect(engine.seen).toHaveLength(1);
+  });
+
+  test('who has waited with others for an answer that cannot be shared may still wait for a turn', async () => {
+    const { url } = await start({ limits: { wait: '1m' } });
+    const all = Array.from({ length: 12 }, () => askXmla(url, query('wrong')));
+    await until(() => engine.seen.length === 1);
+    const metrics = () => send(url, { path: '/metrics', ...asUser('ADMIN') });
+    while (!/flight_waiters 11$/m.test((await metrics()).text));
+    passed += 90_000;
+    fault.open();
+    expect((await Promise.all(all)).map(({ status }) => status)).toEqual(all.map(() => 200));
   });
 });

@@ -210,6 +210,21 @@ describe('at its end', () => {
     expect(await enter('flood', { from: 'there 0' })).toMatch(/^login-queue /);
   });
 
+  test('a flood from addresses that are always new does not keep out a network whose latest login was right', async () => {
+    const { line, begun, enter, many, end, endAll } = setUp(1);
+    line.ended('here', true);
+    for (let at = 0; at < 400; at += 1) void enter(`flood ${at}`, { from: `there ${at}` });
+    await end('flood 0', 100);
+    const right = many(20, 'here');
+    // Of others no more can come before than have their turns in between.
+    expect(await Promise.race([...right, settle()])).toBeUndefined();
+    expect(await enter('elsewhere', { from: 'elsewhere' })).toMatch(/^login-queue /);
+    await endAll(100);
+    expect(await right[19]).toBe('here 19 was checked');
+    expect(begun.indexOf('here 19')).toBeLessThan(45);
+    expect(begun).toHaveLength(420);
+  });
+
   test('nothing is expected of checks that ended before the line was empty', async () => {
     const { begun, many, end } = setUp(1);
     void many(1, 'slow');

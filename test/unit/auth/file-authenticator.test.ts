@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
 import { createFileAuthenticator } from '../../../src/auth/users-file.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
 import {
   ANALYST,
   createTestRandom,
@@ -83,28 +82,27 @@ describe('a login', () => {
     expect(await login('Jose\u0301', 'pä:ss wörd')).toEqual(REJECTED);
   });
 
-  test('is refused, not failed, when the comparison fails, and is no strike against the client', async () => {
-    const events: GatewayEvent[] = [];
+  test('is not said to be wrong when the comparison fails, which is no strike against the client', async () => {
     const file = createTestFile([ANALYST]);
+    let isBroken = true;
     const authenticator = await createFileAuthenticator({
       file: 'f',
       verifiedFor: MINUTE,
       clock: createTestClock(),
       random: createTestRandom(),
-      compare: () => Promise.reject(new Error('no memory')),
+      compare: async () => {
+        if (isBroken) throw new Error('no memory');
+        return true;
+      },
       read: file.read,
       pause: file.pause,
-      emit: (event) => events.push(event),
+      emit: () => {},
     });
-    for (let i = 0; i < 20; i += 1) {
-      expect(
-        await told(authenticator).authenticate(basic('ANALYST', `${i}`), {
-          id: 'id',
-          address: HERE,
-        }),
-      ).toEqual(REJECTED);
-    }
-    expect(events.filter(({ type }) => type === 'warning')).toHaveLength(20);
+    const login = async () =>
+      told(authenticator).authenticate(basic('ANALYST', 'fast cars'), { id: 'id', address: HERE });
+    for (let i = 0; i < 20; i += 1) await expect(login()).rejects.toThrow('no memory');
+    isBroken = false;
+    expect(await login()).toEqual(loggedIn('ANALYST'));
   });
 
   test('of an unknown user is refused whatever the comparison says', async () => {

@@ -128,6 +128,24 @@ describe('clients that go away', () => {
     expect(calls).toHaveLength(3);
     expect(stays.listenerCount('close')).toBe(0);
   });
+
+  test('while it is asked whether they may try, take none with them who come a moment later', async () => {
+    const gate = createGate();
+    const askLeave = async () => gate.passed.then(() => async () => 0);
+    const { login, calls } = await setUp({ askLeave });
+    const [goes, comes] = [new EventEmitter(), new EventEmitter()];
+    const left = login('ANALYST', 'fast cars', HERE, goes);
+    goes.emit('close');
+    const right = login('ANALYST', 'fast cars', HERE, comes);
+    const alone = new EventEmitter();
+    const gone = login('ADMIN', 'KYLIN', HERE, alone);
+    alone.emit('close');
+    gate.open();
+    expect(await right).toEqual(loggedIn('ANALYST'));
+    expect(await gone).toEqual(out('gone'));
+    await left;
+    expect(calls).toHaveLength(1);
+  });
 });
 
 describe('guessing', () => {

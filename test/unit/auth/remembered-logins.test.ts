@@ -9,7 +9,7 @@ import {
   REJECTED,
   setUp,
 } from './support-file-authenticator.ts';
-import { createGate, HASHES, settle } from './support.ts';
+import { basic, createGate, HASHES, settle } from './support.ts';
 
 describe('verified credentials', () => {
   test('count without a promise and without a comparison, for the time given since their last use', async () => {
@@ -43,6 +43,20 @@ describe('verified credentials', () => {
     expect(await login('ANALYST', 'fast carz')).toEqual(REJECTED);
     expect(await login('ADMIN', 'fast cars')).toEqual(REJECTED);
     expect(calls).toHaveLength(3);
+  });
+
+  test('are the same in all spellings of their header, and are checked again once for all of these', async () => {
+    const { authenticator, login, clock, calls } = await setUp();
+    await login('ANALYST', 'fast cars');
+    const token = basic('ANALYST', 'fast cars').slice(6);
+    const spellings = Array.from({ length: 20 }, (_, i) => `BASIC ${' '.repeat(i)}${token}`);
+    const ask = (header: string) => authenticator.authenticate(header, { id: 'id', address: HERE });
+    expect(spellings.map(ask)).toEqual(spellings.map(() => loggedIn('ANALYST')));
+    expect(await ask(`Basic ${' '.repeat(4096)}${token}`)).toEqual(REJECTED);
+    expect(await ask(`Bearer ${token}`)).toEqual(REJECTED);
+    clock.advance(MINUTE);
+    await Promise.all(spellings.map(ask));
+    expect(calls).toHaveLength(2);
   });
 
   test('a header of lone surrogates finds nobody', async () => {

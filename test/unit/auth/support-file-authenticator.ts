@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { EventEmitter } from 'node:events';
 import { createFileAuthenticator } from '../../../src/auth/users-file.ts';
+import type { AskLeave } from '../../../src/auth/login-throttle.ts';
 import type { Authenticator } from '../../../src/auth/authenticator.ts';
 import { type Principal, principalOf } from '../../../src/common/principal.ts';
 import { GatewayError } from '../../../src/common/errors.ts';
@@ -60,9 +61,10 @@ export async function setUp(
     lines?: readonly string[];
     verifiedFor?: number | undefined;
     comparisons?: number;
+    askLeave?: AskLeave;
   } = {},
 ) {
-  const { lines = [ADMIN, ANALYST], comparisons = 2 } = given;
+  const { lines = [ADMIN, ANALYST], comparisons = 2, askLeave } = given;
   const verifiedFor = 'verifiedFor' in given ? given.verifiedFor : MINUTE;
   const clock = createTestClock();
   const file = createTestFile(lines);
@@ -75,6 +77,7 @@ export async function setUp(
     random: createTestRandom(),
     compare,
     comparisons,
+    askLeave,
     read: file.read,
     pause: file.pause,
     emit: (event) => events.push(event),

@@ -143,6 +143,14 @@ describe('a query', () => {
     authority.remove();
   });
 
+  test('that no connection carries in time has not timed out: it never reached the engine', async () => {
+    const raw = await startRawEngine(() => {});
+    const engine = open([raw.url.replace('http:', 'https:')], { timeout: 100 });
+    await expect(ask(engine)).rejects.toMatchObject({ reason: 'engine-unreachable' });
+    expect(house?.failures()).toEqual(['engine-unreachable']);
+    await raw.close();
+  });
+
   test('that must go to one replica goes to no other', async () => {
     const engine = open([`${DEAD}/xmla`, stub.url]);
     await expect(ask(engine, { replica: `${DEAD}/xmla` })).rejects.toMatchObject({
