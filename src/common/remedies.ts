@@ -15,7 +15,7 @@ export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = 
   'unknown-session':
     'With one cache.redis for all gateways, sessions are known at all, and outlive a restart.',
   'dirty-session':
-    'As it should be: what clients define in a session shapes its later answers. After Redis was away: open the workbook again.',
+    'As it should be where clients define something in it; after Redis was away, open the workbook again.',
   'session-unavailable': 'See why Redis cannot be used: GET /health/ready.',
   'first-catalog': 'Have the client name its catalog in each request.',
   'no-store':
