@@ -82,7 +82,8 @@ export const neverEnds: Scene = {
         cache: { share: 'everyone' },
       },
       /** Those who ask for it, when they are told in time. */
-      allows: ({ asked, words }) => asked === ENDLESS && /^504\b.*(?:engine-timeout|query-times-out)/.test(words),
+      allows: ({ asked, words }) =>
+        asked === ENDLESS && /^504\b.*(?:engine-timeout|query-times-out)/.test(words),
     };
   },
 };
