@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, afterAll, describe, expect, jest, test } from '@jest/globals';
+import { beforeAll, afterAll, describe, expect, jest, test } from '@jest/globals';
 import { neededReplicas } from '../../src/redis/redis-conditions.ts';
 import { freePort } from '../support/free-port.ts';
 import { onAnyPort } from '../support/taken-port.ts';
@@ -7,19 +7,9 @@ import { startRedisSentinels } from '../support/redis-sentinels.ts';
 import { askRedis, startRedis, type RedisServer } from '../support/redis-server.ts';
 import { until } from '../integration/cache/redis-house.ts';
 import { SOUND, watch } from '../integration/redis/watched-conditions.ts';
+import { opened } from '../support/opened.ts';
 
 jest.setTimeout(120_000);
-
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close();
-});
-
-async function opened<T extends { close(): Promise<void> }>(opening: Promise<T> | T): Promise<T> {
-  const one = await opening;
-  closers.push(one.close);
-  return one;
-}
 
 const FEW =
   /has min-replicas-to-write 1 and 3 replicas: .*set min-replicas-to-write to at least 2$/u;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { RedisTarget } from '../../src/redis/redis-connections.ts';
 import { TRIALS } from '../../src/redis/redis-conditions.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
@@ -21,19 +21,9 @@ import {
   watch as watchConditions,
   type Watch,
 } from '../integration/redis/watched-conditions.ts';
+import { closedLater, opened } from '../support/opened.ts';
 
 jest.setTimeout(120_000);
-
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close();
-});
-
-async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>): Promise<T> {
-  const one = await opening;
-  closers.push(one.close);
-  return one;
-}
 
 /** Commands of the scripts, those that are sent by themselves, and what the connections need. */
 const NEEDED_COMMANDS = [
@@ -51,7 +41,7 @@ const RIGHTS = ['on', '>pw', '~mdx:*', '~{mdx}:*', 'resetchannels', '&{mdx}:*', 
 
 function watch(target: RedisTarget): Watch {
   const watched = watchConditions(target);
-  closers.push(watched.close);
+  closedLater(watched.close);
   return watched;
 }
 

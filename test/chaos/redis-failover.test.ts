@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import type { Scope } from '../../src/cache/projects.ts';
 import type { RedisTarget } from '../../src/redis/redis-connections.ts';
 import { onConnection } from '../support/redis-client.ts';
@@ -8,21 +8,11 @@ import { startRedisSentinels, type RedisSentinels } from '../support/redis-senti
 import { askRedis, type RedisServer } from '../support/redis-server.ts';
 import { house, until, type House } from '../integration/cache/redis-house.ts';
 import { allRefused, ending } from '../integration/redis/endings.ts';
+import { opened } from '../support/opened.ts';
 
 jest.setTimeout(120_000);
 
 const NAMESPACE = '{test}';
-
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close();
-});
-
-async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>): Promise<T> {
-  const one = await opening;
-  closers.push(one.close);
-  return one;
-}
 
 const value = Buffer.alloc(16, 'v');
 

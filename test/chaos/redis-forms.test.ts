@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { connectRedis } from '../../src/redis/redis-connections.ts';
 import { house, until } from '../integration/cache/redis-house.ts';
-import { opened, refused, serves, STEADY, STEADY_CLUSTER } from '../integration/redis/serving.ts';
+import { refused, serves, STEADY, STEADY_CLUSTER } from '../integration/redis/serving.ts';
 import { makeAuthority, type Authority, type Certificate } from '../support/certificates.ts';
 import { freePort } from '../support/free-port.ts';
 import { onConnection } from '../support/redis-client.ts';
@@ -11,6 +11,7 @@ import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels } from '../support/redis-sentinels.ts';
 import { startRedis, type RedisTls } from '../support/redis-server.ts';
 import { onAnyPort } from '../support/taken-port.ts';
+import { opened } from '../support/opened.ts';
 
 jest.setTimeout(120_000);
 

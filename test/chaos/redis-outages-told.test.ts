@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { makeAuthority, type Authority } from '../support/certificates.ts';
 import { freePort } from '../support/free-port.ts';
 import '../support/patient-redis.ts';
@@ -14,6 +14,7 @@ import {
   type DataEngine,
 } from '../integration/cache/gateways.ts';
 import { until } from '../integration/cache/redis-house.ts';
+import { opened } from '../support/opened.ts';
 
 jest.setTimeout(120_000);
 
@@ -29,17 +30,6 @@ afterAll(async () => {
   authority.remove();
   await engine.close();
 });
-
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close();
-});
-
-async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>): Promise<T> {
-  const one = await opening;
-  closers.push(one.close);
-  return one;
-}
 
 const onRedis = (redis: Record<string, unknown>) =>
   opened(

@@ -1,9 +1,7 @@
-import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { randomUUID } from 'node:crypto';
+import { describe, expect, jest, test } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemClock } from '../../src/common/clock.ts';
 import type { Parts } from '../../src/compose/parts.ts';
-import { createPrimary } from '../../src/workers/shared.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { execute } from '../support/envelopes.ts';
 import {
@@ -26,23 +24,14 @@ import {
   type StampedAnswer,
 } from '../support/stamped-client.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { closeLatest, opened } from '../support/opened.ts';
+import { testPrimary } from '../support/primary.ts';
 
 jest.setTimeout(300_000);
 
 const KINDS = ['generic', 'ssas', 'emondrian'] as const;
 const USERS = Array.from({ length: sizes.awayUsers }, (_, at) => `analyst${at + 1}`);
 const MEMBER = "CREATE SESSION MEMBER [Sales].[Measures].[Mine] AS '1'";
-
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close();
-});
-
-async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>): Promise<T> {
-  const one = await opening;
-  closers.push(one.close);
-  return one;
-}
 
 type Kind = (typeof KINDS)[number];
 
@@ -206,7 +195,7 @@ test('a gateway that ends before Redis is back tells how many sessions it loses'
   const gateway = await gatewayOf('generic', engine, redis.port);
   await redis.stop();
   await openWorkbook(gateway, 'alice', true);
-  await closers.pop()?.();
+  await closeLatest();
   expect(gateway.events).toContainEqual({
     type: 'warning',
     message: 'sessions that Redis was not told of are lost: 1',
@@ -217,15 +206,7 @@ describe('a gateway with workers', () => {
   test('knows at each of them what began at one that Redis was away for, and what Redis has lost', async () => {
     const engine = await opened(startSessionEngine({ kind: 'generic' }));
     const redis = await opened(startRedis());
-    const attach = createPrimary({
-      clock: systemClock,
-      newToken: randomUUID,
-      orphanLease: 0,
-      engineStates: async () => undefined,
-      inForce: () => undefined,
-      configuration: () => '',
-      states: { engines: () => [], reloaded: () => true },
-    });
+    const attach = testPrimary(systemClock);
     const join = async () => {
       const hole = await opened(startBlackHole(redis.port));
       const pair = linkPair();

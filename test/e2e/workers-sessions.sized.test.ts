@@ -1,8 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemClock } from '../../src/common/clock.ts';
-import { createPrimary } from '../../src/workers/shared.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { linkPair, type LinkPair } from '../support/link-pair.ts';
 import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
@@ -15,6 +13,7 @@ import {
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 import { checkpoint, type Checkpoint } from '../unit/cache/fakes.ts';
 import { sampled } from '../support/sizes.ts';
+import { testPrimary } from '../support/primary.ts';
 
 const MEMBER = "CREATE SESSION MEMBER [Sales].[Measures].[Mine] AS '1'";
 const KINDS = ['emondrian', 'mondrian'] as const;
@@ -36,15 +35,7 @@ afterEach(async () => {
 });
 
 function newPrimary() {
-  return createPrimary({
-    clock: systemClock,
-    newToken: randomUUID,
-    orphanLease: 0,
-    engineStates: async () => undefined,
-    inForce: () => undefined,
-    configuration: () => '',
-    states: { engines: () => [], reloaded: () => true },
-  });
+  return testPrimary(systemClock);
 }
 
 async function join(

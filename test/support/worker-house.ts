@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { FreshnessStore } from '../../src/freshness/freshness-store.ts';
 import type { PurgeLines } from '../../src/cache/purge/purge-log.ts';
-import { createPrimary, createWorkerStores } from '../../src/workers/shared.ts';
+import { createWorkerStores } from '../../src/workers/shared.ts';
 import { handClock, type HandClock } from '../unit/cache/fakes.ts';
 import { linkPair, type LinkPair } from './link-pair.ts';
 import { sessionFace, type SessionFace } from './session-face.ts';
+import { testPrimary } from './primary.ts';
 
 /** What one worker has of what the primary process keeps. */
 export interface WorkerParts {
@@ -29,16 +30,7 @@ const PATIENCE = 60_000;
 
 export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
   const clock = handClock();
-  const newToken = () => randomUUID();
-  const attach = createPrimary({
-    clock,
-    newToken,
-    orphanLease,
-    engineStates: async () => undefined,
-    inForce: () => undefined,
-    configuration: () => '',
-    states: { engines: () => [], reloaded: () => true },
-  });
+  const attach = testPrimary(clock, orphanLease);
   return {
     clock,
     join({ lease = 1_000, within = PATIENCE } = {}) {

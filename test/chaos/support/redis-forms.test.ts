@@ -1,20 +1,10 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { makeAuthority } from '../../support/certificates.ts';
 import { certain } from '../../support/redis-client.ts';
 import { startRedisCluster } from '../../support/redis-cluster.ts';
 import { startRedisSentinels } from '../../support/redis-sentinels.ts';
 import { askRedis, startRedis } from '../../support/redis-server.ts';
-
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0)) await close();
-});
-
-async function opened<T extends { close(): Promise<void> }>(opening: Promise<T>): Promise<T> {
-  const one = await opening;
-  closers.push(one.close);
-  return one;
-}
+import { closedLater, opened } from '../../support/opened.ts';
 
 describe('sentinels of the test’s own', () => {
   test('name another master when theirs is killed, and take the old one back as a replica', async () => {
@@ -57,7 +47,7 @@ describe('a cluster of the test’s own', () => {
 
   test('speaks TLS', async () => {
     const ca = makeAuthority();
-    closers.push(async () => ca.remove());
+    closedLater(async () => ca.remove());
     const tls = { ca, server: ca.issue('server') };
     const redis = await opened(startRedisCluster({ tls }));
     expect(redis.urls[0]).toMatch(/^rediss:/u);
@@ -75,7 +65,7 @@ describe('a Redis of the test’s own', () => {
 
   test('asks for a client certificate', async () => {
     const ca = makeAuthority();
-    closers.push(async () => ca.remove());
+    closedLater(async () => ca.remove());
     const tls = { ca, server: ca.issue('server'), client: ca.issue('client') };
     const redis = await opened(startRedis({ tls }));
     expect(await askRedis(redis.port, 'PING', tls)).toBe('+PONG\r\n');

@@ -4,7 +4,8 @@ import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { makeAuthority, type Authority, type Certificate } from '../../support/certificates.ts';
 import { startRedisSentinels } from '../../support/redis-sentinels.ts';
 import { startRedis, type RedisTls } from '../../support/redis-server.ts';
-import { opened, refused, serves, STEADY } from './serving.ts';
+import { refused, serves, STEADY } from './serving.ts';
+import { opened } from '../../support/opened.ts';
 
 jest.setTimeout(120_000);
 

@@ -1,25 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, expect } from '@jest/globals';
+import { expect } from '@jest/globals';
 import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { house, until, type House } from '../cache/redis-house.ts';
+import { opened } from '../../support/opened.ts';
 
 /** No master is replaced, or refuses writes, because this machine stands still for a while. */
 export const STEADY = { downAfter: 60_000, args: ['--min-replicas-max-lag', '60'] };
 export const STEADY_CLUSTER = { nodeTimeout: 60_000 };
-
-const closers: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).toReversed()) await close();
-});
-
-/** It is closed after the test. */
-export async function opened<T extends { close(): Promise<void> }>(
-  opening: Promise<T>,
-): Promise<T> {
-  const one = await opening;
-  closers.push(one.close);
-  return one;
-}
 
 /** A value, an epoch and an announcement go through, the last one to another gateway. */
 export async function serves(target: RedisTarget): Promise<void> {

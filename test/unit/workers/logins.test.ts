@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { randomUUID } from 'node:crypto';
 import { type AskLeave, createLoginThrottle, leaveOf } from '../../../src/auth/login-throttle.ts';
-import { createPrimary, loginsAtPrimary } from '../../../src/workers/shared.ts';
+import { loginsAtPrimary } from '../../../src/workers/shared.ts';
 import { linkPair, type LinkPair } from '../../support/link-pair.ts';
 import { createTestClock } from '../auth/support.ts';
 import { quiet } from '../cache/fakes.ts';
+import { testPrimary } from '../../support/primary.ts';
 
 const HERE = '192.0.2.1';
 /** Longer than any test, and as long as who gets no answer waits (ms). */
@@ -13,15 +13,7 @@ const [LONG, BRIEF] = [60_000, 20];
 /** One primary process and so many workers. */
 function crew(workers = 2) {
   const clock = createTestClock();
-  const attach = createPrimary({
-    clock: { ...clock, wall: clock.now },
-    newToken: randomUUID,
-    orphanLease: 0,
-    engineStates: async () => undefined,
-    inForce: () => undefined,
-    configuration: () => '',
-    states: { engines: () => [], reloaded: () => true },
-  });
+  const attach = testPrimary({ ...clock, wall: clock.now });
   const links = Array.from({ length: workers }, () => {
     const pair = linkPair(LONG);
     attach(pair.primary);

@@ -1,22 +1,14 @@
 import { expect, test } from '@jest/globals';
-import { randomUUID } from 'node:crypto';
-import { createPrimary, createWorkerStores } from '../../../src/workers/shared.ts';
+import { createWorkerStores } from '../../../src/workers/shared.ts';
 import { linkPair } from '../../support/link-pair.ts';
 import { handClock } from '../cache/fakes.ts';
+import { testPrimary } from '../../support/primary.ts';
 
 /** Longer than any test (ms). */
 const LONG = 60_000;
 
 test('what a worker that has ended did for all, another one goes on with at once', async () => {
-  const attach = createPrimary({
-    clock: handClock(),
-    newToken: randomUUID,
-    orphanLease: 0,
-    engineStates: async () => undefined,
-    inForce: () => undefined,
-    configuration: () => '',
-    states: { engines: () => [], reloaded: () => true },
-  });
+  const attach = testPrimary(handClock());
   const join = (gateway: string) => {
     const { primary, worker } = linkPair(LONG);
     const leave = attach(primary);
