@@ -6,7 +6,7 @@ import { createEngineAuthenticator } from '../../../../src/auth/engine-login.ts'
 import { createFileAuthenticator } from '../../../../src/auth/users-file.ts';
 import { LOGIN_MUTANTS } from '../../../support/locked-out/mutants.ts';
 import { checkLockedOut } from '../../../support/locked-out/oracle.ts';
-import { mutantProgram } from '../../../support/oracle/mutants.ts';
+import { mutantProgram } from '../../../sim/mutants.ts';
 import { sampled, sizes } from '../../../support/sizes.ts';
 
 const MAIN = fileURLToPath(new URL('../../../support/locked-out/main.ts', import.meta.url));

@@ -1,4 +1,4 @@
-import type { Replacement } from '../oracle/mutants.ts';
+import type { Replacement } from '../mutants.ts';
 import type { Weather } from './run.ts';
 
 /** A fault, and the weather that shows it best. */

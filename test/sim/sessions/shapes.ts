@@ -1,6 +1,6 @@
 import type { UnderstoodRequest } from '../../../src/line/understand.ts';
-import { type EngineRequest, readEngineRequest } from '../engine-request.ts';
-import { discover, execute, type SessionSpec } from '../envelopes.ts';
+import { type EngineRequest, readEngineRequest } from '../../support/engine-request.ts';
+import { discover, execute, type SessionSpec } from '../../support/envelopes.ts';
 
 /** Stands where the id of a session will. */
 const ID = 'the-id-of-a-session';

@@ -1,6 +1,6 @@
 import type { EngineKind } from '../../../src/common/engine-kinds.ts';
-import type { EngineRequest } from '../engine-request.ts';
-import { createSessionModel, type SessionAnswer } from '../session-model.ts';
+import type { EngineRequest } from '../../support/engine-request.ts';
+import { createSessionModel, type SessionAnswer } from '../../support/session-model.ts';
 
 /** One session of the engine, from its beginning until its id is given out again. */
 export interface Life {

@@ -1,12 +1,12 @@
 import type { EngineKind } from '../../../src/common/engine-kinds.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 import type { LineOptions } from '../../../src/line/options.ts';
-import type { SessionAnswer } from '../session-model.ts';
-import { createLink, type Link } from './link.ts';
+import type { SessionAnswer } from '../../support/session-model.ts';
+import { createSessionLink, type SessionLink } from './session-link.ts';
 import type { Program } from './program.ts';
 import { asSent, askedIn, type Shape } from './shapes.ts';
 import type { SharedStore } from './stores.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { SimulatedTime } from '../time.ts';
 import type { World } from './world.ts';
 
 /** What became of a request. */
@@ -24,7 +24,7 @@ export interface Answered {
 
 export interface OracleGateway {
   readonly number: number;
-  readonly link: Link;
+  readonly link: SessionLink;
   /**
    * @param told.arrives called when the engine takes it up
    * @param told.isSure whether something may be proven by it; what may not is kept for no other request
@@ -59,7 +59,7 @@ export function openGateway(options: {
   /** The answers that all gateways share, by their keys. They are never too old. */
   answers: Map<string, string>;
   world: World;
-  time: VirtualTime;
+  time: SimulatedTime;
   lease: number;
   newToken: () => string;
   random: (below: number) => number;
@@ -69,7 +69,7 @@ export function openGateway(options: {
   const { number, kind, program, answers, world, time, random } = options;
   const { createPass } = program.pass;
   const { judge, enterSession } = program.step;
-  const link = createLink({ ...options, store: options.store.of(`${number}`), onChange: () => {} });
+  const link = createSessionLink({ ...options, store: options.store.of(`${number}`) });
   const { createUnnoted, noteIn } = program.unnoted;
   const common = { store: link.store, sleep: time.sleep, newToken: options.newToken };
   const sessions = program.sessions.createSessions({

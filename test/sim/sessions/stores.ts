@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 import type { FreshnessStore } from '../../../src/freshness/freshness-store.ts';
-import { startRedis } from '../redis-server.ts';
+import { startRedis } from '../../support/redis-server.ts';
 import type { Program } from './program.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { SimulatedTime } from '../time.ts';
 
 export type SessionStore = Pick<FreshnessStore, 'session' | 'renew'>;
 
@@ -22,7 +22,7 @@ export interface SharedStore {
 
 interface Settings {
   readonly program: Program;
-  readonly time: VirtualTime;
+  readonly time: SimulatedTime;
   readonly newToken: () => string;
   /** Of every gateway (ms). */
   readonly lease: number;

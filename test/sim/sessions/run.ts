@@ -1,11 +1,11 @@
 import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
-import { randomFrom } from '../mutate.ts';
 import { openGateway, settingsOf, type Answered, type OracleGateway } from './gateway.ts';
-import type { Mood } from './link.ts';
+import type { Mood } from '../links.ts';
+import { oneIn as drawOneIn, pick as pickFrom, randomSources } from '../random.ts';
 import type { Program } from './program.ts';
 import { asSent, makeShapes, type Shape } from './shapes.ts';
 import type { OpenStore } from './stores.ts';
-import { createVirtualTime } from './virtual-time.ts';
+import { createTime } from '../time.ts';
 import { createWorld, type Life, type Watched } from './world.ts';
 
 export interface SessionRun {
@@ -61,12 +61,12 @@ export async function runSessionOracle(options: {
   only?: Weather | undefined;
 }): Promise<SessionRun> {
   const { seed, program } = options;
-  const drawer = (number: number) => randomFrom(seed + number * 7_919);
+  const drawer = randomSources(seed);
   const random = drawer(0);
   const weather = drawer(1);
   const kind = ENGINE_KIND_NAMES[seed % ENGINE_KIND_NAMES.length] ?? 'generic';
   const traits = ENGINE_KINDS[kind];
-  const time = createVirtualTime();
+  const time = createTime();
   const now = () => time.clock.now();
   let tokens = 0;
   const newToken = () => `token-${seed}-${(tokens += 1)}`;
@@ -119,12 +119,8 @@ export async function runSessionOracle(options: {
       },
     });
   });
-  const pick = <T>(list: readonly T[], draw = random): T => {
-    const found = list[draw(list.length)];
-    if (found === undefined) throw new Error('there is nothing to draw from');
-    return found;
-  };
-  const oneIn = (many: number) => random(many) === 0;
+  const pick = <T>(list: readonly T[], draw = random): T => pickFrom(draw, list);
+  const oneIn = (many: number) => drawOneIn(random, many);
   const isOnly = (one: Weather) => options.only === one;
 
   /** In which many click now; and until when all do, and change it. */
@@ -291,7 +287,7 @@ export async function runSessionOracle(options: {
     outages[number] = (outages[number] ?? 0) + 1;
     foundAt[number] = Infinity;
     note(`gateway ${number} loses the store (${mood})`);
-    time.at(away, () => {
+    time.after(away, () => {
       link.set('up');
       foundAt[number] = now();
       note(`gateway ${number} may find the store`);
@@ -317,7 +313,7 @@ export async function runSessionOracle(options: {
   function storm(): void {
     const draw = (list: readonly Mood[]) => pick(list, weather);
     const calm = (2 * CALM) / gateways.length;
-    time.at(weather(isOnly('restarts') ? calm / 4 : calm), () => {
+    time.after(weather(isOnly('restarts') ? calm / 4 : calm), () => {
       storm();
       const what = options.only === undefined ? weather(4) : isOnly('restarts') ? 0 : 2;
       if (what === 0) {
@@ -329,16 +325,17 @@ export async function runSessionOracle(options: {
       } else {
         for (const gateway of gateways) {
           const [mood, away] = [draw(['cut', 'cut', 'hung', 'mute']), weather(AWAY)];
-          time.at(weather(APART), () => lose(gateway, mood, away));
+          time.after(weather(APART), () => lose(gateway, mood, away));
         }
-        if (weather(3) === 0) time.at(APART, forgetSessions);
-        if (options.only === undefined && weather(2) === 0) time.at(APART + weather(AWAY), restart);
+        if (weather(3) === 0) time.after(APART, forgetSessions);
+        if (options.only === undefined && weather(2) === 0)
+          time.after(APART + weather(AWAY), restart);
       }
     });
   }
 
   function others(): void {
-    time.at(weather(2_000), () => {
+    time.after(weather(2_000), () => {
       others();
       const alive = world.alive();
       busy = alive[weather(alive.length || 1)];
