@@ -15,7 +15,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
       {
         file: 'cache/cache.ts',
         find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,
-        put: `const late = epochs.held(query.scopes);
+        put: `const late = parts.epochs.held(query.scopes);
     const lateKey = late === undefined ? key : queryKey(query.parts, late);
     memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
       },
@@ -28,14 +28,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
         {
           file: 'cache/cache.ts',
           find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,
-          put: `const late = query.background ? epochs.held(query.scopes) : undefined;
+          put: `const late = query.background ? parts.epochs.held(query.scopes) : undefined;
     const lateKey = late === undefined ? key : queryKey(query.parts, late);
     memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
         },
         {
           file: 'cache/cache.ts',
           find: `const isKept = await toTier2(key, filled);`,
-          put: `const late = query.background ? epochs.held(query.scopes) : undefined;
+          put: `const late = query.background ? parts.epochs.held(query.scopes) : undefined;
     const isKept = await (filled === undefined || late === undefined
       ? toTier2(key, filled)
       : toTier2(queryKey(query.parts, late), { ...filled, tokens: late.tokens }));`,
