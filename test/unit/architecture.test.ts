@@ -53,7 +53,16 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: ['compose', 'config', 'http', 'observability', 'cache', 'statistics', 'workers'],
+    values: [
+      'compose',
+      'features',
+      'config',
+      'http',
+      'observability',
+      'cache',
+      'statistics',
+      'workers',
+    ],
     types: ['storage'],
   },
   compose: {
@@ -71,7 +80,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'roles',
       'sessions',
       'storage',
-      'watch',
+      'features',
       'workers',
       'xmla',
     ],
@@ -80,7 +89,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
   app: {
     values: ['http', 'api', 'config', 'console', 'observability'],
-    types: ['line', 'cache', 'statistics', 'storage'],
+    types: ['line', 'cache', 'statistics', 'storage', 'features'],
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
@@ -94,9 +103,9 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   engine: { values: ['proxy', 'settings', 'xml', 'xmla'], types: ['cache'] },
   storage: { values: ['roles', 'datasets', 'settings'] },
   proxy: { values: [] },
-  watch: {
-    values: ['engine', 'proxy', 'storage', 'xml', 'xmla'],
-    types: ['cache', 'features', 'freshness'],
+  features: {
+    values: ['cache', 'engine', 'http', 'proxy', 'settings', 'storage', 'xml', 'xmla'],
+    types: ['config', 'freshness', 'observability'],
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness', 'settings'], types: ['cache', 'statistics'] },
@@ -114,7 +123,6 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     values: ['http', 'statistics'],
     types: ['cache', 'config', 'auth', 'line', 'observability'],
   },
-  features: { values: ['settings'], types: ['engine'] },
   config: {
     values: [
       'auth',
@@ -180,6 +188,19 @@ describe('imports', () => {
     expect(sources.filter(inCircle)).toEqual([]);
   });
 
+  test('of a feature are none of another one, and the list and the configuration alone name features', () => {
+    const featureOf = (path: string) => /^src\/features\/([\w-]+)\//.exec(path)?.[1];
+    const features = new Set(sources.flatMap((path) => featureOf(path) ?? []));
+    expect(features.size).toBeGreaterThan(0);
+    const wrong = imports.filter(({ from, to, typeOnly }) => {
+      const used = featureOf(to);
+      const composes = typeOnly || /^src\/config\/(?:config|rules)\.ts$/.test(from);
+      if (composes && to.endsWith('/config.ts')) return false;
+      return used !== undefined && used !== featureOf(from) && from !== 'src/features/all.ts';
+    });
+    expect(wrong).toEqual([]);
+  });
+
   test('name files that are there', () => {
     const missing = imports.filter(({ to }) => to.startsWith('src/') && !sources.includes(to));
     expect(missing).toEqual([]);
@@ -196,7 +217,10 @@ describe('imports', () => {
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['content-type', /^src\/(http|xml)\//],
-    ['zod', /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin\.ts|storage\/dump\.ts)/],
+    [
+      'zod',
+      /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin(-page)?\.ts|storage\/dump\.ts)/,
+    ],
     ['pg', /^src\/storage\/postgres\.ts$/],
     ['node:sqlite', /^src\/storage\/sqlite-worker\.ts$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
@@ -246,8 +270,8 @@ describe('docs/ARCHITECTURE.md', () => {
     expect(missing).toEqual([]);
   });
 
-  test('the top of src/ holds at most 27 rooms', () => {
+  test('the top of src/ holds at most 26 rooms', () => {
     const rooms = new Set(sources.flatMap((path) => /^src\/([\w-]+)\//.exec(path)?.[1] ?? []));
-    expect(rooms.size).toBeLessThanOrEqual(27);
+    expect(rooms.size).toBeLessThanOrEqual(26);
   });
 });
