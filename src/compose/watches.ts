@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { purgedScopes, type Scope } from '../cache/projects.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import { createGate } from '../common/body-account.ts';
+import { pause } from '../common/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
 import { createSource, type Watched } from '../watch/sources.ts';
@@ -31,7 +31,7 @@ export function createWatches(
   const asked = createGate(MOST_ASKED);
   async function enter(signal: AbortSignal) {
     const leave = await asked.enter(signal);
-    setTimeout(leave, COUNTS_FOR).unref();
+    clock.after(COUNTS_FOR, leave);
     return leave;
   }
   const running = new Map<string, ReturnType<typeof start>>();
@@ -61,10 +61,10 @@ export function createWatches(
       while (!signal.aborted) {
         judge();
         const began = clock.now();
-        const pause = await watcher.poll(signal);
+        const every = await watcher.poll(signal);
         judge();
-        const left = Math.max(LEAST_PAUSE, began + pause - clock.now());
-        await delay(left, undefined, { ref: false, signal }).catch(() => {});
+        const left = Math.max(LEAST_PAUSE, began + every - clock.now());
+        await pause(clock, left, signal);
       }
       await watcher.leave();
     }

@@ -39,7 +39,19 @@ export function createVirtualTime() {
     } while (underWay.size > 0);
   }
 
-  const clock: Clock = { now: () => now, wall: () => 1_700_000_000_000 + now };
+  const clock: Clock = {
+    now: () => now,
+    wall: () => 1_700_000_000_000 + now,
+    after: at,
+    every(milliseconds, act) {
+      let cancel = at(milliseconds, again);
+      function again(): void {
+        cancel = at(milliseconds, again);
+        act();
+      }
+      return () => cancel();
+    },
+  };
   return {
     clock,
     /** Has something happen after so many milliseconds; what is returned takes that back. */
