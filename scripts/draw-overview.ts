@@ -63,7 +63,10 @@ const drawing = [
     ...{ x: 710, y: 30, width: 160, height: 124, title: 'OLAP engine' },
     lines: ['Mondrian, eMondrian', 'MDX for Kylin', 'Analysis Services', 'others over XMLA'],
   }),
-  box({ ...{ x: 10, y: 212, width: 170, height: 58, title: 'Load job' }, lines: ['after new data'] }),
+  box({
+    ...{ x: 10, y: 212, width: 170, height: 58, title: 'Load job' },
+    lines: ['after new data'],
+  }),
   box({
     ...{ x: 320, y: 212, width: 250, height: 58, title: 'Redis (optional)' },
     lines: ['one cache for several gateways'],
