@@ -39,18 +39,22 @@ function limitsOf({ cache, engine, projects, limits }: Config) {
 }
 
 /** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
-type Backend = Partial<InRedis> & Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
+export type Backend = Partial<InRedis> & Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
 type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 
-/** The query cache with everything it stands on. It outlives every reload. */
+/**
+ * The query cache with everything it stands on. It outlives every reload.
+ * @param open opens what gateways share
+ */
 export async function createCache(
   config: Config,
   parts: Parts,
   account: BodyAccount,
   engineClearing: EngineClearing,
   names: Pick<KnownNames, 'find'>,
+  open = openBackend,
 ) {
   const { emit } = parts;
   const { redis, key_secret: keySecret } = config.cache;
@@ -66,7 +70,7 @@ export async function createCache(
   };
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
-  const backend = await backendOf(redis, ground);
+  const backend = await open(redis, ground);
   const { entries, sharedFlights } = backend;
   const isAlone = redis.url.length === 0 && parts.primary === undefined;
   // Through another gateway, or a worker that a reload has not reached yet, whose lease may be shorter than this one's.
@@ -155,7 +159,7 @@ export async function createCache(
   };
 }
 
-async function backendOf(redis: Config['cache']['redis'], ground: CacheGround): Promise<Backend> {
+async function openBackend(redis: Config['cache']['redis'], ground: CacheGround): Promise<Backend> {
   // What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter.
   if (redis.url.length > 0) return (await import('./redis-backend.ts')).inRedis(redis, ground);
   const { primary: link, clock, newToken, lease } = ground;
