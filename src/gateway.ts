@@ -15,6 +15,10 @@ import { openStorage } from './compose/storage.ts';
 import { createWatches } from './compose/watches.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
+import { EVENTS } from './features/events.ts';
+import { hookFigures } from './features/hooks/events.ts';
+import { warmFigures } from './features/warm/events.ts';
+import { watchFigures } from './features/watch/events.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
 import {
@@ -51,7 +55,6 @@ export async function createGateway(
   const gauges = {
     memory: () => cache.memory.usage(),
     evictions: () => cache.memory.evictions(),
-    warmed: () => cache.memory.warmed(),
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flights.usage(),
     engine: () => runtime.engines.usage(),
@@ -61,10 +64,13 @@ export async function createGateway(
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
     redisConditions: () => cache.redis().conditions,
-    watches: () => watches.sight(),
     droppedHeaders: () => runtime.droppedHeaders(),
     timedOut: () => cache.queryCache.timedOut(),
-    hooks: () => current.hooks.keys(),
+    ofFeatures: [
+      ...hookFigures(() => current.hooks.keys()),
+      ...warmFigures(() => cache.memory.warmed()),
+      ...watchFigures(() => watches.sight()),
+    ],
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
@@ -82,7 +88,7 @@ export async function createGateway(
     certificateEnd: () => certificateEnd,
     version,
   };
-  const ownMetrics = createMetrics(names, gauges, clock);
+  const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
   const ownStatistics = createStatistics({ ...given, names });
   let tellWarming = tellAll([]);

@@ -48,11 +48,20 @@ const COMMON = ['common'];
 /** What each part may use, beside itself and what is common. `types`: only as types. */
 const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: readonly string[] }>> = {
   main: {
-    values: ['gateway', 'cli', 'config', 'demo', 'observability', 'compose', 'workers'],
+    values: ['gateway', 'cli', 'config', 'demo', 'features', 'observability', 'compose', 'workers'],
   },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: ['compose', 'config', 'http', 'observability', 'cache', 'statistics', 'workers'],
+    values: [
+      'compose',
+      'features',
+      'config',
+      'http',
+      'observability',
+      'cache',
+      'statistics',
+      'workers',
+    ],
     types: ['storage'],
   },
   compose: {
@@ -97,6 +106,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     values: ['engine', 'proxy', 'storage', 'xml', 'xmla'],
     types: ['cache', 'config', 'freshness'],
   },
+  features: { values: ['observability'] },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness'], types: ['cache', 'statistics'] },
   cache: { values: ['xmla'], types: ['config', 'freshness', 'xml'] },
