@@ -34,7 +34,7 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 export async function createRuntime(
   config: Config,
   house: LastingParts &
-    Pick<LineOptions, 'names' | 'account' | 'blind' | 'candidates'> & {
+    Pick<LineOptions, 'names' | 'account' | 'candidates'> & {
       cache: Cache;
       purge: Purge;
       parts: Parts;
@@ -42,7 +42,7 @@ export async function createRuntime(
       logins?: { readonly asks: string; readonly kept: () => KeptLogins } | undefined;
     },
 ) {
-  const { cache, storage, parts } = house;
+  const { cache, storage, parts, features } = house;
   const { clock, emit } = parts;
   const newId = createIds(parts);
   const work = createWorkCounter();
@@ -73,6 +73,7 @@ export async function createRuntime(
   const dropped = createDroppedHeaders(emit);
   const xmla = createXmlaHandler({
     ...common,
+    blind: features.blind,
     dropped,
     authenticator,
     clearCache: createClearCacheHandler(common),
@@ -92,7 +93,7 @@ export async function createRuntime(
     emit: tellTogether(emit),
   });
 
-  let pages: Promise<ReturnType<typeof createApp>> | undefined;
+  let pages: ReturnType<typeof createApp> | undefined;
   const loadPages = async () =>
     (await import('../app.ts')).createApp(config, { ...common, xmla, states, during });
   const loaded = () => (pages ??= loadPages());

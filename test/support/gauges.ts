@@ -1,8 +1,17 @@
+import { systemClock } from '../../src/common/clock.ts';
+import { createFeatures } from '../../src/features/all.ts';
 import { hookFigures } from '../../src/features/hooks/events.ts';
 import { warmFigures } from '../../src/features/warm/events.ts';
-import { watchFigures } from '../../src/features/watch/events.ts';
+import { createMemoryFleet } from '../../src/freshness/fleet.ts';
 import type { Gauges } from '../../src/observability/figures.ts';
 import { bodyAccount } from '../unit/cache/fakes.ts';
+
+const IDLE = createFeatures({
+  clock: systemClock,
+  emit() {},
+  fleet: createMemoryFleet(systemClock)(''),
+  purge: () => Promise.reject(new Error('nothing is purged here')),
+});
 
 /** Of a gateway that holds nothing, and knows nothing of what it is built on. */
 export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
@@ -20,7 +29,7 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   ofFeatures: [
     ...hookFigures(() => []),
     ...warmFigures(() => ({ hits: 0, wasted: 0 })),
-    ...watchFigures(() => []),
+    ...IDLE.gauges,
   ],
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,

@@ -79,7 +79,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'roles',
       'sessions',
       'storage',
-      'watch',
+      'features',
       'workers',
       'xmla',
     ],
@@ -88,7 +88,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
   app: {
     values: ['http', 'api', 'config', 'console', 'observability'],
-    types: ['line', 'cache', 'statistics', 'storage'],
+    types: ['line', 'cache', 'statistics', 'storage', 'features'],
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
@@ -102,11 +102,10 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   engine: { values: ['proxy', 'xml', 'xmla'], types: ['config', 'cache'] },
   storage: { values: ['roles', 'datasets'], types: ['config'] },
   proxy: { values: [] },
-  watch: {
-    values: ['engine', 'proxy', 'storage', 'xml', 'xmla'],
-    types: ['cache', 'config', 'freshness'],
+  features: {
+    values: ['cache', 'engine', 'http', 'observability', 'proxy', 'storage', 'xml', 'xmla'],
+    types: ['config', 'freshness'],
   },
-  features: { values: ['observability'] },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness'], types: ['cache', 'statistics'] },
   cache: { values: ['xmla'], types: ['config', 'freshness', 'xml'] },
@@ -175,6 +174,18 @@ describe('imports', () => {
     expect(sources.filter(inCircle)).toEqual([]);
   });
 
+  test('of a feature are none of another one, and lists alone name features', () => {
+    const lists = ['src/features/all.ts', 'src/features/events.ts', 'src/gateway.ts'];
+    const featureOf = (path: string) => /^src\/features\/([\w-]+)\//.exec(path)?.[1];
+    const features = new Set(sources.flatMap((path) => featureOf(path) ?? []));
+    expect(features.size).toBeGreaterThan(0);
+    const wrong = imports.filter(({ from, to }) => {
+      const used = featureOf(to);
+      return used !== undefined && used !== featureOf(from) && !lists.includes(from);
+    });
+    expect(wrong).toEqual([]);
+  });
+
   test('name files that are there', () => {
     const missing = imports.filter(({ to }) => to.startsWith('src/') && !sources.includes(to));
     expect(missing).toEqual([]);
@@ -191,7 +202,10 @@ describe('imports', () => {
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['content-type', /^src\/(http|xml)\//],
-    ['zod', /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin\.ts|storage\/dump\.ts)/],
+    [
+      'zod',
+      /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin(-page)?\.ts|storage\/dump\.ts)/,
+    ],
     ['pg', /^src\/storage\/postgres\.ts$/],
     ['node:sqlite', /^src\/storage\/sqlite-worker\.ts$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
@@ -210,6 +224,14 @@ test('only src/main.ts touches the process', () => {
     return /\bprocess(?:\.[a-z]|\[)/i.test(code) || /from 'node:process'/.test(code);
   });
   expect(touching).toEqual(['src/main.ts']);
+});
+
+test('what decides and waits has its time from the clock that it is given', () => {
+  const rooms = /^src\/(?:cache|compose|features|freshness|line|sessions|watch|gateway\.ts)/;
+  const code = (path: string) => textOf(path).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+  const timers = /(?<!\.)\bset(?:Timeout|Interval)\b/;
+  const own = sources.filter((path) => rooms.test(path) && timers.test(code(path)));
+  expect(own).toEqual([]);
 });
 
 test('nothing is exported by default', () => {

@@ -11,7 +11,7 @@ import type { KnownKey } from '../../../src/cache/query.ts';
 import { execute } from '../../support/envelopes.ts';
 import { send, until } from '../../support/http-client.ts';
 import { NO_CANDIDATES } from '../../support/no-warm-up.ts';
-import { answerWith } from '../cache/entries/session-documents.ts';
+import { answerWith } from '../cache/stored-answer/session-documents.ts';
 import { bodyAccount, handClock, quiet } from '../cache/fakes.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 

@@ -1,0 +1,36 @@
+import type { Config } from '../config/config.ts';
+import type { CheckFeature, CheckParts, Core, CreateFeature } from './feature.ts';
+import { checkWatch } from './watch/check.ts';
+import { watch } from './watch/watch.ts';
+
+const FEATURES: readonly CreateFeature[] = [watch];
+const CHECKS: readonly CheckFeature[] = [checkWatch];
+
+export type Features = ReturnType<typeof createFeatures>;
+
+/** Makes all features, and joins them to one. */
+export function createFeatures(core: Core) {
+  const all = FEATURES.map((create) => create(core));
+  return {
+    on: all.flatMap(({ on }) => on ?? []),
+    blind: all.find(({ blind }) => blind)?.blind ?? new Set<never>(),
+    gauges: all.flatMap(({ gauges }) => gauges ?? []),
+    pages: () => Promise.all(all.map(async ({ pages }) => (await pages?.()) ?? {})),
+    async findings() {
+      return (
+        await Promise.all(all.map(async ({ findings }) => (await findings?.()) ?? []))
+      ).flat();
+    },
+    configure(config: Config): void {
+      for (const { configure } of all) configure?.(config);
+    },
+    async close(): Promise<void> {
+      await Promise.all(all.map(({ close }) => close?.()));
+    },
+  };
+}
+
+/** Tries what features depend on: one line for each. Never rejects. */
+export async function tryFeatures(config: Config, parts: CheckParts) {
+  return (await Promise.all(CHECKS.map((check) => check(config, parts)))).flat();
+}
