@@ -9,7 +9,7 @@ import { GatewayError } from '../common/errors.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
-import type { CacheShare } from '../config/config.ts';
+import type { CacheShare } from '../cache/config.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { TagReaders } from '../xml/start-tag.ts';

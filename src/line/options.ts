@@ -1,13 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import type { Authenticator, Login, Permissions } from '../auth/authenticator.ts';
+import type { AuthConfig } from '../auth/config.ts';
 import type { QueryCache } from '../cache/cache.ts';
+import type { CacheConfig } from '../cache/config.ts';
 import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { KnownNames, projectPolicy, Scope } from '../cache/projects.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit, Invalidate } from '../common/events.ts';
-import type { Config } from '../config/config.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
+import type { LimitsConfig } from '../http/config.ts';
 import type { Cors } from '../http/cors.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -21,7 +23,11 @@ export interface LineOptions {
   readonly login: Login;
   readonly authenticator: Pick<Authenticator, 'remembered' | 'checkBehind'>;
   readonly permissions: Permissions;
-  readonly config: Pick<Config, 'auth' | 'cache' | 'limits'>;
+  readonly config: {
+    readonly auth: AuthConfig;
+    readonly cache: CacheConfig;
+    readonly limits: LimitsConfig;
+  };
   /** What no entry may answer for now, since it is not seen whether its data changed. */
   readonly blind: ReadonlySet<Scope>;
   readonly roleSets: Pick<RoleSets, 'heldName' | 'nameFor'>;

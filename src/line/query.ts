@@ -3,7 +3,7 @@ import type { Query } from '../cache/query.ts';
 import { listOf } from '../common/list-of.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { CacheShare } from '../config/config.ts';
+import type { CacheShare } from '../cache/config.ts';
 import { foldName } from '../xmla/names.ts';
 import type { XmlaClient } from './client.ts';
 import type { LineOptions } from './options.ts';

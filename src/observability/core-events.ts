@@ -9,7 +9,7 @@ import {
   REDIS_OPERATIONS,
 } from '../common/events.ts';
 import { GATEWAY_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
-import type { LogConfig } from '../config/config.ts';
+import type { LogConfig } from './config.ts';
 import { always, closed, type Count, type EventRows, fieldsOf, move } from './event-rows.ts';
 
 const seconds = ({ milliseconds }: { readonly milliseconds: number }) => milliseconds / 1000;

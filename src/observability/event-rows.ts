@@ -1,5 +1,5 @@
 import type { EventOf, EventType } from '../common/events.ts';
-import type { LogConfig } from '../config/config.ts';
+import type { LogConfig } from './config.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 export type Labels = Readonly<Record<string, string>>;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import type { LogConfig } from '../../../src/config/config.ts';
+import type { LogConfig } from '../../../src/observability/config.ts';
 import { EVENTS } from '../../../src/features/events.ts';
 import { auditLines, createLog } from '../../../src/observability/log.ts';
 
