@@ -17,6 +17,7 @@ import {
   createAdminHandler,
   createQuestionHandler,
   createWarmHandler,
+  type TellAbout,
 } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
@@ -48,7 +49,7 @@ export interface LastingParts {
 /** What the pages are built on. */
 interface PageParts
   extends LastingParts, ApiFront, Pick<HookOptions, 'purge' | 'askLeave' | 'addressOf'> {
-  readonly xmla: XmlaHandler;
+  readonly xmla: { handle: XmlaHandler; explain: TellAbout; compare: TellAbout };
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: {

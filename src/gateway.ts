@@ -144,8 +144,8 @@ export async function createGateway(
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.engineStates.known() ?? [];
     const logins = before?.logins;
-    const { blind, tell } = watches;
-    const built = { storage, purge, invalidate, blind, watches: tell, about };
+    const { judge, tell } = watches;
+    const built = { storage, purge, invalidate, judge, watches: tell, about };
     return createRuntime(config, { ...kept, ...built, isServing: () => !closing, known, logins });
   };
 

@@ -3,6 +3,7 @@ import { purgedScopes, type Scope } from '../cache/projects.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import { createGate } from '../common/body-account.ts';
 import type { Config } from '../config/config.ts';
+import type { Judge } from '../line/ports.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
 import { createSource, type Watched } from '../watch/sources.ts';
 import { createWatcher, type WatchNote } from '../watch/watcher.ts';
@@ -38,7 +39,7 @@ export function createWatches(
   const blind = new Set<Scope>();
 
   /** In one turn, so that no request meets half of it. */
-  function judge(): void {
+  function findBlind(): void {
     blind.clear();
     for (const { watched, watcher } of running.values()) {
       const { name, watch } = watched;
@@ -46,6 +47,9 @@ export function createWatches(
       for (const scope of purgedScopes({ project: name })) blind.add(scope);
     }
   }
+
+  const judge: Judge = (scopes) =>
+    blind.size > 0 && scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
 
   /** @param after what must have ended before it begins */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
@@ -59,10 +63,10 @@ export function createWatches(
       await after;
       await watcher.begin();
       while (!signal.aborted) {
-        judge();
+        findBlind();
         const began = clock.now();
         const pause = await watcher.poll(signal);
-        judge();
+        findBlind();
         const left = Math.max(LEAST_PAUSE, began + pause - clock.now());
         await delay(left, undefined, { ref: false, signal }).catch(() => {});
       }
@@ -74,8 +78,8 @@ export function createWatches(
   }
 
   return {
-    /** What no entry may answer for now (`when_blind: bypass`). */
-    blind: blind as ReadonlySet<Scope>,
+    /** Keeps entries from being served whose watcher is blind (`when_blind: bypass`). */
+    judge,
     configure(config: Pick<Config, 'projects'>): void {
       const wanted = new Map(watchedIn(config).map((one) => [one.name, one]));
       const ending = new Map<string, Promise<void>>();
@@ -89,7 +93,7 @@ export function createWatches(
         if (running.has(name)) continue;
         running.set(name, start(one, JSON.stringify(one), ending.get(name)));
       }
-      judge();
+      findBlind();
     },
     /** Since when sources have not answered (ms), and which are blind. */
     sight: () =>

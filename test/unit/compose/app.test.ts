@@ -67,7 +67,7 @@ beforeAll(async () => {
     statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
     watches: async () => [],
-    blind: new Set<never>(),
+    judge: () => undefined,
     names,
     account,
     parts,

@@ -61,7 +61,7 @@ async function makeRuntime() {
     statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
     watches: async () => [],
-    blind: new Set<never>(),
+    judge: () => undefined,
     names,
     account,
     parts,
