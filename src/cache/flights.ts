@@ -8,7 +8,7 @@ import type { StoredAnswer } from './stored-answer.ts';
  * `late` when it has waited as long as it may and no answer has begun, `gone` with the client. `replica`: the only one that was asked. By
  * `turns` those who waited go to the engine a few at a time.
  */
-export type Awaited =
+export type Landing =
   | (Verdict & { readonly replica: string | undefined; readonly turns: () => Gate })
   | 'late'
   | 'gone';
@@ -22,7 +22,7 @@ const TURNS = 4;
 interface Entry {
   /** Before its engine request began. */
   readonly since: LeaseStart;
-  readonly landing: Promise<Awaited>;
+  readonly landing: Promise<Landing>;
   waiters: number;
   unawaited: (() => void) | undefined;
   /** Whether the engine has begun to answer: from then on it ends, as the request that leads it does. */
@@ -53,7 +53,7 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
       signal: AbortSignal,
       patience: number,
       youngerThan?: number,
-    ): Promise<Awaited> | undefined {
+    ): Promise<Landing> | undefined {
       const entry = joinable(key, youngerThan);
       if (entry === undefined) return undefined;
       entry.waiters += 1;
@@ -67,7 +67,7 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
     },
     /** Takes the place of one that is under way. The caller must let it land. */
     lead(key: string) {
-      const { promise: landing, resolve } = Promise.withResolvers<Awaited>();
+      const { promise: landing, resolve } = Promise.withResolvers<Landing>();
       const since = leaseStart(clock);
       const entry: Entry = { since, landing, waiters: 0, unawaited: undefined, answers: false };
       entries.set(key, entry);
@@ -103,7 +103,7 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
 }
 
 function orSooner(entry: Entry, milliseconds: number, signal: AbortSignal) {
-  const { promise, resolve } = Promise.withResolvers<Awaited>();
+  const { promise, resolve } = Promise.withResolvers<Landing>();
   const timer = setTimeout(() => {
     if (!entry.answers) resolve('late');
   }, milliseconds).unref();

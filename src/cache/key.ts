@@ -1,9 +1,10 @@
-import { hash } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { soapActionOf } from '../xmla/names.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
-import type { KeyEpochs } from '../freshness/freshness.ts';
+import type { CacheScope } from '../freshness/freshness-store.ts';
+import type { Epochs, KeyEpochs } from '../freshness/freshness.ts';
 
 /** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
 const KEY_VERSION = 7;
@@ -211,3 +212,35 @@ function digest(keySecret: string, name: string, text: string): string {
 
 const digestAt = (digests: PartDigests, i: number) => digests.slice(i * DIGEST, (i + 1) * DIGEST);
 const asBase64 = (found: string) => Buffer.from(found, 'latin1').toString('base64url');
+
+/** A query as far as its key goes. */
+export interface Named {
+  readonly parts: KeyParts;
+  readonly scopes: readonly CacheScope[];
+  /** Milliseconds. */
+  readonly ttl: number;
+}
+
+/** Names a query: by the key under which it is looked up, and by digests of the parts of that. */
+export function createKeys(epochs: Epochs) {
+  /** Keys the flights while the epochs, and with them the shared secret, are not known. */
+  const noEpochs = withoutEpochs(randomUUID());
+  const partDigests = createPartDigests();
+
+  function nameOf(keyParts: KeyParts, captured: KeyEpochs) {
+    const texts = () => partTexts(keyParts, captured);
+    const digests = () => partDigests(captured, texts(), keyParts.asked.digest);
+    return { key: queryKey(keyParts, captured), digests };
+  }
+
+  /** Key under which an answer would be found now; undefined where the epochs are not known. */
+  async function keyOf({ parts, scopes, ttl }: Named) {
+    const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
+    if (captured === undefined) return undefined;
+    const { key, digests } = nameOf(parts, captured);
+    return { key, captured, ttl, digests: digests() };
+  }
+
+  return { noEpochs, nameOf, keyOf };
+}
+export type Keys = ReturnType<typeof createKeys>;

@@ -44,6 +44,12 @@ export function remaining(answer: StoredAnswer, wall: number): number {
   if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
   return answer.requestedAt + answer.lifetime - wall;
 }
+/** The same under a ttl that may have been shortened after the answer was stored. */
+export const timeLeft = (answer: StoredAnswer, ttl: number, wall: number): number =>
+  Math.min(remaining(answer, wall), answer.requestedAt + ttl - wall);
+/** Milliseconds since the engine request began. */
+export const ageOf = ({ requestedAt }: StoredAnswer, wall: number): number =>
+  Math.max(0, wall - requestedAt);
 
 export type MemoryTier = ReturnType<typeof createMemoryTier>;
 /**

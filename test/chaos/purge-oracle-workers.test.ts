@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { fuzzSeed } from '../support/mutate.ts';
 import type { OracleForm } from '../support/oracle/forms.ts';
-import { mutantProgram, type MutantProgram } from '../support/oracle/mutants.ts';
+import { mutantProgram, type MutantProgram } from '../sim/mutants.ts';
 import { counts, runOracle, told } from '../support/oracle/run.ts';
 import { SEARCH_DEADLINE, searchFault } from '../support/oracle/search.ts';
 import { servedWorkers } from '../support/oracle/served-workers.ts';

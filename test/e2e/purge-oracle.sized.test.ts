@@ -1,12 +1,8 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { fuzzSeed } from '../support/mutate.ts';
 import type { OracleForm } from '../support/oracle/forms.ts';
-import {
-  mutantProgram,
-  MUTANTS,
-  type Mutant,
-  type MutantProgram,
-} from '../support/oracle/mutants.ts';
+import { mutantProgram, type MutantProgram } from '../sim/mutants.ts';
+import { MUTANTS, type Mutant } from '../support/oracle/mutants.ts';
 import {
   clusteredRedis,
   redisBehindSentinels,

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { mutantProgram, type MutantProgram, type Replacement } from './oracle/mutants.ts';
+import { mutantProgram, type MutantProgram, type Replacement } from '../sim/mutants.ts';
 
 /** What another version of the program may do otherwise with what lies in Redis. */
 export type Otherwise = 'key' | 'value';

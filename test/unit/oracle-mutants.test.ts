@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { LOGIN_MUTANTS } from '../support/locked-out/mutants.ts';
-import { mutantProgram, MUTANTS } from '../support/oracle/mutants.ts';
-import { SESSION_MUTANTS } from '../support/session-oracle/mutants.ts';
+import { mutantProgram } from '../sim/mutants.ts';
+import { SESSION_MUTANTS } from '../sim/sessions/mutants.ts';
+import { MUTANTS } from '../support/oracle/mutants.ts';
 import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
 
 // Whether the oracles find them takes minutes, and is tested in test/chaos and test/e2e.

@@ -8,7 +8,7 @@ import { createSharedEntries } from '../../../src/cache/shared-entries.ts';
 import { createSealer, NO_SEALER } from '../../../src/common/sealing.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { bodyAccount, storedAnswer } from '../../unit/cache/fakes.ts';
-import { BEGAN, KEY, PACKED, PLAIN } from '../../unit/cache/entries/older-entries.ts';
+import { BEGAN, KEY, PACKED, PLAIN } from '../../unit/cache/shared-entries/older-entries.ts';
 import { house, type House } from './redis-house.ts';
 
 /** As gateways of layout version 2 run it. */

@@ -14,7 +14,7 @@ import '../../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { bodyAccount, storedAnswer } from '../../unit/cache/fakes.ts';
-import { keptText } from '../../unit/cache/entries/session-documents.ts';
+import { keptText } from '../../unit/cache/stored-answer/session-documents.ts';
 import { house, type House } from './redis-house.ts';
 
 const SEALER = createSealer('a secret of more than thirty-two letters');

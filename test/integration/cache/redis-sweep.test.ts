@@ -14,7 +14,7 @@ import { startRedisCluster, type RedisCluster } from '../../support/redis-cluste
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { bodyAccount, checkpoint, storedAnswer } from '../../unit/cache/fakes.ts';
-import { PLAIN } from '../../unit/cache/entries/older-entries.ts';
+import { PLAIN } from '../../unit/cache/shared-entries/older-entries.ts';
 import { house, unguarded, until, type House } from './redis-house.ts';
 
 const SALES: readonly Scope[] = ['everything', 'project:sales'];

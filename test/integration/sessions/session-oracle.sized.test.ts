@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { dirname } from 'node:path';
 import { fuzzSeed } from '../../support/mutate.ts';
-import { mutantProgram, type MutantProgram } from '../../support/oracle/mutants.ts';
-import { SESSION_MUTANTS } from '../../support/session-oracle/mutants.ts';
-import { loadProgram } from '../../support/session-oracle/program.ts';
-import { runInTurn, told } from '../../support/session-oracle/search.ts';
-import { memoryStore, realRedis } from '../../support/session-oracle/stores.ts';
+import { mutantProgram, type MutantProgram } from '../../sim/mutants.ts';
+import { SESSION_MUTANTS } from '../../sim/sessions/mutants.ts';
+import { loadProgram } from '../../sim/sessions/program.ts';
+import { runInTurn, told } from '../../sim/sessions/search.ts';
+import { memoryStore, realRedis } from '../../sim/sessions/stores.ts';
 import { sampled, sizes } from '../../support/sizes.ts';
 
 const goals = sizes.sessionOracle;

@@ -1,17 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-
-/** One place of the source, and what stands there instead. */
-export interface Replacement {
-  /** Below src/. */
-  readonly file: string;
-  readonly find: string;
-  readonly put: string;
-}
+import type { Replacement } from '../../sim/mutants.ts';
 
 /** A fault, and the weather that it takes to show it. */
 export interface Mutant {
@@ -21,40 +8,6 @@ export interface Mutant {
   readonly goals?: 'mutant' | 'calmMutant' | 'lastMutant';
 }
 
-/** The program with a fault. */
-export interface MutantProgram {
-  /** The file to run. */
-  readonly main: string;
-  remove(): void;
-}
-
-/**
- * Copies the program and puts a fault into the copy.
- * @throws Error when a text that is to be replaced does not stand in its file exactly once: the source has changed,
- *   and the fault has to be described anew
- */
-export function mutantProgram(replacements: readonly Replacement[], root = ROOT): MutantProgram {
-  const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-mutant-'));
-  const remove = () => rmSync(folder, { recursive: true, force: true });
-  try {
-    cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true });
-    cpSync(join(root, 'package.json'), join(folder, 'package.json'));
-    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-    for (const { file, find, put } of replacements) {
-      const path = join(folder, 'src', file);
-      const [before, after, ...more] = readFileSync(path, 'utf8').split(find);
-      if (before === undefined || after === undefined || more.length > 0) {
-        throw new Error(`src/${file} does not hold this text exactly once:\n${find}`);
-      }
-      writeFileSync(path, before + put + after);
-    }
-  } catch (error) {
-    remove();
-    throw error;
-  }
-  return { main: join(folder, 'src', 'main.ts'), remove };
-}
-
 /** The faults that the oracle has to find. */
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'the epochs are captured after the fetch': {
@@ -62,7 +15,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
       {
         file: 'cache/cache.ts',
         find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,
-        put: `const late = epochs.held(query.scopes);
+        put: `const late = parts.epochs.held(query.scopes);
     const lateKey = late === undefined ? key : queryKey(query.parts, late);
     memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
       },
@@ -75,14 +28,14 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
         {
           file: 'cache/cache.ts',
           find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,
-          put: `const late = query.background ? epochs.held(query.scopes) : undefined;
+          put: `const late = query.background ? parts.epochs.held(query.scopes) : undefined;
     const lateKey = late === undefined ? key : queryKey(query.parts, late);
     memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
         },
         {
           file: 'cache/cache.ts',
           find: `const isKept = await toTier2(key, filled);`,
-          put: `const late = query.background ? epochs.held(query.scopes) : undefined;
+          put: `const late = query.background ? parts.epochs.held(query.scopes) : undefined;
     const isKept = await (filled === undefined || late === undefined
       ? toTier2(key, filled)
       : toTier2(queryKey(query.parts, late), { ...filled, tokens: late.tokens }));`,

@@ -1,4 +1,4 @@
-import type { Replacement } from './mutants.ts';
+import type { Replacement } from '../../sim/mutants.ts';
 
 /** A fault of workers, and the disturbance that it takes to show it. */
 interface WorkerMutant {

@@ -5,7 +5,7 @@ import {
   type StoredAnswer,
   withSession,
 } from '../../../src/cache/stored-answer.ts';
-import { bytesIn } from './entries/session-documents.ts';
+import { bytesIn } from './stored-answer/session-documents.ts';
 
 export interface FakeClient extends Client {
   /** Set by the first that says it: the head of an engine's answer, or a replay. */

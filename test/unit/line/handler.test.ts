@@ -19,7 +19,7 @@ import { createExamine } from '../../../src/line/session-step.ts';
 import type { Client, KnownKey, Query } from '../../../src/cache/query.ts';
 import { execute } from '../../support/envelopes.ts';
 import { send, until } from '../../support/http-client.ts';
-import { answerWith } from '../cache/entries/session-documents.ts';
+import { answerWith } from '../cache/stored-answer/session-documents.ts';
 import { bodyAccount, handClock, quiet } from '../cache/fakes.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 

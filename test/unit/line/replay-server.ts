@@ -7,7 +7,7 @@ import type { Deflated, makeVariant, StoredAnswer } from '../../../src/cache/sto
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { send } from '../../support/http-client.ts';
 import { bodyAccount, handClock } from '../cache/fakes.ts';
-import { answerWith } from '../cache/entries/session-documents.ts';
+import { answerWith } from '../cache/stored-answer/session-documents.ts';
 
 export const WHOLE = mddatasetAnswer({
   cells: 100,

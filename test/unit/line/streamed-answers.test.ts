@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { INFLATING, type StoredAnswer } from '../../../src/cache/stored-answer.ts';
 import { portOf, until } from '../../support/http-client.ts';
-import { keptText } from '../cache/entries/session-documents.ts';
+import { keptText } from '../cache/stored-answer/session-documents.ts';
 import { bodyAccount } from '../cache/fakes.ts';
 import { closeServers, GZIP, replay, serve, SHORT } from './replay-server.ts';
 

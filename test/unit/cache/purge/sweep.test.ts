@@ -6,7 +6,7 @@ import { createSweep, type SweepStore } from '../../../../src/cache/purge/sweep.
 import type { FleetStore } from '../../../../src/freshness/fleet.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { checkpoint, handClock, quiet, storedAnswer } from '../fakes.ts';
-import { PLAIN } from '../entries/older-entries.ts';
+import { PLAIN } from '../shared-entries/older-entries.ts';
 
 const BATCH = 3;
 

@@ -12,8 +12,8 @@ import {
 } from '../../../support/answers.ts';
 import { fuzzSeed } from '../../../support/mutate.ts';
 import { sizes } from '../../../support/sizes.ts';
-import { BAD, GOOD } from './answer-samples.ts';
-import { mutated } from './damaged-answers.ts';
+import { BAD, GOOD } from './inspect-answer/answer-samples.ts';
+import { mutated } from './inspect-answer/damaged-answers.ts';
 
 function watched(...chunks: readonly (string | Buffer)[]): WatchedAnswer {
   const watch = watchAnswer({ contentType: 'text/xml' });
