@@ -13,7 +13,6 @@ import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { clientAddressReader } from '../http/request-head.ts';
 import { createDroppedHeaders } from '../line/dropped-headers.ts';
-import type { Judge } from '../line/ports.ts';
 import { createSeen } from '../line/ways.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import { atPrimary, loginsAtPrimary } from '../workers/shared.ts';
@@ -37,7 +36,6 @@ export async function createRuntime(
   house: LastingParts & {
     names: KnownNames;
     account: BodyAccount;
-    judge: Judge;
     candidates: Parameters<typeof createSeen>[0];
     cache: Cache;
     purge: Purge;
@@ -46,7 +44,7 @@ export async function createRuntime(
     logins?: { readonly asks: string; readonly kept: () => KeptLogins } | undefined;
   },
 ) {
-  const { cache, storage, parts } = house;
+  const { cache, storage, parts, features } = house;
   const { clock, emit } = parts;
   const newId = createIds(parts);
   const work = createWorkCounter();
@@ -77,9 +75,14 @@ export async function createRuntime(
   const dropped = createDroppedHeaders(emit);
   const clearCache = createClearCacheHandler(common);
   const lineParts = { ...common, cache, engines, authenticator, roleSets, clearCache, dropped };
-  const xmla = createLine(config, { ...lineParts, seen: createSeen(house.candidates), work });
+  const xmla = createLine(config, {
+    ...lineParts,
+    judge: features.judge,
+    seen: createSeen(house.candidates),
+    work,
+  });
 
-  let pages: Promise<ReturnType<typeof createApp>> | undefined;
+  let pages: ReturnType<typeof createApp> | undefined;
   const loadPages = async () =>
     (await import('../app.ts')).createApp(config, { ...common, xmla, states, during });
   const loaded = () => (pages ??= loadPages());

@@ -52,7 +52,16 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: ['compose', 'config', 'http', 'observability', 'cache', 'statistics', 'workers'],
+    values: [
+      'compose',
+      'features',
+      'config',
+      'http',
+      'observability',
+      'cache',
+      'statistics',
+      'workers',
+    ],
     types: ['storage'],
   },
   compose: {
@@ -70,7 +79,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'roles',
       'sessions',
       'storage',
-      'watch',
+      'features',
       'workers',
       'xmla',
     ],
@@ -79,7 +88,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
   app: {
     values: ['http', 'api', 'config', 'console', 'observability'],
-    types: ['line', 'cache', 'statistics', 'storage'],
+    types: ['line', 'cache', 'statistics', 'storage', 'features'],
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
@@ -93,9 +102,9 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   engine: { values: ['proxy', 'xml', 'xmla'], types: ['config', 'cache'] },
   storage: { values: ['roles', 'datasets'], types: ['config'] },
   proxy: { values: [] },
-  watch: {
-    values: ['engine', 'proxy', 'storage', 'xml', 'xmla'],
-    types: ['cache', 'config', 'freshness'],
+  features: {
+    values: ['cache', 'engine', 'http', 'proxy', 'storage', 'xml', 'xmla'],
+    types: ['config', 'freshness', 'line', 'observability'],
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness'], types: ['cache', 'statistics'] },
@@ -165,6 +174,17 @@ describe('imports', () => {
     expect(sources.filter(inCircle)).toEqual([]);
   });
 
+  test('of a feature are none of another one, and the list alone names features', () => {
+    const featureOf = (path: string) => /^src\/features\/([\w-]+)\//.exec(path)?.[1];
+    const features = new Set(sources.flatMap((path) => featureOf(path) ?? []));
+    expect(features.size).toBeGreaterThan(0);
+    const wrong = imports.filter(({ from, to }) => {
+      const used = featureOf(to);
+      return used !== undefined && used !== featureOf(from) && from !== 'src/features/all.ts';
+    });
+    expect(wrong).toEqual([]);
+  });
+
   test('name files that are there', () => {
     const missing = imports.filter(({ to }) => to.startsWith('src/') && !sources.includes(to));
     expect(missing).toEqual([]);
@@ -181,7 +201,10 @@ describe('imports', () => {
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['content-type', /^src\/(http|xml)\//],
-    ['zod', /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin\.ts|storage\/dump\.ts)/],
+    [
+      'zod',
+      /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin(-page)?\.ts|storage\/dump\.ts)/,
+    ],
     ['pg', /^src\/storage\/postgres\.ts$/],
     ['node:sqlite', /^src\/storage\/sqlite-worker\.ts$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],

@@ -113,7 +113,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a watcher forgets the second purge': {
     replacements: [
       {
-        file: 'watch/watcher.ts',
+        file: 'features/watch/watcher.ts',
         find: `due: note.due || (same === SETTLED && note.same < SETTLED)`,
         put: `due: note.due`,
       },

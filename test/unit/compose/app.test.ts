@@ -12,6 +12,7 @@ import { createBodyAccount } from '../../../src/common/body-account.ts';
 import type { Parts } from '../../../src/compose/parts.ts';
 import { createRuntime, type Runtime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
+import { createFeatures } from '../../../src/features/all.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { ABOUT, statisticsOf } from '../statistics/answered.ts';
@@ -66,8 +67,7 @@ beforeAll(async () => {
     metrics,
     statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
-    watches: async () => [],
-    judge: () => undefined,
+    features: createFeatures({ ...parts, fleet: cache.fleet, purge }),
     names,
     account,
     parts,

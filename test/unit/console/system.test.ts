@@ -95,7 +95,7 @@ test('no secret of any key stands in what is told of the system', async () => {
       engines: async () => ({ replicas: [] }),
       redis: () => ({ state: 'up', why: undefined, conditions: [] }),
       storage: async () => ({ driver: 'sqlite', state: 'up' }),
-      watches: async () => [],
+      findings: async () => [],
       metrics: createMetrics(anyName, gauges()),
     });
     const text = JSON.stringify(await system());

@@ -114,5 +114,5 @@ export const NO_CONSOLE = {
   status: async () => ({}),
   overview: async () => ({}),
   system: async () => ({}),
-  watches: async () => ({}),
+  hooks: async () => ({}),
 };

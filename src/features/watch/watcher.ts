@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
-import type { Purge } from '../cache/purge/purge.ts';
-import type { Gate } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
-import type { Emit } from '../common/events.ts';
-import type { WatchConfig } from '../config/config.ts';
-import type { FleetStore } from '../freshness/fleet.ts';
+import type { Purge } from '../../cache/purge/purge.ts';
+import type { Gate } from '../../common/body-account.ts';
+import type { Clock } from '../../common/clock.ts';
+import type { Emit } from '../../common/events.ts';
+import type { WatchConfig } from '../../config/config.ts';
+import type { FleetStore } from '../../freshness/fleet.ts';
 import type { Source } from './sources.ts';
 
 /** So often in a row a signature must be equal after a change before the load counts as over. */

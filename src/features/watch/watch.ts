@@ -1,33 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { purgedScopes, type Scope } from '../cache/projects.ts';
-import type { Purge } from '../cache/purge/purge.ts';
-import { createGate } from '../common/body-account.ts';
-import type { Config } from '../config/config.ts';
-import type { Judge } from '../line/ports.ts';
-import type { FleetStore } from '../freshness/fleet.ts';
-import { createSource, type Watched } from '../watch/sources.ts';
-import { createWatcher, type WatchNote } from '../watch/watcher.ts';
-import type { Parts } from './parts.ts';
+import { purgedScopes, type Scope } from '../../cache/projects.ts';
+import { createGate } from '../../common/body-account.ts';
+import { finding } from '../../common/finding.ts';
+import type { Judge } from '../../line/ports.ts';
+import type { GaugeRow } from '../../observability/metrics.ts';
+import type { Core, Feature } from '../feature.ts';
+import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
+import { createWatcher, type WatchNote } from './watcher.ts';
 
 /** So many sources are asked at one time, and one that takes longer (ms) counts no more: it must not keep the others waiting. */
 const MOST_ASKED = 8;
 const COUNTS_FOR = 1_000;
-/** So many files are looked at at one time: of a file system that hangs each look keeps a thread, of which Node.js has four for all. */
-export const MOST_FILES = 2;
 /** Between two polls at least, however long they take (ms). */
 const LEAST_PAUSE = 100;
 
-export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watched[] {
-  return [...projects].flatMap(([name, { watch, engine }]) =>
-    watch ? [{ name, watch, engine }] : [],
-  );
-}
-
-/** All watchers of the configuration in force. They outlive the reloads that do not concern them. */
-export function createWatches(
-  options: Pick<Parts, 'clock' | 'emit'> & { fleet: FleetStore; purge: Purge },
-) {
-  const { clock } = options;
+/** Watchers of the configuration in force. They outlive the reloads that do not concern them. */
+export function watch(core: Core): Feature {
+  const { clock } = core;
   const files = createGate(MOST_FILES);
   const asked = createGate(MOST_ASKED);
   async function enter(signal: AbortSignal) {
@@ -57,7 +46,7 @@ export function createWatches(
     const { signal } = closing;
     const source = describeSource(watched);
     const signature = createSource(watched, clock, files);
-    const watcher = createWatcher({ ...options, ...watched, enter, source, signature });
+    const watcher = createWatcher({ ...core, ...watched, enter, source, signature });
 
     async function run(): Promise<void> {
       await after;
@@ -77,10 +66,21 @@ export function createWatches(
     return { watched, settings, watcher, tell, stop: () => closing.abort(), ended: run() };
   }
 
+  /** As any gateway of the fleet has noted it. Never rejects. */
+  const tell = () => Promise.all([...running.values()].map((one) => one.tell()));
+
   return {
-    /** Keeps entries from being served whose watcher is blind (`when_blind: bypass`). */
     judge,
-    configure(config: Pick<Config, 'projects'>): void {
+    gauges: watchGauges(() =>
+      [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()]),
+    ),
+    async pages() {
+      const { page } = await import('../../http/admin-page.ts');
+      const watches = page({}, async () => ({ watches: await tell() }), true);
+      return { admin: { '/admin/watches': watches } };
+    },
+    findings: async () => (await tell()).flatMap(blindFinding),
+    configure(config): void {
       const wanted = new Map(watchedIn(config).map((one) => [one.name, one]));
       const ending = new Map<string, Promise<void>>();
       for (const [name, { settings, stop, ended }] of running) {
@@ -95,11 +95,6 @@ export function createWatches(
       }
       findBlind();
     },
-    /** Since when sources have not answered (ms), and which are blind. */
-    sight: () =>
-      [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()] as const),
-    /** As any gateway of the fleet has noted it. Never rejects. */
-    tell: () => Promise.all(running.values().map(({ tell }) => tell())),
     /** Gives up the questions under way. Resolves when purges under way are over. */
     async close(): Promise<void> {
       const all = [...running.values()];
@@ -108,6 +103,38 @@ export function createWatches(
     },
   };
 }
+
+type Sight = () => readonly (readonly [project: string, ageMs: number, isBlind: boolean])[];
+
+/** @param sight tells how long each source has not answered, and whether its watcher is blind */
+export function watchGauges(sight: Sight): readonly GaugeRow[] {
+  const options: GaugeRow[3] = { labelNames: ['project'], aggregator: 'min' };
+  return [
+    [
+      'watch_age_seconds',
+      'Seconds since the source by which a project is watched has answered any gateway.',
+      () => sight().map(([project, ageMs]) => [{ project }, ageMs / 1000]),
+      options,
+    ],
+    [
+      'watch_blind',
+      'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
+      () => sight().map(([project, , isBlind]) => [{ project }, Number(isBlind)]),
+      options,
+    ],
+  ];
+}
+
+/** Says that a watcher is blind, and why. */
+export const blindFinding = ({
+  project,
+  state,
+  why,
+}: Record<'project' | 'state' | 'why', string>) =>
+  finding('problem', 'watch-blind', state === 'blind')`
+      It is not seen whether the data of ${project} changes: ${why}.
+      What it is watched by did not answer three times in a row, so that no change is purged.
+      Mend that, or correct projects.NAME.watch; mdx-gateway check --connect tries it.`;
 
 /** Tells sources apart without a secret: what stands in a URL before its host, or behind its path, may be one. */
 function describeSource({ name, watch, engine }: Watched): string {

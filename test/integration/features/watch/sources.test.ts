@@ -14,21 +14,21 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createGate } from '../../../src/common/body-account.ts';
-import { systemClock } from '../../../src/common/clock.ts';
-import { createSource } from '../../../src/watch/sources.ts';
-import { readRequest } from '../../../src/xmla/request/read-request.ts';
-import { faultAnswer, response } from '../../support/answers.ts';
-import { makeAuthority } from '../../support/certificates.ts';
-import { freePort } from '../../support/free-port.ts';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.ts';
+import { createGate } from '../../../../src/common/body-account.ts';
+import { systemClock } from '../../../../src/common/clock.ts';
+import { createSource } from '../../../../src/features/watch/sources.ts';
+import { readRequest } from '../../../../src/xmla/request/read-request.ts';
+import { faultAnswer, response } from '../../../support/answers.ts';
+import { makeAuthority } from '../../../support/certificates.ts';
+import { freePort } from '../../../support/free-port.ts';
+import { startPostgres, type PostgresServer } from '../../../support/postgres-server.ts';
 import {
   sendXml,
   startStubEngine,
   type SeenRequest,
   type StubEngine,
-} from '../../support/stub-engine.ts';
-import { load } from '../../unit/config/fake-files.ts';
+} from '../../../support/stub-engine.ts';
+import { load } from '../../../unit/config/fake-files.ts';
 
 const { signal } = new AbortController();
 const BASIC = `Basic ${Buffer.from('watcher:good eyes').toString('base64')}`;

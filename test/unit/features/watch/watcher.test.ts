@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import type { PurgeOrder } from '../../../src/cache/purge/purge.ts';
-import { createGate } from '../../../src/common/body-account.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createMemoryFleet, fleetOf, type FleetStore } from '../../../src/freshness/fleet.ts';
-import { createWatcher } from '../../../src/watch/watcher.ts';
-import { gate } from '../../support/stub-engine.ts';
-import { handClock, type HandClock } from '../cache/fakes.ts';
+import type { PurgeOrder } from '../../../../src/cache/purge/purge.ts';
+import { createGate } from '../../../../src/common/body-account.ts';
+import type { GatewayEvent } from '../../../../src/common/events.ts';
+import { createMemoryFleet, fleetOf, type FleetStore } from '../../../../src/freshness/fleet.ts';
+import { createWatcher } from '../../../../src/features/watch/watcher.ts';
+import { gate } from '../../../support/stub-engine.ts';
+import { handClock, type HandClock } from '../../cache/fakes.ts';
 
 const EVERY = 60_000;
 const { signal } = new AbortController();

@@ -1,23 +1,23 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
-import type { Gate } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
-import { ENGINE_KINDS } from '../common/engine-kinds.ts';
-import type { EngineConfig, WatchConfig } from '../config/config.ts';
+import type { Gate } from '../../common/body-account.ts';
+import type { Clock } from '../../common/clock.ts';
+import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
+import type { Config, EngineConfig, WatchConfig } from '../../config/config.ts';
 import {
   askDiscover,
   askOnce,
   catalogQuestion,
   inTime,
   soapContent,
-} from '../engine/own-questions.ts';
-import { describeFailure } from '../engine/probe.ts';
-import { createReplicas, tellsProject } from '../engine/replicas.ts';
-import { answerHead, decodedAnswer, serviceAuthorization } from '../proxy/forwarded.ts';
-import { createUpstream } from '../proxy/upstream.ts';
-import { isElement, type XmlElement } from '../xml/xml-scanner.ts';
-import { SOAP, XMLA } from '../xmla/names.ts';
+} from '../../engine/own-questions.ts';
+import { describeFailure } from '../../engine/probe.ts';
+import { createReplicas, tellsProject } from '../../engine/replicas.ts';
+import { answerHead, decodedAnswer, serviceAuthorization } from '../../proxy/forwarded.ts';
+import { createUpstream } from '../../proxy/upstream.ts';
+import { isElement, type XmlElement } from '../../xml/xml-scanner.ts';
+import { SOAP, XMLA } from '../../xmla/names.ts';
 
 /** What of a project says how its data is watched. */
 export interface Watched {
@@ -25,6 +25,15 @@ export interface Watched {
   readonly name: string;
   readonly watch: WatchConfig;
   readonly engine: EngineConfig;
+}
+
+/** Files that are looked at at one time: a hanging file system takes one of Node's four threads each. */
+export const MOST_FILES = 2;
+
+export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watched[] {
+  return [...projects].flatMap(([name, { watch, engine }]) =>
+    watch ? [{ name, watch, engine }] : [],
+  );
 }
 
 /**
@@ -211,7 +220,7 @@ const askPostgres = ({ watch, engine }: Watched): Source => {
   const timeout = Math.min(engine.timeout, 30_000);
   // What speaks to PostgreSQL is loaded where it is used.
   return async (signal) => {
-    const { readRows } = await import('../storage/postgres.ts');
+    const { readRows } = await import('../../storage/postgres.ts');
     return readRows({ url, tls, ca, certificate, key, timeout }, query, signal);
   };
 };
