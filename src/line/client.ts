@@ -20,7 +20,7 @@ import {
 import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
+import type { Cancel, Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
 import { isOfPage } from '../common/header-names.ts';
@@ -128,7 +128,7 @@ interface ClientServices {
   readonly addressOf: (request: IncomingMessage) => string;
   /** Which pages of other origins may ask. */
   readonly cors: Cors;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now' | 'every'>;
   readonly newId: () => string;
   readonly emit: Emit;
 }
@@ -294,7 +294,7 @@ export class XmlaClient implements Client, PassThroughClient {
     const letGo = holdBody(text);
     // It has waited for the engine already, as long as that took.
     const room = account.request(this.owner, () => this.#longestWait());
-    let looks: NodeJS.Timeout | undefined;
+    let stopLooks: Cancel | undefined;
     try {
       const since = clock.now();
       const waiting = room.grow(INFLATING, signal);
@@ -306,11 +306,11 @@ export class XmlaClient implements Client, PassThroughClient {
       response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
       response.setTimeout(LONGEST_STALL, () => response.destroy());
       let taken: number | undefined = 0;
-      looks = setInterval(() => {
+      stopLooks = clock.every(LOOKS, () => {
         const before = taken;
         taken = response.socket?.bytesWritten;
         if (taken === before && room.isInTheWay()) response.destroy();
-      }, LOOKS);
+      });
       for await (const piece of pieces()) {
         facts.bytes += piece.length;
         response.write(piece, (error) => {
@@ -324,7 +324,7 @@ export class XmlaClient implements Client, PassThroughClient {
     } catch (error) {
       this.fail(error);
     } finally {
-      clearInterval(looks);
+      stopLooks?.();
       letGo();
       room.release();
     }

@@ -268,7 +268,7 @@ export type KeepAlive = ReturnType<typeof createKeepAlive>;
  */
 export function createKeepAlive(parts: {
   readonly sessions: Pick<Sessions, 'forwarded' | 'end'>;
-  readonly clock: Pick<Clock, 'wall'>;
+  readonly clock: Pick<Clock, 'wall' | 'after'>;
 }) {
   const { sessions, clock } = parts;
   /** One for each session at one time. */
@@ -277,7 +277,7 @@ export function createKeepAlive(parts: {
   /** Resolves to undefined where the engine has not answered in time. */
   function touch({ name, record }: KnownSession, { engine, addressee }: Home, key: string) {
     const { promise, resolve } = Promise.withResolvers<Touch | undefined>();
-    const timer = setTimeout(resolve, PATIENCE, undefined).unref();
+    const cancel = clock.after(PATIENCE, () => resolve(undefined));
     // Bound to no client: others ride on it, and its answer counts when all of them have gone.
     const { signal } = new AbortController();
     void engine
@@ -288,7 +288,7 @@ export function createKeepAlive(parts: {
         resolve(answer);
       })
       .finally(() => {
-        clearTimeout(timer);
+        cancel();
         underWay.delete(key);
       });
     underWay.set(key, promise);
