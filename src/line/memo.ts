@@ -13,7 +13,7 @@ import type { Emit } from '../common/events.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
-import type { CacheShare } from '../config/config.ts';
+import type { CacheShare } from '../cache/config.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { Cors } from '../http/cors.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';

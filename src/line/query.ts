@@ -3,7 +3,8 @@ import type { Query } from '../cache/query.ts';
 import { listOf } from '../common/list-of.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { CacheShare, Config } from '../config/config.ts';
+import type { AuthConfig } from '../auth/config.ts';
+import type { CacheConfig, CacheShare } from '../cache/config.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
@@ -41,7 +42,10 @@ export type QueryOf = ReturnType<typeof createQueryOf>;
 export function createQueryOf(parts: {
   readonly sessions: Pick<Sessions, 'begin' | 'confirm' | 'dirty' | 'forwarded'>;
   readonly names: Pick<KnownNames, 'answered'>;
-  readonly config: Pick<Config, 'auth' | 'cache'>;
+  readonly config: {
+    readonly auth: Pick<AuthConfig, 'provider'>;
+    readonly cache: Pick<CacheConfig, 'engine_permissions_ignored'>;
+  };
   readonly policyOf: ReturnType<typeof projectPolicy>;
   readonly roleSets: Pick<RoleSets, 'nameFor'>;
   readonly judge: Judge;

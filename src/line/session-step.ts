@@ -5,7 +5,7 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { Config } from '../config/config.ts';
+import type { CacheConfig } from '../cache/config.ts';
 import type { Engine } from '../engine/http-engine.ts';
 import type { Touch } from '../engine/own-questions.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
@@ -42,7 +42,7 @@ export type Examine = ReturnType<typeof createExamine>;
 
 /** Examines requests by the names in them and by their sessions, before anything is kept under them or changed in these. */
 export function createExamine(parts: {
-  readonly config: Pick<Config, 'cache'>;
+  readonly config: { readonly cache: Pick<CacheConfig, 'purge_on_refresh_cube'> };
   readonly permissions: Pick<Permissions, 'mayPurge'>;
   readonly sessions: Pick<Sessions, 'find'>;
   /** `admit` says whether anything may be kept under these names of the user. */

@@ -6,22 +6,22 @@ import { join } from 'node:path';
 import { hash } from 'bcrypt';
 import supertest from 'supertest';
 import { stringify } from 'yaml';
-import { systemClock } from '../../../src/common/clock.ts';
-import { createCache } from '../../../src/compose/cache.ts';
-import { createBodyAccount } from '../../../src/common/body-account.ts';
-import type { Parts } from '../../../src/compose/parts.ts';
-import { createRuntime, type Runtime } from '../../../src/compose/runtime.ts';
-import { createStorage } from '../../../src/compose/storage.ts';
-import { createFeatures } from '../../../src/features/all.ts';
-import { loadConfig } from '../../../src/config/load-config.ts';
-import { createMetrics } from '../../../src/observability/metrics.ts';
-import { ABOUT, statisticsOf } from '../statistics/answered.ts';
-import { createKnownNames } from '../../../src/cache/projects.ts';
-import { mddatasetAnswer } from '../../support/answers.ts';
-import { execute } from '../../support/envelopes.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
-import { gauges } from '../../support/gauges.ts';
-import { NO_CANDIDATES, NO_WARM_UP } from '../../support/no-warm-up.ts';
+import { systemClock } from '../../src/common/clock.ts';
+import { createCache } from '../../src/compose/cache.ts';
+import { createBodyAccount } from '../../src/common/body-account.ts';
+import type { Parts } from '../../src/compose/parts.ts';
+import { createRuntime, type Runtime } from '../../src/compose/runtime.ts';
+import { createStorage } from '../../src/compose/storage.ts';
+import { createFeatures } from '../../src/features/all.ts';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
+import { ABOUT, statisticsOf } from './statistics/answered.ts';
+import { createKnownNames } from '../../src/cache/projects.ts';
+import { mddatasetAnswer } from '../support/answers.ts';
+import { execute } from '../support/envelopes.ts';
+import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { gauges } from '../support/gauges.ts';
+import { NO_CANDIDATES, NO_WARM_UP } from '../support/no-warm-up.ts';
 
 const parts: Parts = {
   clock: systemClock,

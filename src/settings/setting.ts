@@ -25,7 +25,7 @@ export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> 
 type Settings = Readonly<Record<string, Setting<unknown>>>;
 export type Values = Readonly<Record<string, unknown>>;
 export type ValueOf<S> = S extends Setting<infer T> ? T : never;
-type ValuesOf<K extends Settings> = { readonly [N in keyof K]: ValueOf<K[N]> };
+export type ValuesOf<K extends Settings> = { readonly [N in keyof K]: ValueOf<K[N]> };
 type Section<K extends Settings> = Setting<ValuesOf<K>> & { readonly keys: K };
 
 /** A key with a value of its own. @param fallback as an operator would write it, or REQUIRED */

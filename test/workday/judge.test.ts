@@ -1,15 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import { crc32 } from 'node:zlib';
-import { envelope, faultAnswer } from '../../support/answers.ts';
-import { readEngineRequest } from '../../support/engine-request.ts';
-import { execute, type SessionSpec } from '../../support/envelopes.ts';
-import { createSessionModel } from '../../support/session-model.ts';
-import { basic } from '../../support/test-gateway.ts';
-import type { Received } from '../../workday/client.ts';
-import { asTheEngineReads, judge, type Expected } from '../../workday/judge.ts';
-import type { Outcome } from '../../workday/outcome.ts';
-import { brokenBars, tableOf, type SceneReport } from '../../workday/report.ts';
-import { OVERLOADED } from '../../workday/weather.ts';
+import { envelope, faultAnswer } from '../support/answers.ts';
+import { readEngineRequest } from '../support/engine-request.ts';
+import { execute, type SessionSpec } from '../support/envelopes.ts';
+import { createSessionModel } from '../support/session-model.ts';
+import { basic } from '../support/test-gateway.ts';
+import type { Received } from './client.ts';
+import { asTheEngineReads, judge, type Expected } from './judge.ts';
+import type { Outcome } from './outcome.ts';
+import { brokenBars, tableOf, type SceneReport } from './report.ts';
+import { OVERLOADED } from './weather.ts';
 
 /** The engine, which answers, and what the person knows of it, which is held against that. */
 const house = () => {

@@ -1,11 +1,11 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
-import { checkDocument } from '../../../src/datasets/document.ts';
-import { describedInterface } from '../../support/openapi-types.ts';
-import { membershipBody, roleBody, roleListQuery } from '../../../src/roles/role.ts';
-import { sizes } from '../../support/sizes.ts';
-import { codePoint } from '../../support/code-point.ts';
+import { checkDocument } from '../../../../src/datasets/document.ts';
+import { describedInterface } from '../../../support/openapi-types.ts';
+import { membershipBody, roleBody, roleListQuery } from '../../../../src/roles/role.ts';
+import { sizes } from '../../../support/sizes.ts';
+import { codePoint } from '../../../support/code-point.ts';
 
 const { components, paths } = describedInterface('0');
 const validators = new Map<string, ValidateFunction>();

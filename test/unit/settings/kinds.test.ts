@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { durations, sizes } from '../../../src/config/kinds.ts';
+import { durations, sizes } from '../../../src/settings/kinds.ts';
 
 const DURATIONS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const SIZES = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readOrder } from '../../workday/arguments.ts';
+import { readOrder } from './arguments.ts';
 
 const read = (...words: readonly string[]) => readOrder(words, ['restart', 'minute'], () => 42);
 
