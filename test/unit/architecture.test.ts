@@ -125,7 +125,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'xml',
       'xmla',
     ],
-    types: ['config', 'freshness'],
+    types: ['config', 'freshness', 'line'],
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness', 'settings'], types: ['cache', 'statistics'] },
