@@ -30,7 +30,10 @@ export type LeaseStart = Readonly<ReturnType<typeof leaseStart>>;
 /** One that the store was told, with its length (ms). */
 export type Lease = LeaseStart & { readonly length: number };
 /** The moment from which a lease is counted, by both clocks. */
-export const leaseStart = (clock: Clock) => ({ now: clock.now(), wall: clock.wall() });
+export const leaseStart = (clock: Pick<Clock, 'now' | 'wall'>) => ({
+  now: clock.now(),
+  wall: clock.wall(),
+});
 
 /**
  * Whether it holds at a moment, by both clocks, and the wall clock has not stepped back: the other may stand still in a
@@ -58,7 +61,7 @@ type Entry<V> = { -readonly [K in keyof Leased<V>]: Leased<V>[K] };
  * @param options.max of so many values at most, and of a quarter of them by one owner
  */
 export function createLeaseCache<V>(options: {
-  clock: Clock;
+  clock: Pick<Clock, 'now' | 'wall'>;
   lease: () => number;
   max: number;
   ownerOf: (value: V) => string;

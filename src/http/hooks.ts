@@ -96,7 +96,7 @@ export interface HookOptions {
   readonly purge: Purge;
   /** Told of a purge, which may end after the answer. */
   readonly during: <T>(work: Promise<T>) => Promise<T>;
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'now' | 'wall'>;
   readonly newId: () => string;
   readonly emit: Emit;
 }

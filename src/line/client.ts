@@ -18,6 +18,7 @@ import {
   withSession,
 } from '../cache/stored-answer.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
+import type { Cancel } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
 import { isOfPage } from '../common/header-names.ts';
@@ -276,7 +277,7 @@ export class XmlaClient implements Client, PassThroughClient {
     const letGo = holdBody(text);
     // It has waited for the engine already, as long as that took.
     const room = account.request(this.owner, () => this.#longestWait());
-    let looks: NodeJS.Timeout | undefined;
+    let stopLooks: Cancel | undefined;
     try {
       const since = clock.now();
       const waiting = room.grow(INFLATING, signal);
@@ -288,11 +289,11 @@ export class XmlaClient implements Client, PassThroughClient {
       response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
       response.setTimeout(LONGEST_STALL, () => response.destroy());
       let taken: number | undefined = 0;
-      looks = setInterval(() => {
+      stopLooks = clock.every(LOOKS, () => {
         const before = taken;
         taken = response.socket?.bytesWritten;
         if (taken === before && room.isInTheWay()) response.destroy();
-      }, LOOKS);
+      });
       for await (const piece of pieces()) {
         facts.bytes += piece.length;
         response.write(piece, (error) => {
@@ -306,7 +307,7 @@ export class XmlaClient implements Client, PassThroughClient {
     } catch (error) {
       this.fail(error);
     } finally {
-      clearInterval(looks);
+      stopLooks?.();
       letGo();
       room.release();
     }

@@ -255,7 +255,7 @@ export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions
   /** Resolves to undefined where the engine has not answered in time. */
   function touch({ name, record }: KnownSession, { engine, addressee }: Home, key: string) {
     const { promise, resolve } = Promise.withResolvers<Touch | undefined>();
-    const timer = setTimeout(resolve, PATIENCE, undefined).unref();
+    const cancel = clock.after(PATIENCE, () => resolve(undefined));
     // Bound to no client: others ride on it, and its answer counts when all of them have gone.
     const { signal } = new AbortController();
     void engine
@@ -266,7 +266,7 @@ export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions
         resolve(answer);
       })
       .finally(() => {
-        clearTimeout(timer);
+        cancel();
         underWay.delete(key);
       });
     underWay.set(key, promise);

@@ -225,6 +225,14 @@ test('only src/main.ts touches the process', () => {
   expect(touching).toEqual(['src/main.ts']);
 });
 
+test('what decides and waits has its time from the clock that it is given', () => {
+  const rooms = /^src\/(?:cache|compose|features|freshness|line|sessions|watch|gateway\.ts)/;
+  const code = (path: string) => textOf(path).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+  const timers = /(?<!\.)\bset(?:Timeout|Interval)\b/;
+  const own = sources.filter((path) => rooms.test(path) && timers.test(code(path)));
+  expect(own).toEqual([]);
+});
+
 test('nothing is exported by default', () => {
   expect(sources.filter((path) => /^export default\b/m.test(textOf(path)))).toEqual([]);
 });

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { purgedScopes, type Scope } from '../../cache/projects.ts';
 import { createGate } from '../../common/body-account.ts';
+import { pause } from '../../common/clock.ts';
 import { finding } from '../../common/finding.ts';
 import type { GaugeRow } from '../../observability/metrics.ts';
 import type { Core, Feature } from '../feature.ts';
@@ -20,7 +20,7 @@ export function watch(core: Core): Feature {
   const asked = createGate(MOST_ASKED);
   async function enter(signal: AbortSignal) {
     const leave = await asked.enter(signal);
-    setTimeout(leave, COUNTS_FOR).unref();
+    clock.after(COUNTS_FOR, leave);
     return leave;
   }
   const running = new Map<string, ReturnType<typeof start>>();
@@ -50,10 +50,10 @@ export function watch(core: Core): Feature {
       while (!signal.aborted) {
         judge();
         const began = clock.now();
-        const pause = await watcher.poll(signal);
+        const every = await watcher.poll(signal);
         judge();
-        const left = Math.max(LEAST_PAUSE, began + pause - clock.now());
-        await delay(left, undefined, { ref: false, signal }).catch(() => {});
+        const left = Math.max(LEAST_PAUSE, began + every - clock.now());
+        await pause(clock, left, signal);
       }
       await watcher.leave();
     }
