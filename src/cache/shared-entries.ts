@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { crc32, deflateRaw, deflateRawSync, inflateRawSync } from 'node:zlib';
-import { createGate } from '../common/body-account.ts';
+import { createSemaphore } from '../common/semaphore.ts';
 import type { EntryFlaw } from '../common/events.ts';
 import type { Sealer } from '../common/sealing.ts';
 import {
@@ -93,7 +93,7 @@ function createReading(
   { emit, maxEntry }: Parts,
   counted: Counted,
 ) {
-  const longReads = createGate(READ_AT_ONCE);
+  const longReads = createSemaphore(READ_AT_ONCE);
   /** Look-ups under way. */
   const finding = new Map<string, Promise<StoredAnswer | undefined>>();
 
@@ -113,7 +113,7 @@ function createReading(
   /** Takes room before each piece comes. Reads nothing where another value replaced it meanwhile. */
   async function readLong(key: string, first: Buffer, take: Take) {
     if (longReads.usage().waiting >= MOST_WAITING) throw new NoRoom();
-    const leave = await longReads.enter(FOR_EVER);
+    const leave = await longReads.acquire(FOR_EVER);
     try {
       const pieces = [first];
       let length = first.length;
@@ -170,7 +170,7 @@ function createWriting(
   { clock, emit }: Parts,
   counted: Counted,
 ) {
-  const largeWrites = createGate(1);
+  const largeWrites = createSemaphore(1);
   /** Memory for a write, in bodies as they lie in memory: compressed, put together, sealed. */
   const copies = sealer.kind === 'none' ? 2 : 4;
 
@@ -199,7 +199,7 @@ function createWriting(
         if (isLarge && largeWrites.usage().waiting >= MOST_WAITING) {
           throw new Error('too many large answers wait to be written to Redis');
         }
-        if (isLarge) leave = await largeWrites.enter(FOR_EVER);
+        if (isLarge) leave = await largeWrites.acquire(FOR_EVER);
         const isKept = await counted((take) => {
           take(copies * length);
           return keepLatest(key, filled);
