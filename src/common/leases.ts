@@ -1,6 +1,8 @@
 import type { Clock } from './clock.ts';
 import { createOwnedTable } from './owned-table.ts';
 
+/** The leases that may be named (ms). While nothing is known of other replicas, a purge waits for the longest. */
+export const LEASE_LIMITS = { shortest: 100, longest: 2_000 } as const;
 /** What a lease is waited out with: a tenth more, for clocks that do not run alike. */
 export const LEASE_MARGIN = 1.1;
 /** A renewal that was not confirmed is repeated, which does no harm: twice is only one purge more. */

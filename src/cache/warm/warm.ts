@@ -5,7 +5,7 @@ import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../../com
 import { foldObjectName } from '../../common/fold-case.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
 import { type Principal, principalOf } from '../../common/principal.ts';
-import type { WarmConfig } from '../../config/config.ts';
+import type { WarmConfig } from '../../features/warm/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 import {
   type Beginning,

@@ -4,7 +4,9 @@ import { stat } from 'node:fs/promises';
 import type { Semaphore } from '../../common/semaphore.ts';
 import type { Clock } from '../../common/clock.ts';
 import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
-import type { Config, EngineConfig, WatchConfig } from '../../config/config.ts';
+import type { Config } from '../../config/config.ts';
+import type { EngineConfig } from '../../engine/config.ts';
+import type { WatchConfig } from './config.ts';
 import {
   askDiscover,
   askOnce,

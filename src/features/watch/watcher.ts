@@ -3,7 +3,7 @@ import type { Purge } from '../../cache/purge/purge.ts';
 import type { Semaphore } from '../../common/semaphore.ts';
 import type { Clock } from '../../common/clock.ts';
 import type { Emit } from '../../common/events.ts';
-import type { WatchConfig } from '../../config/config.ts';
+import type { WatchConfig } from './config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 import type { Source } from './sources.ts';
 
