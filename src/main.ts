@@ -291,8 +291,11 @@ function openLog(config: Config, stdout = STDOUT, base?: object): Log {
   unblock(stdout);
   // What Node.js prints there itself, of errors and warnings, would wait for its reader.
   unblock(STDERR);
-  const atExit = (flush: () => void) => void process.on('exit', flush);
-  const output = openLogOutput(openUnblocked(stdout), auditLines(EVENTS), atExit);
+  const output = openLogOutput(
+    openUnblocked(stdout),
+    auditLines(EVENTS),
+    (flush) => void process.on('exit', flush),
+  );
   return createLog(EVENTS, config.log, output, base);
 }
 

@@ -176,30 +176,30 @@ export const aboutIn = (registry: Registry, { name, help, labels = [] }: Omit<Fi
   registers: [registry],
 });
 
+const seriesIn = (figures: Figures) =>
+  typeof figures === 'number' ? ([[{}, figures]] as const) : figures;
+
 /** Registers what is read when the metrics are. */
-export function registerFigure(registry: Registry, figure: Figure): void {
+export function registerFigure(registry: Registry, figure: Figure): Counter | Gauge {
+  const { aggregator, read } = figure;
   const about = aboutIn(registry, figure);
-  const listed = (figures: Figures) =>
-    typeof figures === 'number' ? ([[{}, figures]] as const) : figures;
   if (figure.isTotal) {
-    new Counter({
+    return new Counter({
       ...about,
       async collect() {
-        const figures = await figure.read();
+        const figures = await read();
         this.reset();
-        for (const [labels, count] of listed(figures)) this.inc(labels, count);
+        for (const [labels, count] of seriesIn(figures)) this.inc(labels, count);
       },
     });
-    return;
   }
-  const { aggregator } = figure;
-  new Gauge({
+  return new Gauge({
     ...about,
     ...(aggregator && { aggregator }),
     async collect() {
-      const figures = await figure.read();
+      const figures = await read();
       if (typeof figures !== 'number') this.reset();
-      for (const [labels, value] of listed(figures)) this.set(labels, value);
+      for (const [labels, value] of seriesIn(figures)) this.set(labels, value);
     },
   });
 }

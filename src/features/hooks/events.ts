@@ -26,7 +26,7 @@ const CALLS = {
 } as const;
 
 const FAILURES: readonly HookResult[] = ['refused', 'failed'];
-export const isFailure = (result: HookResult) => FAILURES.includes(result);
+const isFailure = (result: HookResult) => FAILURES.includes(result);
 
 export const HOOK_EVENTS = {
   'hook-called': {
