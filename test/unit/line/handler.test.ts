@@ -10,6 +10,7 @@ import { createXmlaHandler, type XmlaHandler } from '../../../src/line/handler.t
 import type { KnownKey } from '../../../src/cache/query.ts';
 import { execute } from '../../support/envelopes.ts';
 import { send, until } from '../../support/http-client.ts';
+import { HITS_UNTIL_REMEMBERED } from '../../support/remembered.ts';
 import { NO_CANDIDATES } from '../../support/no-warm-up.ts';
 import { answerWith } from '../cache/stored-answer/session-documents.ts';
 import { bodyAccount, handClock, quiet } from '../cache/fakes.ts';
@@ -151,6 +152,7 @@ async function client() {
 async function remembered() {
   const { socket, received } = await client();
   for (let asked = 1; answered.byMemo === 0; asked += 1) {
+    expect(asked).toBeLessThanOrEqual(HITS_UNTIL_REMEMBERED);
     socket.write(WRITTEN);
     await until(() => received().split('<stored/>').length > asked);
   }
