@@ -1,4 +1,3 @@
-import type { Scope } from '../cache/projects.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
@@ -6,6 +5,7 @@ import type { Finding } from '../common/finding.ts';
 import type { Config } from '../config/config.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
 import type { AdminPage } from '../http/admin-page.ts';
+import type { Judge } from '../line/ports.ts';
 import type { GaugeRow } from '../observability/metrics.ts';
 
 /** The parts of a gateway that outlive every reload, as features use them. */
@@ -20,8 +20,8 @@ export interface Core {
 export interface Feature {
   /** Hears every event, after the metrics and the statistics. */
   readonly on?: Emit;
-  /** Scopes whose entries must not be served now (when_blind: bypass). */
-  readonly blind?: ReadonlySet<Scope>;
+  /** Says why no entry of some scopes may be served now. */
+  readonly judge?: Judge;
   readonly gauges?: readonly GaugeRow[];
   /** Makes what the HTTP surface serves for it, when the first page is asked for. */
   readonly pages?: () => Promise<Pages>;

@@ -105,7 +105,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   proxy: { values: [] },
   features: {
     values: ['cache', 'engine', 'http', 'proxy', 'settings', 'storage', 'xml', 'xmla'],
-    types: ['config', 'freshness', 'observability'],
+    types: ['config', 'freshness', 'line', 'observability'],
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness', 'settings'], types: ['cache', 'statistics'] },

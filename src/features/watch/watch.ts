@@ -2,6 +2,7 @@ import { purgedScopes, type Scope } from '../../cache/projects.ts';
 import { createGate } from '../../common/body-account.ts';
 import { pause } from '../../common/clock.ts';
 import { finding } from '../../common/finding.ts';
+import type { Judge } from '../../line/ports.ts';
 import type { GaugeRow } from '../../observability/metrics.ts';
 import type { Core, Feature } from '../feature.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
@@ -27,7 +28,7 @@ export function watch(core: Core): Feature {
   const blind = new Set<Scope>();
 
   /** In one turn, so that no request meets half of it. */
-  function judge(): void {
+  function findBlind(): void {
     blind.clear();
     for (const { watched, watcher } of running.values()) {
       const { name, watch } = watched;
@@ -35,6 +36,9 @@ export function watch(core: Core): Feature {
       for (const scope of purgedScopes({ project: name })) blind.add(scope);
     }
   }
+
+  const judge: Judge = (scopes) =>
+    blind.size > 0 && scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
 
   /** @param after what must have ended before it begins */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
@@ -48,10 +52,10 @@ export function watch(core: Core): Feature {
       await after;
       await watcher.begin();
       while (!signal.aborted) {
-        judge();
+        findBlind();
         const began = clock.now();
         const every = await watcher.poll(signal);
-        judge();
+        findBlind();
         const left = Math.max(LEAST_PAUSE, began + every - clock.now());
         await pause(clock, left, signal);
       }
@@ -66,7 +70,7 @@ export function watch(core: Core): Feature {
   const tell = () => Promise.all([...running.values()].map((one) => one.tell()));
 
   return {
-    blind,
+    judge,
     gauges: watchGauges(() =>
       [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()]),
     ),
@@ -89,7 +93,7 @@ export function watch(core: Core): Feature {
         if (running.has(name)) continue;
         running.set(name, start(one, JSON.stringify(one), ending.get(name)));
       }
-      judge();
+      findBlind();
     },
     /** Gives up the questions under way. Resolves when purges under way are over. */
     async close(): Promise<void> {

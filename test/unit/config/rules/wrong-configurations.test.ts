@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { mistakes } from './fake-files.ts';
-import { CERTIFICATE } from './pem-samples.ts';
+import { mistakes } from '../fake-files.ts';
+import { CERTIFICATE } from '../pem-samples.ts';
 
 const CACHE_KEYS =
   'ttl, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, functions, volatile, lease, key_secret, purge, redis';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { FOLDER, mistakes } from './fake-files.ts';
-import type { Case } from './fake-files.ts';
-import { CERTIFICATE, LOCKED_KEY, OTHER_KEY, PRIVATE_KEY } from './pem-samples.ts';
+import { FOLDER, mistakes } from '../config/fake-files.ts';
+import type { Case } from '../config/fake-files.ts';
+import { CERTIFICATE, LOCKED_KEY, OTHER_KEY, PRIVATE_KEY } from '../config/pem-samples.ts';
 
 describe('the files that the configuration names must be of use', () => {
   const tls = 'listen: { certificate: tls/a.pem, key: tls/a.key }';

@@ -1,12 +1,12 @@
 import { expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { stringify } from 'yaml';
-import { loadConfig } from '../../../src/config/load-config.ts';
-import { describeConfig } from '../../../src/config/describe-config.ts';
-import { FOLDER, load, mistakes } from './fake-files.ts';
-import { CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
-import { sizes } from '../../support/sizes.ts';
-import { codePoint } from '../../support/code-point.ts';
+import { loadConfig } from '../../../../src/config/load-config.ts';
+import { describeConfig } from '../../../../src/config/describe-config.ts';
+import { FOLDER, load, mistakes } from '../fake-files.ts';
+import { CERTIFICATE, PRIVATE_KEY } from '../pem-samples.ts';
+import { sizes } from '../../../support/sizes.ts';
+import { codePoint } from '../../../support/code-point.ts';
 
 // Long and odd enough that no message holds it by chance.
 const alphabet = [...'QZXJ019', ...'@:/?#{}[]*&!|%\'"\\ \n\t,'];

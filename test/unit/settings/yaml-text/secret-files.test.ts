@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { describeConfig } from '../../../src/config/describe-config.ts';
-import { FOLDER, load, mistakes } from './fake-files.ts';
+import { describeConfig } from '../../../../src/config/describe-config.ts';
+import { FOLDER, load, mistakes } from '../../config/fake-files.ts';
 
 const REDIS = 'cache: { redis: { url: "redis://a", password: "${file:redis_password}" } }';
 const PLACE = `${FOLDER}/redis_password`;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { FOLDER, load } from './fake-files.ts';
-import { CERTIFICATE, OTHER_CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
+import { FOLDER, load } from '../fake-files.ts';
+import { CERTIFICATE, OTHER_CERTIFICATE, PRIVATE_KEY } from '../pem-samples.ts';
 
 const HOUR = 3_600_000;
 

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { load, mistakes } from './fake-files.ts';
-import { CERTIFICATE } from './pem-samples.ts';
+import { load, mistakes } from '../../config/fake-files.ts';
+import { CERTIFICATE } from '../../config/pem-samples.ts';
 
 const project = (watch: string, engine = '') =>
   `projects: { a: { ${engine} watch: { ${watch} } } }`;

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
-import { whatWaits } from '../../../src/config/describe-config.ts';
-import { FOLDER, load } from './fake-files.ts';
-import { CERTIFICATE, OTHER_CERTIFICATE, OTHER_KEY, PRIVATE_KEY } from './pem-samples.ts';
+import { whatWaits } from '../../../../src/config/describe-config.ts';
+import { FOLDER, load } from '../fake-files.ts';
+import { CERTIFICATE, OTHER_CERTIFICATE, OTHER_KEY, PRIVATE_KEY } from '../pem-samples.ts';
 
 const files = {
   [`${FOLDER}/a.pem`]: CERTIFICATE,

@@ -3,13 +3,13 @@ import { describe, expect, test } from '@jest/globals';
 import {
   renderConfigReference,
   renderDefaultYaml,
-} from '../../../scripts/generate-config-reference.ts';
-import type { Config } from '../../../src/config/config.ts';
-import { loadConfig } from '../../../src/config/load-config.ts';
-import { fakeReadFile } from './fake-files.ts';
-import { CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
+} from '../../../../scripts/generate-config-reference.ts';
+import type { Config } from '../../../../src/config/config.ts';
+import { loadConfig } from '../../../../src/config/load-config.ts';
+import { fakeReadFile } from '../fake-files.ts';
+import { CERTIFICATE, PRIVATE_KEY } from '../pem-samples.ts';
 
-const root = new URL('../../../', import.meta.url);
+const root = new URL('../../../../', import.meta.url);
 const shipped = (path: string) => readFileSync(new URL(path, root), 'utf8');
 
 const ENVIRONMENT = {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { describeConfig } from '../../../src/config/describe-config.ts';
-import { load, mistakes } from './fake-files.ts';
-import { CERTIFICATE } from './pem-samples.ts';
+import { load, mistakes } from '../config/fake-files.ts';
+import { CERTIFICATE } from '../config/pem-samples.ts';
 
 const DATABASE = 'postgres://gateway:hunter2@db.example:5432/mdx';
 const URL_RULE =

@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createConfigFile } from '../../../src/config/load-config.ts';
-import { HASHES } from '../auth/support.ts';
+import { createConfigFile } from '../../../../src/config/load-config.ts';
+import { HASHES } from '../../auth/support.ts';
 
 let folder: string;
 beforeEach(() => {

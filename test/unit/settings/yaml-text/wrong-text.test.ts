@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { FOLDER, mistakes } from './fake-files.ts';
+import { FOLDER, mistakes } from '../../config/fake-files.ts';
 
 const CACHE_KEYS =
   'ttl, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, functions, volatile, lease, key_secret, purge, redis';

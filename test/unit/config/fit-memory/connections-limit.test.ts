@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
-import type { Memory } from '../../../src/config/fit-memory.ts';
-import { loadConfig } from '../../../src/config/load-config.ts';
-import { fakeReadFile } from './fake-files.ts';
-import { CERTIFICATE, PRIVATE_KEY } from './pem-samples.ts';
+import type { Memory } from '../../../../src/config/fit-memory.ts';
+import { loadConfig } from '../../../../src/config/load-config.ts';
+import { fakeReadFile } from '../fake-files.ts';
+import { CERTIFICATE, PRIVATE_KEY } from '../pem-samples.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
