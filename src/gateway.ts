@@ -127,7 +127,7 @@ export async function createGateway(
   };
   const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const ownStatistics = createStatistics({ ...given, names });
+  const ownStatistics = createStatistics({ ...given, rows: EVENTS, names });
   let tellWarming = tellAll([]);
   hub.tellTo([
     metrics.on,
