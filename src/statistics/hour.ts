@@ -247,7 +247,7 @@ export function createHour(
 const firstMinute = (wall: number) => wall - (wall % MINUTE) - (MINUTES - 1) * MINUTE;
 
 /** What there is most of comes first. */
-export const rowsOf = (hour: HourReport, wanted: Kind): readonly Row[] =>
+export const rowsOf = (hour: HourReport, wanted: string): readonly Row[] =>
   hour
     .filter(({ kind }) => kind === wanted)
     .sort((a, b) => b.asks - a.asks || (a.name < b.name ? -1 : 1));
