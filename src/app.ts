@@ -8,7 +8,9 @@ import type { PurgeLog } from './cache/purge/purge-log.ts';
 import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
-import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
+import type { Config } from './config/config.ts';
+import { LEASE_LIMITS } from './common/leases.ts';
+import type { OpenPage } from './http/config.ts';
 import { type About, createConsole } from './console/console.ts';
 import type { RedisFacts } from './console/findings.ts';
 import { createConsolePages, frontPage } from './console/pages.ts';
@@ -19,6 +21,7 @@ import {
   createAdminHandler,
   createQuestionHandler,
   createWarmHandler,
+  type TellAbout,
 } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
@@ -37,7 +40,7 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'findings' | 'blind'>;
+  readonly features: Pick<Features, 'pages' | 'findings' | 'judge'>;
   readonly statistics: SharedStatistics;
   readonly warmUp: Parameters<typeof createAdmin>[0]['warmUp'];
   readonly about: About;
@@ -49,7 +52,7 @@ export interface LastingParts {
 /** What the pages are built on. */
 interface PageParts
   extends LastingParts, ApiFront, Pick<RuntimeCore, 'askLeave' | 'addressOf' | 'during'> {
-  readonly xmla: XmlaHandler;
+  readonly xmla: { handle: XmlaHandler; explain: TellAbout; compare: TellAbout };
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: {

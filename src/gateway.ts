@@ -58,7 +58,7 @@ export async function createGateway(
   /** Keys that wait for a restart. */
   let waiting: readonly string[] = [];
   let certificateEnd: number | undefined;
-  const account = createBodyAccount(() => current.limits);
+  const account = createBodyAccount(() => current.limits, clock);
   const clearing: EngineClearing = {
     clear: (...order) => runtime.clearEngines(...order),
     asksAsCaller: () => runtime.engines.clearAsCaller,
@@ -83,7 +83,7 @@ export async function createGateway(
     },
     renew: cache.purges.renew,
   };
-  const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
+  const purging = createPurging(purges, () => current.cache.purge.repeat_after, clock, emit);
   const { purge, invalidate } = purging;
   const features = createFeatures({ ...parts, fleet: cache.fleet, purge });
   const gauges = {
@@ -167,8 +167,8 @@ export async function createGateway(
   goBy(initial);
   const share = () => Promise.all([statistics.share(), candidates.share()]);
   const beats = [
-    setInterval(() => void share(), SHARED_EVERY).unref(),
-    setInterval(() => void warmUp.look(), LOOKED_EVERY).unref(),
+    clock.every(SHARED_EVERY, () => void share()),
+    clock.every(LOOKED_EVERY, () => void warmUp.look()),
   ];
   const server = createGatewayServer(initial, runtime.handle, parts);
   failing.move();
@@ -242,7 +242,7 @@ export async function createGateway(
      */
     async close(deadline: number): Promise<void> {
       closing = true;
-      setTimeout(expired.resolve, deadline).unref();
+      clock.after(deadline, expired.resolve);
       void expired.promise.then(server.breakOff);
       // A reload under way ends first.
       await inTurn(() => {});
@@ -259,7 +259,7 @@ export async function createGateway(
       }
       await storage?.close();
       purging.close();
-      beats.forEach((one) => clearInterval(one));
+      beats.forEach((stop) => stop());
       await cache.close();
     },
   };

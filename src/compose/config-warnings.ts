@@ -3,8 +3,9 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { clearsAsCaller } from '../common/engine-kinds.ts';
-import type { Config, ListenConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { WARNINGS } from '../features/warnings.ts';
+import type { ListenConfig } from '../http/config.ts';
 import { listOf } from '../common/list-of.ts';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 

@@ -50,7 +50,7 @@ export interface About {
 /** What the console shows: how the gateway is, what it was worth in the last hour, and what it is made of. */
 export function createConsole(parts: {
   config: Pick<Config, 'cache' | 'projects'>;
-  clock: Clock;
+  clock: Pick<Clock, 'now' | 'wall'>;
   about: About;
   permissions: Pick<Permissions, 'rightsOf'>;
   statistics: Pick<SharedStatistics, 'usage' | 'hour'>;

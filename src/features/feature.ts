@@ -2,7 +2,6 @@ import type { RequestHandler } from 'express';
 import type { IncomingMessage } from 'node:http';
 import type { Login } from '../auth/authenticator.ts';
 import type { AskLeave } from '../auth/login-throttle.ts';
-import type { Scope } from '../cache/projects.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
@@ -11,6 +10,7 @@ import type { Finding } from '../common/finding.ts';
 import type { Config } from '../config/config.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
 import type { AdminPage } from '../http/admin-page.ts';
+import type { Judge } from '../line/ports.ts';
 import type { GaugeRow } from '../observability/metrics.ts';
 
 /** The parts of a gateway that outlive every reload, as features use them. */
@@ -25,8 +25,8 @@ export interface Core {
 export interface Feature {
   /** Hears every event, after the metrics and the statistics. */
   readonly on?: Emit;
-  /** Scopes whose entries must not be served now (when_blind: bypass). */
-  readonly blind?: ReadonlySet<Scope>;
+  /** Says why no entry of some scopes may be served now. */
+  readonly judge?: Judge;
   readonly gauges?: readonly GaugeRow[];
   /** Makes what the HTTP surface serves for it, once for each configuration, when that is needed. */
   readonly pages?: (runtime: RuntimeCore) => Promise<Pages>;

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../common/errors.ts';
-import type { HookConfig } from '../../config/config.ts';
+import type { HookConfig } from './config.ts';
 
 /** Texts of a message by their fields. @throws GatewayError `bad-request` where there is none */
 type Text = (field: string) => string;

@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { throttled } from '../../auth/authenticator.ts';
 import { GatewayError } from '../../common/errors.ts';
-import type { HookConfig } from '../../config/config.ts';
+import type { HookConfig } from './config.ts';
 import { readBody } from '../../http/read-body.ts';
 import { forgedAct } from '../../http/request-head.ts';
 import type { RuntimeCore } from '../feature.ts';

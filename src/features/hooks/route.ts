@@ -1,11 +1,11 @@
 import type { RequestHandler } from 'express';
 import { hash } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalAuthorization } from '../../auth/authenticator.ts';
 import { createBuckets } from '../../auth/login-throttle.ts';
 import type { PurgeOrder } from '../../cache/purge/purge.ts';
+import { pause } from '../../common/clock.ts';
 import { GatewayError } from '../../common/errors.ts';
-import type { HookConfig } from '../../config/config.ts';
+import type { HookConfig } from './config.ts';
 import type { createOnce } from '../../freshness/fleet.ts';
 import { sendJson } from '../../http/answers.ts';
 import { purgeFailure } from '../../http/clear-cache.ts';
@@ -92,7 +92,7 @@ async function answerOf(
     throw error;
   });
   const left = Math.max(0, ANSWERED_WITHIN_MS - (clock.now() - began));
-  const late = delay(left, 'accepted' as const, { ref: false });
+  const late = pause(clock, left).then(() => 'accepted' as const);
   return { result: await Promise.race([options.during(purged), late]), projects };
 }
 

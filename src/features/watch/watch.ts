@@ -1,7 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { purgedScopes, type Scope } from '../../cache/projects.ts';
-import { createGate } from '../../common/body-account.ts';
+import { createSemaphore } from '../../common/semaphore.ts';
+import { pause } from '../../common/clock.ts';
 import { finding } from '../../common/finding.ts';
+import type { Judge } from '../../line/ports.ts';
 import type { GaugeRow } from '../../observability/metrics.ts';
 import type { Core, Feature } from '../feature.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
@@ -16,18 +17,18 @@ const LEAST_PAUSE = 100;
 /** Watchers of the configuration in force. They outlive the reloads that do not concern them. */
 export function watch(core: Core): Feature {
   const { clock } = core;
-  const files = createGate(MOST_FILES);
-  const asked = createGate(MOST_ASKED);
+  const files = createSemaphore(MOST_FILES);
+  const asked = createSemaphore(MOST_ASKED);
   async function enter(signal: AbortSignal) {
-    const leave = await asked.enter(signal);
-    setTimeout(leave, COUNTS_FOR).unref();
+    const leave = await asked.acquire(signal);
+    clock.after(COUNTS_FOR, leave);
     return leave;
   }
   const running = new Map<string, ReturnType<typeof start>>();
   const blind = new Set<Scope>();
 
   /** In one turn, so that no request meets half of it. */
-  function judge(): void {
+  function findBlind(): void {
     blind.clear();
     for (const { watched, watcher } of running.values()) {
       const { name, watch } = watched;
@@ -35,6 +36,9 @@ export function watch(core: Core): Feature {
       for (const scope of purgedScopes({ project: name })) blind.add(scope);
     }
   }
+
+  const judge: Judge = (scopes) =>
+    blind.size > 0 && scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
 
   /** @param after what must have ended before it begins */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
@@ -48,12 +52,12 @@ export function watch(core: Core): Feature {
       await after;
       await watcher.begin();
       while (!signal.aborted) {
-        judge();
+        findBlind();
         const began = clock.now();
-        const pause = await watcher.poll(signal);
-        judge();
-        const left = Math.max(LEAST_PAUSE, began + pause - clock.now());
-        await delay(left, undefined, { ref: false, signal }).catch(() => {});
+        const every = await watcher.poll(signal);
+        findBlind();
+        const left = Math.max(LEAST_PAUSE, began + every - clock.now());
+        await pause(clock, left, signal);
       }
       await watcher.leave();
     }
@@ -66,7 +70,7 @@ export function watch(core: Core): Feature {
   const tell = () => Promise.all([...running.values()].map((one) => one.tell()));
 
   return {
-    blind,
+    judge,
     gauges: watchGauges(() =>
       [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()]),
     ),
@@ -89,7 +93,7 @@ export function watch(core: Core): Feature {
         if (running.has(name)) continue;
         running.set(name, start(one, JSON.stringify(one), ending.get(name)));
       }
-      judge();
+      findBlind();
     },
     /** Gives up the questions under way. Resolves when purges under way are over. */
     async close(): Promise<void> {

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import type { Purge } from '../../cache/purge/purge.ts';
-import type { Gate } from '../../common/body-account.ts';
+import type { Semaphore } from '../../common/semaphore.ts';
 import type { Clock } from '../../common/clock.ts';
 import type { Emit } from '../../common/events.ts';
-import type { WatchConfig } from '../../config/config.ts';
+import type { WatchConfig } from './config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 import type { Source } from './sources.ts';
 
@@ -54,7 +54,7 @@ export function createWatcher(options: {
   signature: Source;
   fleet: FleetStore;
   purge: Purge;
-  enter: Gate['enter'];
+  enter: Semaphore['acquire'];
   clock: Clock;
   emit: Emit;
 }) {

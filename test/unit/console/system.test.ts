@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
 import { schema } from '../../../src/config/config.ts';
 import { describeConfig } from '../../../src/config/describe-config.ts';
-import type { Setting } from '../../../src/config/setting.ts';
+import type { Setting } from '../../../src/settings/setting.ts';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
 import { createConsole } from '../../../src/console/console.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';

@@ -5,6 +5,7 @@ import { connect, type AddressInfo } from 'node:net';
 import express from 'express';
 import { errorMapper } from '../../../../src/app.ts';
 import type { PurgeOutcome } from '../../../../src/cache/purge/purge.ts';
+import { systemClock } from '../../../../src/common/clock.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createMemoryFleet, createOnce } from '../../../../src/freshness/fleet.ts';
 import { createHookRoute } from '../../../../src/features/hooks/route.ts';
@@ -38,7 +39,7 @@ let step: number;
 beforeEach(async () => {
   [events, purges, under, step, asked] = [[], [], [], 0, []];
   let now = 0;
-  const clock = { now: () => (now += step), wall: Date.now };
+  const clock = { ...systemClock, now: () => (now += step) };
   const fleet = createMemoryFleet({ now: () => 0 })('');
   const emit = (event: GatewayEvent) => void events.push(event);
   const newId = () => 'an-id';
