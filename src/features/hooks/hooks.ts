@@ -2,6 +2,7 @@ import { finding } from '../../common/finding.ts';
 import { listOf } from '../../common/list-of.ts';
 import { createOnce } from '../../freshness/fleet.ts';
 import type { Core, Feature, HourCounts, RuntimeCore } from '../feature.ts';
+import { hookFigures } from './events.ts';
 import { createHookRoute, MESSAGE_LIFE_MS } from './route.ts';
 
 /** Purges that are looked through for the latest of a hook: as many as the log remembers. */
@@ -10,7 +11,10 @@ const ALL_PURGES = 1_000;
 /** Hooks: jobs and loads tell that data changed, which purges projects. */
 export function hooks(core: Core): Feature {
   const taken = createOnce(core.fleet, core.clock, MESSAGE_LIFE_MS);
+  let names: Iterable<string> = [];
   return {
+    gauges: hookFigures(() => names),
+    configure: (config) => void (names = [...config.hooks.keys()]),
     async pages(runtime) {
       const { hooks } = runtime.config;
       const { page } = await import('../../http/admin-page.ts');
