@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
 import type { AdminPage } from '../http/admin-page.ts';
 import type { Judge } from '../line/ports.ts';
-import type { GaugeRow } from '../observability/metrics.ts';
+import type { Figure } from '../observability/figures.ts';
 
 /** The parts of a gateway that outlive every reload, as features use them. */
 export interface Core {
@@ -22,7 +22,7 @@ export interface Feature {
   readonly on?: Emit;
   /** Says why no entry of some scopes may be served now. */
   readonly judge?: Judge;
-  readonly gauges?: readonly GaugeRow[];
+  readonly gauges?: readonly Figure[];
   /** Makes what the HTTP surface serves for it, when the first page is asked for. */
   readonly pages?: () => Promise<Pages>;
   /** Never rejects. */
