@@ -20,6 +20,7 @@ import {
   createAdminHandler,
   createQuestionHandler,
   createWarmHandler,
+  type TellAbout,
 } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
@@ -38,7 +39,7 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'findings' | 'blind'>;
+  readonly features: Pick<Features, 'pages' | 'findings' | 'judge'>;
   readonly statistics: SharedStatistics;
   readonly warmUp: Parameters<typeof createAdmin>[0]['warmUp'];
   readonly about: About;
@@ -50,7 +51,7 @@ export interface LastingParts {
 /** What the pages are built on. */
 interface PageParts
   extends LastingParts, ApiFront, Pick<HookOptions, 'purge' | 'askLeave' | 'addressOf'> {
-  readonly xmla: XmlaHandler;
+  readonly xmla: { handle: XmlaHandler; explain: TellAbout; compare: TellAbout };
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: {

@@ -15,6 +15,9 @@ import { openStorage } from './compose/storage.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
 import { createFeatures } from './features/all.ts';
+import { EVENTS } from './features/events.ts';
+import { hookFigures } from './features/hooks/events.ts';
+import { warmFigures } from './features/warm/events.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
 import {
@@ -89,7 +92,6 @@ export async function createGateway(
   const gauges = {
     memory: () => cache.memory.usage(),
     evictions: () => cache.memory.evictions(),
-    warmed: () => cache.memory.warmed(),
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flights.usage(),
     engine: () => runtime.engines.usage(),
@@ -101,8 +103,11 @@ export async function createGateway(
     redisConditions: () => cache.redis().conditions,
     droppedHeaders: () => runtime.droppedHeaders(),
     timedOut: () => cache.queryCache.timedOut(),
-    hooks: () => current.hooks.keys(),
-    ofFeatures: features.gauges,
+    ofFeatures: [
+      ...hookFigures(() => current.hooks.keys()),
+      ...warmFigures(() => cache.memory.warmed()),
+      ...features.gauges,
+    ],
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
@@ -120,7 +125,7 @@ export async function createGateway(
     certificateEnd: () => certificateEnd,
     version,
   };
-  const ownMetrics = createMetrics(names, gauges, clock);
+  const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
   const ownStatistics = createStatistics({ ...given, names });
   let tellWarming = tellAll([]);

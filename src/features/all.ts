@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import type { Judge } from '../line/ports.ts';
 import type { CheckFeature, CheckParts, Core, CreateFeature } from './feature.ts';
 import { checkWatch } from './watch/check.ts';
 import { watch } from './watch/watch.ts';
@@ -13,7 +14,7 @@ export function createFeatures(core: Core) {
   const all = FEATURES.map((create) => create(core));
   return {
     on: all.flatMap(({ on }) => on ?? []),
-    blind: all.find(({ blind }) => blind)?.blind ?? new Set<never>(),
+    judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
     pages: () => Promise.all(all.map(async ({ pages }) => (await pages?.()) ?? {})),
     async findings() {
@@ -28,6 +29,14 @@ export function createFeatures(core: Core) {
       await Promise.all(all.map(({ close }) => close?.()));
     },
   };
+}
+
+/** Joins judges to one, which gives the first reason that one of them gives. */
+function joinJudges([first, ...others]: readonly Judge[]): Judge {
+  if (first === undefined) return () => undefined;
+  if (others.length === 0) return first;
+  const next = joinJudges(others);
+  return (scopes) => first(scopes) ?? next(scopes);
 }
 
 /** Tries what features depend on: one line for each. Never rejects. */

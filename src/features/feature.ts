@@ -1,4 +1,3 @@
-import type { Scope } from '../cache/projects.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
@@ -6,7 +5,8 @@ import type { Finding } from '../common/finding.ts';
 import type { Config } from '../config/config.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
 import type { AdminPage } from '../http/admin-page.ts';
-import type { GaugeRow } from '../observability/metrics.ts';
+import type { Judge } from '../line/ports.ts';
+import type { Figure } from '../observability/figures.ts';
 
 /** The parts of a gateway that outlive every reload, as features use them. */
 export interface Core {
@@ -20,9 +20,9 @@ export interface Core {
 export interface Feature {
   /** Hears every event, after the metrics and the statistics. */
   readonly on?: Emit;
-  /** Scopes whose entries must not be served now (when_blind: bypass). */
-  readonly blind?: ReadonlySet<Scope>;
-  readonly gauges?: readonly GaugeRow[];
+  /** Says why no entry of some scopes may be served now. */
+  readonly judge?: Judge;
+  readonly gauges?: readonly Figure[];
   /** Makes what the HTTP surface serves for it, when the first page is asked for. */
   readonly pages?: () => Promise<Pages>;
   /** Never rejects. */
