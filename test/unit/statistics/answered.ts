@@ -115,5 +115,4 @@ export const NO_CONSOLE = {
   status: async () => ({}),
   overview: async () => ({}),
   system: async () => ({}),
-  hooks: async () => ({}),
 };
