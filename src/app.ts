@@ -15,13 +15,9 @@ import { type About, createConsole } from './console/console.ts';
 import type { RedisFacts } from './console/findings.ts';
 import { createConsolePages, frontPage } from './console/pages.ts';
 import type { Features } from './features/all.ts';
-import {
-  createAdmin,
-  createAdminHandler,
-  createQuestionHandler,
-  createWarmHandler,
-  type TellAbout,
-} from './http/admin.ts';
+import type { Line } from './features/feature.ts';
+import { createAdmin, createAdminHandler } from './http/admin.ts';
+import { type AdminAct, createActHandler, questionAct, type TellAbout } from './http/admin-act.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { createHooks, type HookOptions } from './http/hooks.ts';
@@ -51,7 +47,7 @@ export interface LastingParts {
 /** What the pages are built on. */
 interface PageParts
   extends LastingParts, ApiFront, Pick<HookOptions, 'purge' | 'askLeave' | 'addressOf'> {
-  readonly xmla: { handle: XmlaHandler; explain: TellAbout; compare: TellAbout };
+  readonly xmla: { handle: XmlaHandler; explain: TellAbout; steps: Line };
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: {
@@ -68,7 +64,7 @@ interface PageParts
  */
 export async function createApp(config: Config, given: PageParts) {
   const { xmla, login, permissions, states, cache, metrics, clock, newId, emit } = given;
-  const pages = await given.features.pages();
+  const pages = await given.features.pages(xmla.steps);
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
   const storageState = shareFor(STORAGE_HOLDS, clock, async () => ({
@@ -124,20 +120,20 @@ export async function createApp(config: Config, given: PageParts) {
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
   app.use('/hooks', createHooks({ ...given, hooks: config.hooks, taken: cache.taken }));
-  const about = { login, permissions, maxBody: config.limits.body };
-  const explain = createQuestionHandler(about, xmla.explain, { user: true });
-  app.all('/admin/explain', onlyMethods('POST'), explain);
-  const compare = createQuestionHandler(about, xmla.compare, { user: false });
-  app.all('/admin/compare', onlyMethods('POST'), compare);
-  const warm = '/admin/warm';
-  app.post(warm, createWarmHandler(given));
-  app.all(warm, onlyMethods('GET', 'HEAD', 'POST'));
   const { findings } = given.features;
   const facts = { ...given, ...cache, config, engines: states, storage: storageState, findings };
   const ofFeatures = pages.map(({ admin = {} }) => admin);
   const admin = createAdmin({ ...facts, ofFeatures, console: createConsole(facts) });
+  const acts = Object.assign(
+    { '/admin/explain': questionAct(xmla.explain, { user: true }) },
+    ...pages.map((one) => one.acts),
+  ) as Readonly<Record<string, AdminAct>>;
+  for (const [path, act] of Object.entries(acts)) {
+    app.post(path, createActHandler({ login, permissions, maxBodyBytes: config.limits.body }, act));
+    app.all(path, admin.paths.includes(path) ? onlyMethods('GET', 'HEAD', 'POST') : onlyMethods('POST'));
+  }
   for (const path of admin.paths) {
-    app.all(path, reads, createAdminHandler({ login, admin, path }));
+    app.all(path, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin, path }));
   }
   app.use('/console', reads, createConsolePages({ ...given, admin }));
   app.all('/', reads, frontPage);

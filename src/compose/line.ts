@@ -5,8 +5,8 @@ import type { Emit, Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { createCors } from '../http/cors.ts';
+import type { Line } from '../features/feature.ts';
 import { createClients } from '../line/client.ts';
-import { createComparison } from '../line/compare.ts';
 import type { DroppedHeaders } from '../line/dropped-headers.ts';
 import { createExplanation, createLook } from '../line/explain.ts';
 import { createAnswerBody, createXmlaHandler } from '../line/handler.ts';
@@ -78,6 +78,7 @@ export function createLine(
   });
   const steps = { ...common, memo, queryOf };
   const look = createLook({ engineOf, queryOf, examine: peek });
+  const walked = { engineOf, examine, queryOf, look, cache, sessions, memory, admitBackground };
   return {
     handle: createXmlaHandler({
       ...steps,
@@ -88,7 +89,8 @@ export function createLine(
       answerBody,
     }),
     explain: createExplanation({ ...common, look }),
-    compare: createComparison({ ...common, look }),
     warm: createWarmLine({ ...steps, examine, admitBackground, hasRoom: memory.hasRoom }),
+    /** Steps as features walk them. */
+    steps: { ...walked, work: parts.work } satisfies Line,
   };
 }

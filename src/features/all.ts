@@ -1,10 +1,11 @@
 import type { Config } from '../config/config.ts';
 import type { Judge } from '../line/ports.ts';
-import type { CheckFeature, CheckParts, Core, CreateFeature } from './feature.ts';
+import type { CheckFeature, CheckParts, Core, CreateFeature, Line } from './feature.ts';
+import { compare } from './compare/compare.ts';
 import { checkWatch } from './watch/check.ts';
 import { watch } from './watch/watch.ts';
 
-const FEATURES: readonly CreateFeature[] = [watch];
+const FEATURES: readonly CreateFeature[] = [watch, compare];
 const CHECKS: readonly CheckFeature[] = [checkWatch];
 
 export type Features = ReturnType<typeof createFeatures>;
@@ -16,7 +17,7 @@ export function createFeatures(core: Core) {
     on: all.flatMap(({ on }) => on ?? []),
     judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
-    pages: () => Promise.all(all.map(async ({ pages }) => (await pages?.()) ?? {})),
+    pages: (line: Line) => Promise.all(all.map(async ({ pages }) => (await pages?.(line)) ?? {})),
     async findings() {
       return (
         await Promise.all(all.map(async ({ findings }) => (await findings?.()) ?? []))

@@ -1,12 +1,21 @@
+import type { QueryCache } from '../cache/cache.ts';
+import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { Finding } from '../common/finding.ts';
 import type { Config } from '../config/config.ts';
+import type { Admission } from '../engine/admission.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
+import type { AdminAct } from '../http/admin-act.ts';
 import type { AdminPage } from '../http/admin-page.ts';
-import type { Judge } from '../line/ports.ts';
+import type { Look } from '../line/explain.ts';
+import type { Judge, Seen } from '../line/ports.ts';
+import type { QueryOf } from '../line/query.ts';
+import type { Examine } from '../line/session-step.ts';
+import type { EngineOf } from '../line/understand.ts';
 import type { GaugeRow } from '../observability/metrics.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 
 /** The parts of a gateway that outlive every reload, as features use them. */
 export interface Core {
@@ -22,9 +31,11 @@ export interface Feature {
   readonly on?: Emit;
   /** Says why no entry of some scopes may be served now. */
   readonly judge?: Judge;
+  /** Hears how queries are asked and how sessions begin. */
+  readonly seen?: Seen;
   readonly gauges?: readonly GaugeRow[];
   /** Makes what the HTTP surface serves for it, when the first page is asked for. */
-  readonly pages?: () => Promise<Pages>;
+  readonly pages?: (line: Line) => Promise<Pages>;
   /** Never rejects. */
   readonly findings?: () => Promise<readonly Finding[]>;
   /** Takes over the configuration that has just come into force. */
@@ -33,10 +44,26 @@ export interface Feature {
   readonly close?: () => Promise<void>;
 }
 
+/** Steps of a request under one configuration, as features walk them. */
+export interface Line {
+  readonly engineOf: EngineOf;
+  readonly examine: Examine;
+  readonly queryOf: QueryOf;
+  readonly look: Look;
+  readonly cache: QueryCache;
+  readonly sessions: Sessions;
+  readonly memory: Pick<MemoryTier, 'hold' | 'hasRoom'>;
+  readonly admitBackground: Admission['admitBackground'];
+  /** Told of what is under way: what it uses of this configuration is closed after it. */
+  readonly work: Readonly<Record<'begin' | 'end', () => void>>;
+}
+
 /** Pages of a feature. */
 export interface Pages {
-  /** By their paths below /admin. Several features may add members to one page. */
+  /** Pages by their paths below /admin. Several features may add members to one page. */
   readonly admin?: Readonly<Record<string, AdminPage>>;
+  /** Acts (`POST`) by their paths below /admin. */
+  readonly acts?: Readonly<Record<string, AdminAct>>;
 }
 
 /** Function that makes a feature: features are neither classes nor looked up anywhere. */

@@ -12,7 +12,7 @@ import { extendProfile } from '../sessions/digests.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Beginning, KeptRequest, Way } from '../cache/warm/candidates.ts';
 import type { AskedWay, Job, WarmLine } from '../cache/warm/warm.ts';
-import { ofNoClient, withoutReader } from './compare.ts';
+import { ofNoClient, withoutReader } from './no-client.ts';
 import type { QueryOf, SharedQuery } from './query.ts';
 import { enterSession, type Examine, noteBegun } from './session-step.ts';
 import {
