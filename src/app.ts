@@ -35,9 +35,8 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'findings' | 'judge'>;
+  readonly features: Pick<Features, 'pages' | 'findings' | 'judge' | 'seen'>;
   readonly statistics: SharedStatistics;
-  readonly warmUp: Parameters<typeof createAdmin>[0]['warmUp'];
   readonly about: About;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
@@ -130,7 +129,10 @@ export async function createApp(config: Config, given: PageParts) {
   ) as Readonly<Record<string, AdminAct>>;
   for (const [path, act] of Object.entries(acts)) {
     app.post(path, createActHandler({ login, permissions, maxBodyBytes: config.limits.body }, act));
-    app.all(path, admin.paths.includes(path) ? onlyMethods('GET', 'HEAD', 'POST') : onlyMethods('POST'));
+    app.all(
+      path,
+      admin.paths.includes(path) ? onlyMethods('GET', 'HEAD', 'POST') : onlyMethods('POST'),
+    );
   }
   for (const path of admin.paths) {
     app.all(path, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin, path }));

@@ -16,7 +16,6 @@ import { createPass } from '../line/pass.ts';
 import type { Judge, Seen } from '../line/ports.ts';
 import { createQueryOf } from '../line/query.ts';
 import { createExamine, createKeepAlive } from '../line/session-step.ts';
-import { createWarmLine } from '../line/warm.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Cache } from './cache.ts';
 import type { createEngines } from './engines.ts';
@@ -89,7 +88,6 @@ export function createLine(
       answerBody,
     }),
     explain: createExplanation({ ...common, look }),
-    warm: createWarmLine({ ...steps, examine, admitBackground, hasRoom: memory.hasRoom }),
     /** Steps as features walk them. */
     steps: { ...walked, work: parts.work } satisfies Line,
   };

@@ -14,7 +14,7 @@ import type { Judge, Seen } from '../line/ports.ts';
 import type { QueryOf } from '../line/query.ts';
 import type { Examine } from '../line/session-step.ts';
 import type { EngineOf } from '../line/understand.ts';
-import type { GaugeRow } from '../observability/metrics.ts';
+import type { Figure } from '../observability/figures.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 
 /** The parts of a gateway that outlive every reload, as features use them. */
@@ -23,6 +23,12 @@ export interface Core {
   readonly emit: Emit;
   readonly fleet: FleetStore;
   readonly purge: Purge;
+  /** Id of this process among all of the fleet. */
+  readonly id: string;
+  readonly newId: () => string;
+  readonly memory: Pick<MemoryTier, 'warmed'>;
+  /** The steps under the configuration in force. */
+  readonly line: () => Line;
 }
 
 /** Port: what a feature adds to the gateway. It outlives every reload. */
@@ -33,7 +39,7 @@ export interface Feature {
   readonly judge?: Judge;
   /** Hears how queries are asked and how sessions begin. */
   readonly seen?: Seen;
-  readonly gauges?: readonly GaugeRow[];
+  readonly gauges?: readonly Figure[];
   /** Makes what the HTTP surface serves for it, when the first page is asked for. */
   readonly pages?: (line: Line) => Promise<Pages>;
   /** Never rejects. */

@@ -9,7 +9,6 @@ import { REASONS } from '../common/reasons.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
-import type { WarmUp } from '../cache/warm/warm.ts';
 import { idOf, sendPretty } from './admin-act.ts';
 import { type AdminPage, mergePages, page, word } from './admin-page.ts';
 import { forgedAct, refuseDelegation } from './request-head.ts';
@@ -26,7 +25,6 @@ export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
-  warmUp: Pick<WarmUp, 'begin'> & { tell: () => Promise<object> };
   console: Record<'overview' | 'system' | 'hooks', () => Promise<object>> & {
     status: (principal: Principal) => Promise<object>;
   };
@@ -35,13 +33,12 @@ export function createAdmin(options: {
   clock: Pick<Clock, 'wall'>;
   emit: Emit;
 }) {
-  const { permissions, purgeLog, statistics, warmUp, console, clock, emit } = options;
+  const { permissions, purgeLog, statistics, console, clock, emit } = options;
   const own: Readonly<Record<string, AdminPage>> = {
     '/admin/status': page({}, (_query, principal) => console.status(principal), true),
     '/admin/reasons': page({}, async () => ({ reasons: WORDS }), true),
     '/admin/purges': page({ limit: PAGE.limit }, tellPurges, true),
     '/admin/watches': page({}, console.hooks, true),
-    '/admin/warm': page({}, () => warmUp.tell()),
     '/admin/overview': page({}, console.overview),
     '/admin/system': page({}, console.system),
     [DIAGNOSIS]: page({}, diagnose),

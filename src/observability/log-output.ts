@@ -2,7 +2,7 @@ import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pino, type DestinationStream } from 'pino';
 import type { Clock } from '../common/clock.ts';
-import { isAuditLine, LINE_FORM } from './log.ts';
+import { LINE_FORM } from './log.ts';
 
 /**
  * Bytes of one write at most: so many a pipe takes in one piece, so that lines of several processes do not run into
@@ -25,6 +25,9 @@ interface Line {
   readonly audit: boolean;
 }
 
+/** Whether a line is dropped last, by its message and its fields. */
+type IsAudit = (message: string | undefined, fields: object | undefined) => boolean;
+
 /** As text where it is whole: the system call takes it as it is. */
 type Piece = string | Buffer;
 
@@ -42,6 +45,7 @@ type Piece = string | Buffer;
  */
 export function createLogOutput(options: {
   write: (piece: Piece) => number;
+  isAudit: IsAudit;
   onExit: (flush: () => void) => void;
   clock: Pick<Clock, 'now'>;
   pause: (milliseconds: number) => void;
@@ -65,7 +69,7 @@ export function createLogOutput(options: {
     lastMsg: undefined,
     lastObj: undefined,
     write(text: string) {
-      const line = lineOf(text, isAuditLine(output.lastMsg, output.lastObj));
+      const line = lineOf(text, options.isAudit(output.lastMsg, output.lastObj));
       if (!hasRoom(line)) return drop(line);
       put(line);
       if (retry !== undefined) return;
@@ -168,10 +172,15 @@ const lineOf = (text: string, audit: boolean): Line => ({
 const bytesOf = (piece: Piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece);
 
 /** The same to a descriptor. @param onExit calls back when the process ends, whatever ends it */
-export function openLogOutput(fd: number, onExit: (flush: () => void) => void): DestinationStream {
+export function openLogOutput(
+  fd: number,
+  isAudit: IsAudit,
+  onExit: (flush: () => void) => void,
+): DestinationStream {
   const still = new Int32Array(new SharedArrayBuffer(4));
   return createLogOutput({
     write: (piece) => writeSync(fd, piece as string),
+    isAudit,
     onExit,
     clock: performance,
     pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),

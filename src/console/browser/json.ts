@@ -1,7 +1,7 @@
 /** What /admin tells (docs/openapi.yaml), by what makes it. */
 import type { PurgeRecord } from '../../cache/purge/purge-log.ts';
 import type { SharedStatistics } from '../../statistics/shared-statistics.ts';
-import type { WarmUp as Warming } from '../../cache/warm/warm.ts';
+import type { WarmUp as Warming } from '../../features/warm/warm-up.ts';
 import type { Compared } from '../../features/compare/compare.ts';
 import type { createConsole } from '../console.ts';
 

@@ -1,6 +1,5 @@
 import { inflatedWithSession, type StoredAnswer, withSession } from '../../cache/stored-answer.ts';
 import { GatewayError } from '../../common/errors.ts';
-import type { Verdict } from '../../common/events.ts';
 import { type AdminQuestion, questionAct } from '../../http/admin-act.ts';
 import { ofNoClient, withoutReader } from '../../line/no-client.ts';
 import type { SharedQuery } from '../../line/query.ts';
@@ -8,6 +7,7 @@ import { createOwnTurns, type OwnTurn } from '../../line/understand.ts';
 import { answerDigest } from '../../xmla/answer/answer-digest.ts';
 import { INSPECTION_SLICE } from '../../xmla/answer/inspect-answer.ts';
 import type { Core, Feature, Line } from '../feature.ts';
+import type { Verdict } from './events.ts';
 
 /** Adds `POST /admin/compare`: compares what a request would be answered from now with what the engine says now. */
 export const compare = ({ emit }: Core): Feature => ({

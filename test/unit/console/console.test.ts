@@ -3,6 +3,7 @@ import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
 import { createConsole } from '../../../src/console/console.ts';
 import type { Config } from '../../../src/config/config.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
@@ -45,7 +46,7 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
     redis: () => ({ state: 'off', why: undefined, conditions: [] }),
     storage: async () => ({ driver: 'sqlite', state: 'up' }),
     findings: async () => [],
-    metrics: createMetrics(anyName, gauges()),
+    metrics: createMetrics(EVENTS, anyName, gauges()),
     ...changes,
   });
   return { ...overviewed, on, clock, asks };
