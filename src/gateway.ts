@@ -13,7 +13,6 @@ import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
 import { createFeatures } from './features/all.ts';
 import { EVENTS } from './features/events.ts';
-import { hookFigures } from './features/hooks/events.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
 import {
@@ -99,7 +98,7 @@ export async function createGateway(
     redisConditions: () => cache.redis().conditions,
     droppedHeaders: () => runtime.droppedHeaders(),
     timedOut: () => cache.queryCache.timedOut(),
-    ofFeatures: [...hookFigures(() => current.hooks.keys()), ...features.gauges],
+    ofFeatures: features.gauges,
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
@@ -119,7 +118,7 @@ export async function createGateway(
   };
   const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const ownStatistics = createStatistics({ ...given, names });
+  const ownStatistics = createStatistics({ ...given, rows: EVENTS, names });
   hub.tellTo([metrics.on, ownStatistics.on, ...features.on, listener]);
   const figures = createOwnFigures(ownStatistics, {
     entries: cache.memory.list,

@@ -1,13 +1,21 @@
 import type { Config } from '../config/config.ts';
 import type { Judge, Seen } from '../line/ports.ts';
-import type { CheckFeature, CheckParts, Core, CreateFeature, Line } from './feature.ts';
 import { compare } from './compare/compare.ts';
+import type {
+  CheckFeature,
+  CheckParts,
+  Core,
+  CreateFeature,
+  HourCounts,
+  RuntimeCore,
+} from './feature.ts';
+import { hooks } from './hooks/hooks.ts';
 import { asWhom } from './warm/as-whom.ts';
 import { warm } from './warm/warm.ts';
 import { checkWatch } from './watch/check.ts';
 import { watch } from './watch/watch.ts';
 
-const FEATURES: readonly CreateFeature[] = [warm, watch, compare];
+const FEATURES: readonly CreateFeature[] = [warm, watch, hooks, compare];
 const CHECKS: readonly CheckFeature[] = [checkWatch];
 
 export type Features = ReturnType<typeof createFeatures>;
@@ -20,11 +28,11 @@ export function createFeatures(core: Core) {
     judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
     seen: joinSeen(all.flatMap(({ seen }) => seen ?? [])),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
-    pages: (line: Line) => Promise.all(all.map(async ({ pages }) => (await pages?.(line)) ?? {})),
-    async findings() {
-      return (
-        await Promise.all(all.map(async ({ findings }) => (await findings?.()) ?? []))
-      ).flat();
+    pages: (runtime: RuntimeCore) =>
+      Promise.all(all.map(async ({ pages }) => (await pages?.(runtime)) ?? {})),
+    async findings(hour: HourCounts) {
+      const found = all.map(async ({ findings }) => (await findings?.(hour)) ?? []);
+      return (await Promise.all(found)).flat();
     },
     configure(config: Config): void {
       for (const { configure } of all) configure?.(config);

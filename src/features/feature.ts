@@ -1,3 +1,8 @@
+import type { RequestHandler } from 'express';
+import type { IncomingMessage } from 'node:http';
+import type { Login } from '../auth/authenticator.ts';
+import type { AskLeave } from '../auth/login-throttle.ts';
+import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { Purge } from '../cache/purge/purge.ts';
@@ -40,10 +45,10 @@ export interface Feature {
   /** Hears how queries are asked and how sessions begin. */
   readonly seen?: Seen;
   readonly gauges?: readonly Figure[];
-  /** Makes what the HTTP surface serves for it, when the first page is asked for. */
-  readonly pages?: (line: Line) => Promise<Pages>;
+  /** Makes what the HTTP surface serves for it, once for each configuration, when that is needed. */
+  readonly pages?: (runtime: RuntimeCore) => Promise<Pages>;
   /** Never rejects. */
-  readonly findings?: () => Promise<readonly Finding[]>;
+  readonly findings?: (hour: HourCounts) => Promise<readonly Finding[]>;
   /** Takes over the configuration that has just come into force. */
   readonly configure?: (config: Config) => void;
   /** Ends what the feature does by itself. Resolves when nothing of it is under way. */
@@ -64,9 +69,28 @@ export interface Line {
   readonly work: Readonly<Record<'begin' | 'end', () => void>>;
 }
 
+/** The parts of a gateway that each reload builds anew, as pages of features use them. */
+export interface RuntimeCore {
+  readonly config: Config;
+  readonly login: Login;
+  readonly askLeave: AskLeave;
+  readonly addressOf: (request: IncomingMessage) => string;
+  /** Counts work that goes on after its answer as a request under way. */
+  readonly during: <T>(work: Promise<T>) => Promise<T>;
+  readonly newId: () => string;
+  readonly purgeLog: Pick<PurgeLog, 'latest'>;
+  readonly line: Line;
+  readonly lastHour: () => Promise<HourCounts>;
+}
+
+/** Events of the last hour at all gateways, of one kind, by name. */
+export type HourCounts = (kind: string) => readonly Readonly<{ name: string; asks: number }>[];
+
 /** Pages of a feature. */
 export interface Pages {
-  /** Pages by their paths below /admin. Several features may add members to one page. */
+  /** In their order, before those of /admin. A route leaves to the next what it does not know. */
+  readonly routes?: readonly (readonly [path: string, route: RequestHandler])[];
+  /** By their paths below /admin. Several features may add members to one page. */
   readonly admin?: Readonly<Record<string, AdminPage>>;
   /** Acts (`POST`) by their paths below /admin. */
   readonly acts?: Readonly<Record<string, AdminAct>>;
@@ -74,6 +98,14 @@ export interface Pages {
 
 /** Function that makes a feature: features are neither classes nor looked up anywhere. */
 export type CreateFeature = (core: Core) => Feature;
+
+/** What an operator should know of a configuration that is not wrong. */
+export interface ConfigWarnings {
+  /** One sentence each. */
+  readonly warnings?: (config: Config) => readonly string[];
+  /** Users that the feature expects in the users file, with the keys that name them. */
+  readonly users?: (config: Config) => readonly (readonly [user: string, key: string])[];
+}
 
 export interface CheckParts {
   readonly clock: Clock;

@@ -25,7 +25,7 @@ export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
-  console: Record<'overview' | 'system' | 'hooks', () => Promise<object>> & {
+  console: Record<'overview' | 'system', () => Promise<object>> & {
     status: (principal: Principal) => Promise<object>;
   };
   /** Pages of features, which may share a page with those here. */
@@ -38,7 +38,6 @@ export function createAdmin(options: {
     '/admin/status': page({}, (_query, principal) => console.status(principal), true),
     '/admin/reasons': page({}, async () => ({ reasons: WORDS }), true),
     '/admin/purges': page({ limit: PAGE.limit }, tellPurges, true),
-    '/admin/watches': page({}, console.hooks, true),
     '/admin/overview': page({}, console.overview),
     '/admin/system': page({}, console.system),
     [DIAGNOSIS]: page({}, diagnose),

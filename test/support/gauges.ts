@@ -1,6 +1,5 @@
 import { systemClock } from '../../src/common/clock.ts';
 import { createFeatures } from '../../src/features/all.ts';
-import { hookFigures } from '../../src/features/hooks/events.ts';
 import { createMemoryFleet } from '../../src/freshness/fleet.ts';
 import type { Gauges } from '../../src/observability/figures.ts';
 import { bodyAccount } from '../unit/cache/fakes.ts';
@@ -35,7 +34,7 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   epochAge: () => undefined,
   owedPurges: () => 0,
   redisConditions: () => [],
-  ofFeatures: [...hookFigures(() => []), ...IDLE.gauges],
+  ofFeatures: IDLE.gauges,
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,
   ...changes,

@@ -98,8 +98,8 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
   app: {
-    values: ['http', 'api', 'config', 'console', 'observability'],
-    types: ['line', 'cache', 'statistics', 'storage', 'features'],
+    values: ['http', 'api', 'config', 'console', 'observability', 'statistics'],
+    types: ['line', 'cache', 'storage', 'features'],
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
@@ -117,8 +117,10 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     values: [
       'line',
       'sessions',
+      'auth',
       'cache',
       'engine',
+      'freshness',
       'http',
       'observability',
       'proxy',
@@ -127,7 +129,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'xml',
       'xmla',
     ],
-    types: ['config', 'freshness', 'sessions'],
+    types: ['config'],
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness', 'settings'], types: ['cache', 'statistics'] },
@@ -143,7 +145,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   statistics: { values: [], types: ['observability'] },
   console: {
     values: ['http', 'statistics'],
-    types: ['cache', 'config', 'auth', 'features', 'observability'],
+    types: ['cache', 'config', 'auth', 'observability', 'features'],
   },
   config: {
     values: [
@@ -210,8 +212,8 @@ describe('imports', () => {
     expect(sources.filter(inCircle)).toEqual([]);
   });
 
-  test('of a feature are none of another one, and lists and the configuration alone name features', () => {
-    const lists = /^src\/(?:features\/(?:all|events)|gateway)\.ts$/;
+  test('of a feature are none of another one, and only the lists and the configuration name features', () => {
+    const lists = /^src\/(?:features\/(?:all|events|warnings)|gateway)\.ts$/;
     const featureOf = (path: string) => /^src\/features\/([\w-]+)\//.exec(path)?.[1];
     const features = new Set(sources.flatMap((path) => featureOf(path) ?? []));
     expect(features.size).toBeGreaterThan(0);
@@ -219,9 +221,9 @@ describe('imports', () => {
       const used = featureOf(to);
       const composes = typeOnly || /^src\/config\/(?:config|rules)\.ts$/.test(from);
       if (composes && to.endsWith('/config.ts')) return false;
-      // Browsers show what the server tells: they take its types.
-      if (typeOnly && from === 'src/console/browser/json.ts') return false;
-      return used !== undefined && used !== featureOf(from) && !lists.test(from);
+      // Pages of the console take the types of what they show from what tells it.
+      const isShown = typeOnly && from.startsWith('src/console/browser/');
+      return used !== undefined && used !== featureOf(from) && !lists.test(from) && !isShown;
     });
     expect(wrong).toEqual([]);
   });
@@ -235,7 +237,10 @@ describe('imports', () => {
     ['ioredis', /^src\/redis\//],
     ['undici', /^src\/cli\/gateway-client\.ts/],
     ['http-proxy-middleware', /^src\/proxy\//],
-    ['express', /^src\/(app\.ts|api\/.*|console\/pages\.ts|http\/.*|observability\/metrics\.ts)$/],
+    [
+      'express',
+      /^src\/(app\.ts|api\/.*|console\/pages\.ts|features\/.*|http\/.*|observability\/metrics\.ts)$/,
+    ],
     ['preact', /^src\/console\/browser\/.*$/],
     ['uplot', /^src\/console\/browser\/chart\.tsx$/],
     ['esbuild', /^src\/console\/build\.ts$/],

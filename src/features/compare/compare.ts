@@ -11,7 +11,7 @@ import type { Verdict } from './events.ts';
 
 /** Adds `POST /admin/compare`: compares what a request would be answered from now with what the engine says now. */
 export const compare = ({ emit }: Core): Feature => ({
-  pages: async (line) => {
+  pages: async ({ line }) => {
     const comparison = createComparison(line);
     const tell = async (question: AdminQuestion) => {
       const { project = '', digest, compared } = await comparison(question);

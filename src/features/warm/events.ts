@@ -1,4 +1,4 @@
-import { closed, type EventRows, move } from '../../observability/event-rows.ts';
+import { closed, type EventRows, move, REASON } from '../../observability/event-rows.ts';
 import type { Figure } from '../../observability/figures.ts';
 
 export type WarmResult = (typeof WARM_RESULTS)[number];
@@ -88,6 +88,7 @@ export const WARM_EVENTS = {
   },
   'warm-run': {
     level: 'info',
+    noted: ({ cut }) => (cut === 'failures' ? [REASON, 'warm-up-failed'] : undefined),
     moves: [
       move(
         RUNS,

@@ -5,7 +5,7 @@ import { auditLines, createLog } from '../../../src/observability/log.ts';
 import { EVERY_EVENT } from './every-event.ts';
 
 /** One line for each of the events: whether it is an audit line, and the line less its time. */
-const LINES = new URL('./every-event.log', import.meta.url);
+const LINES = new URL('./every-event.jsonl', import.meta.url);
 
 test('each event is told by the line that programs know', () => {
   const told: string[] = [];
