@@ -16,7 +16,6 @@ import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
 import { createFeatures } from './features/all.ts';
 import { EVENTS } from './features/events.ts';
-import { hookFigures } from './features/hooks/events.ts';
 import { warmFigures } from './features/warm/events.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
@@ -103,11 +102,7 @@ export async function createGateway(
     redisConditions: () => cache.redis().conditions,
     droppedHeaders: () => runtime.droppedHeaders(),
     timedOut: () => cache.queryCache.timedOut(),
-    ofFeatures: [
-      ...hookFigures(() => current.hooks.keys()),
-      ...warmFigures(() => cache.memory.warmed()),
-      ...features.gauges,
-    ],
+    ofFeatures: [...warmFigures(() => cache.memory.warmed()), ...features.gauges],
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
@@ -127,7 +122,7 @@ export async function createGateway(
   };
   const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const ownStatistics = createStatistics({ ...given, names });
+  const ownStatistics = createStatistics({ ...given, rows: EVENTS, names });
   let tellWarming = tellAll([]);
   hub.tellTo([
     metrics.on,

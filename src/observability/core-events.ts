@@ -1,5 +1,6 @@
 import {
   CONNECTION_CLOSINGS,
+  type ConnectionClosing,
   ENTRY_FLAWS,
   type EventOf,
   FLIGHT_ENDS,
@@ -10,7 +11,15 @@ import {
 } from '../common/events.ts';
 import { GATEWAY_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
 import type { LogConfig } from './config.ts';
-import { always, closed, type Count, type EventRows, fieldsOf, move } from './event-rows.ts';
+import {
+  always,
+  closed,
+  REASON,
+  type Count,
+  type EventRows,
+  fieldsOf,
+  move,
+} from './event-rows.ts';
 
 const seconds = ({ milliseconds }: { readonly milliseconds: number }) => milliseconds / 1000;
 
@@ -103,6 +112,9 @@ function levelOfApi({ status, changes }: EventOf<'api-answered'>) {
 
 const levelOfState = ({ state }: { readonly state: 'up' | 'down' }) =>
   state === 'up' ? 'info' : 'warn';
+
+/** Closed because as many are open as may be. */
+const AT_LIMIT: ReadonlySet<ConnectionClosing> = new Set(['limit', 'stalled', 'busy']);
 
 /** The events of the core: what log and metrics make of each, in the order of the metrics. */
 export const CORE_EVENTS = {
@@ -237,6 +249,7 @@ export const CORE_EVENTS = {
   'connection-closed': {
     level: 'debug',
     fields: (event) => event,
+    noted: ({ why }) => (AT_LIMIT.has(why) ? [REASON, 'connection-closed'] : undefined),
     moves: [
       move(
         closed(
@@ -252,6 +265,7 @@ export const CORE_EVENTS = {
   'login-refused': {
     level: 'info',
     fields: ({ user, ...event }) => ({ ...fieldsOf(event), principal: user }),
+    noted: () => [REASON, 'login-refused'],
     moves: [
       move(
         closed('logins_refused_total', 'Refused logins by reason.', 'reason', LOGIN_REFUSALS),
@@ -270,6 +284,7 @@ export const CORE_EVENTS = {
   },
   'entry-rejected': {
     level: 'warn',
+    noted: () => [REASON, 'entry-rejected'],
     moves: [
       move(
         closed(
@@ -297,6 +312,7 @@ export const CORE_EVENTS = {
   },
   'internal-error': {
     level: 'error',
+    noted: () => [REASON, 'internal-error'],
     moves: [move({ name: 'internal_errors_total', help: 'Failures of the gateway itself.' })],
   },
   warning: {

@@ -33,6 +33,8 @@ export interface EventRow<E> {
   readonly withoutStack?: boolean;
   /** Says what a user changed, purged or looked into: the line is dropped last. */
   readonly isAudit?: (event: E) => boolean;
+  /** What the statistics of the last hour count, by its kind and name; mostly a word in the place of a reason. */
+  readonly noted?: (event: E) => readonly [kind: string, name: string] | undefined;
   readonly moves?: readonly Move<E>[];
   /** Counts that are summed elsewhere for speed, and are listed here. */
   readonly summed?: readonly Count[];
@@ -52,6 +54,9 @@ interface Told {
 export function fieldsOf({ type: _type, milliseconds, error, ...rest }: Told): object {
   return { ...rest, ms: milliseconds && Math.round(milliseconds), err: error };
 }
+
+/** Kind of what has no outcome, and is counted beside reasons. */
+export const REASON = 'reason';
 
 export const always = () => true;
 const noLabels = (): Labels => ({});

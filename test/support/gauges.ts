@@ -1,6 +1,5 @@
 import { systemClock } from '../../src/common/clock.ts';
 import { createFeatures } from '../../src/features/all.ts';
-import { hookFigures } from '../../src/features/hooks/events.ts';
 import { warmFigures } from '../../src/features/warm/events.ts';
 import { createMemoryFleet } from '../../src/freshness/fleet.ts';
 import type { Gauges } from '../../src/observability/figures.ts';
@@ -26,11 +25,7 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   epochAge: () => undefined,
   owedPurges: () => 0,
   redisConditions: () => [],
-  ofFeatures: [
-    ...hookFigures(() => []),
-    ...warmFigures(() => ({ hits: 0, wasted: 0 })),
-    ...IDLE.gauges,
-  ],
+  ofFeatures: [...warmFigures(() => ({ hits: 0, wasted: 0 })), ...IDLE.gauges],
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,
   ...changes,

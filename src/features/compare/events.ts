@@ -14,5 +14,10 @@ declare module '../../common/events.ts' {
 }
 
 export const COMPARE_EVENTS = {
-  compared: { level: 'info', isAudit: always },
+  compared: {
+    level: 'info',
+    isAudit: always,
+    noted: ({ digest, project, verdict }) =>
+      verdict === 'stale' ? ['stale', `${digest} (${project || 'no project'})`] : undefined,
+  },
 } as const satisfies Partial<EventRows>;

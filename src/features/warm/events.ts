@@ -1,5 +1,5 @@
 import { WARM_CUTS, WARM_RESULTS } from '../../common/events.ts';
-import { closed, type EventRows, move } from '../../observability/event-rows.ts';
+import { closed, type EventRows, move, REASON } from '../../observability/event-rows.ts';
 import type { Figure } from '../../observability/figures.ts';
 
 declare module '../../common/events.ts' {
@@ -44,6 +44,7 @@ export const WARM_EVENTS = {
   },
   'warm-run': {
     level: 'info',
+    noted: ({ cut }) => (cut === 'failures' ? [REASON, 'warm-up-failed'] : undefined),
     moves: [
       move(
         RUNS,
