@@ -4,23 +4,22 @@ import { createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { type AskLeave, createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
-import { projectPolicy } from '../cache/projects.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import type { ReplicaState } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
-import { createCors } from '../http/cors.ts';
 import { clientAddressReader } from '../http/request-head.ts';
 import { createDroppedHeaders } from '../line/dropped-headers.ts';
-import { createXmlaHandler } from '../line/handler.ts';
-import type { LineOptions } from '../line/options.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import { atPrimary, loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngineStates } from './engine-states.ts';
 import { createEngines } from './engines.ts';
-import { createIds, type Parts, tellTogether } from './parts.ts';
+import { createLine } from './line.ts';
+import { createIds, type Parts } from './parts.ts';
 
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 
@@ -33,14 +32,15 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
  */
 export async function createRuntime(
   config: Config,
-  house: LastingParts &
-    Pick<LineOptions, 'names' | 'account' | 'candidates'> & {
-      cache: Cache;
-      purge: Purge;
-      parts: Parts;
-      known: readonly ReplicaState[];
-      logins?: { readonly asks: string; readonly kept: () => KeptLogins } | undefined;
-    },
+  house: LastingParts & {
+    names: KnownNames;
+    account: BodyAccount;
+    cache: Cache;
+    purge: Purge;
+    parts: Parts;
+    known: readonly ReplicaState[];
+    logins?: { readonly asks: string; readonly kept: () => KeptLogins } | undefined;
+  },
 ) {
   const { cache, storage, parts, features } = house;
   const { clock, emit } = parts;
@@ -71,26 +71,13 @@ export async function createRuntime(
     : NO_ROLE_SETS;
 
   const dropped = createDroppedHeaders(emit);
-  const xmla = createXmlaHandler({
-    ...common,
-    blind: features.blind,
-    dropped,
-    authenticator,
-    clearCache: createClearCacheHandler(common),
-    cors: createCors(config.listen.cors, engines.headers),
-    engineOf: engines.engineOf,
-    patience: (project) => config.limits.wait ?? engines.engineOf(project).settings.timeout,
-    policyOf: projectPolicy(config),
-    roleSets,
-    cache: cache.queryCache,
-    holdBody: cache.memory.hold,
-    sessions: cache.sessions,
-    admitBackground: engines.admitBackground,
-    hasRoom: cache.memory.hasRoom,
-    config,
+  const clearCache = createClearCacheHandler(common);
+  const lineParts = { ...common, cache, engines, authenticator, roleSets, clearCache, dropped };
+  const xmla = createLine(config, {
+    ...lineParts,
+    judge: features.judge,
+    seen: features.seen,
     work,
-    secret: newId(),
-    emit: tellTogether(emit),
   });
 
   let pages: ReturnType<typeof createApp> | undefined;
@@ -127,7 +114,7 @@ export async function createRuntime(
     logins: { asks, kept: authenticator.kept },
     loginsWaiting: authenticator.waiting,
     droppedHeaders: dropped.names,
-    warm: xmla.warm,
+    steps: xmla.steps,
     engineStates,
     /** Calls under way are requests under way: they end before the engines are closed. */
     clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,

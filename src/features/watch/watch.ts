@@ -1,9 +1,10 @@
 import { purgedScopes, type Scope } from '../../cache/projects.ts';
-import { createGate } from '../../common/body-account.ts';
+import { createSemaphore } from '../../common/semaphore.ts';
 import { pause } from '../../common/clock.ts';
 import { finding } from '../../common/finding.ts';
-import type { GaugeRow } from '../../observability/metrics.ts';
+import type { Judge } from '../../line/ports.ts';
 import type { Core, Feature } from '../feature.ts';
+import { watchFigures } from './events.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
 import { createWatcher, type WatchNote } from './watcher.ts';
 
@@ -16,10 +17,10 @@ const LEAST_PAUSE = 100;
 /** Watchers of the configuration in force. They outlive the reloads that do not concern them. */
 export function watch(core: Core): Feature {
   const { clock } = core;
-  const files = createGate(MOST_FILES);
-  const asked = createGate(MOST_ASKED);
+  const files = createSemaphore(MOST_FILES);
+  const asked = createSemaphore(MOST_ASKED);
   async function enter(signal: AbortSignal) {
-    const leave = await asked.enter(signal);
+    const leave = await asked.acquire(signal);
     clock.after(COUNTS_FOR, leave);
     return leave;
   }
@@ -27,7 +28,7 @@ export function watch(core: Core): Feature {
   const blind = new Set<Scope>();
 
   /** In one turn, so that no request meets half of it. */
-  function judge(): void {
+  function findBlind(): void {
     blind.clear();
     for (const { watched, watcher } of running.values()) {
       const { name, watch } = watched;
@@ -35,6 +36,9 @@ export function watch(core: Core): Feature {
       for (const scope of purgedScopes({ project: name })) blind.add(scope);
     }
   }
+
+  const judge: Judge = (scopes) =>
+    blind.size > 0 && scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
 
   /** @param after what must have ended before it begins */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
@@ -48,10 +52,10 @@ export function watch(core: Core): Feature {
       await after;
       await watcher.begin();
       while (!signal.aborted) {
-        judge();
+        findBlind();
         const began = clock.now();
         const every = await watcher.poll(signal);
-        judge();
+        findBlind();
         const left = Math.max(LEAST_PAUSE, began + every - clock.now());
         await pause(clock, left, signal);
       }
@@ -66,8 +70,8 @@ export function watch(core: Core): Feature {
   const tell = () => Promise.all([...running.values()].map((one) => one.tell()));
 
   return {
-    blind,
-    gauges: watchGauges(() =>
+    judge,
+    gauges: watchFigures(() =>
       [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()]),
     ),
     async pages() {
@@ -89,7 +93,7 @@ export function watch(core: Core): Feature {
         if (running.has(name)) continue;
         running.set(name, start(one, JSON.stringify(one), ending.get(name)));
       }
-      judge();
+      findBlind();
     },
     /** Gives up the questions under way. Resolves when purges under way are over. */
     async close(): Promise<void> {
@@ -98,27 +102,6 @@ export function watch(core: Core): Feature {
       await Promise.all(all.map(({ ended }) => ended));
     },
   };
-}
-
-type Sight = () => readonly (readonly [project: string, ageMs: number, isBlind: boolean])[];
-
-/** @param sight tells how long each source has not answered, and whether its watcher is blind */
-export function watchGauges(sight: Sight): readonly GaugeRow[] {
-  const options: GaugeRow[3] = { labelNames: ['project'], aggregator: 'min' };
-  return [
-    [
-      'watch_age_seconds',
-      'Seconds since the source by which a project is watched has answered any gateway.',
-      () => sight().map(([project, ageMs]) => [{ project }, ageMs / 1000]),
-      options,
-    ],
-    [
-      'watch_blind',
-      'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
-      () => sight().map(([project, , isBlind]) => [{ project }, Number(isBlind)]),
-      options,
-    ],
-  ];
 }
 
 /** Says that a watcher is blind, and why. */
