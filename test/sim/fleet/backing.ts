@@ -27,21 +27,20 @@ export interface Shared {
   of(id: string, random: Random, habits: Habits): Backing;
   /** What happens to it, by names; each draws what it needs. */
   readonly troubles: Readonly<Record<string, (random: Random) => string>>;
-  /** Whether one trouble takes all gateways along. */
-  readonly isOneProcess: boolean;
 }
 
 interface Settings {
   readonly program: Program;
   readonly time: SimulatedTime;
   readonly newToken: () => string;
+  /** Whether no gateway hears of the purges of others. */
+  readonly isDeaf: () => boolean;
 }
 
 /** A Redis of all gateways. */
-export function overRedis({ program, time, newToken }: Settings): Shared {
-  const redis = createRedis({ time, newToken });
+export function overRedis({ program, time, newToken, isDeaf }: Settings): Shared {
+  const redis = createRedis({ time, newToken, isDeaf });
   return {
-    isOneProcess: false,
     of(id, random, habits) {
       const { link, open, close } = wayToRedis({ program, redis, time, random, habits, id });
       return {
@@ -79,7 +78,7 @@ export function overRedis({ program, time, newToken }: Settings): Shared {
 }
 
 /** The primary process of several workers. */
-export function overPrimary({ program, time, newToken }: Settings): Shared {
+export function overPrimary({ program, time, newToken, isDeaf }: Settings): Shared {
   const attach = program.shared.createPrimary({
     ...{ clock: time.clock, newToken, orphanLease: LONGEST_LEASE },
     engineStates: async () => undefined,
@@ -88,9 +87,8 @@ export function overPrimary({ program, time, newToken }: Settings): Shared {
     states: { engines: () => [], reloaded: () => true },
   });
   return {
-    isOneProcess: true,
     of(_id, random, habits) {
-      const { link, worker, primary } = channelPair(time, random, habits);
+      const { link, worker, primary } = channelPair({ time, random, habits, isDeaf });
       let leave = () => {};
       return {
         isShared: false,

@@ -25,7 +25,8 @@ export function createClient(time: SimulatedTime, random: Random) {
     signal: gone.signal,
     waits: () => PATIENCE,
     replay: ({ body }, { outcome }) => end(body.toString(), `hit ${outcome.detail}`),
-    open: (_head, { kind }) => void (how = kind),
+    open: (_head, outcome) =>
+      void (how = `${outcome.kind} ${'detail' in outcome ? outcome.detail : ''}`),
     notStored() {},
     write: (chunk) => pieces.push(chunk) > 0 && !isSlow,
     backlog: () => 0,

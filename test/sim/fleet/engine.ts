@@ -4,11 +4,12 @@ import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { oneIn, type Random } from '../random.ts';
 import type { SimulatedTime } from '../time.ts';
-import { ANNOUNCED, CHANGED, type Ledger, type Places, PROJECTS, type Stamp, WATCHED } from './ledger.ts';
+import { CHANGED, type Ledger, type Places, PROJECTS, type Stamp, WATCHED } from './ledger.ts';
 
 const HEAD = { status: 200, statusMessage: 'OK', headers: { 'content-type': 'text/xml' } };
 /** Before and behind reading the data, and in the answer (ms); one in so many takes longer, up to `slow`. */
-const TAKES = { usually: 40, slowOneIn: 8, slow: 3_000 };
+const TAKES = { slowOneIn: 40, slow: 3_000 };
+const USUALLY = 20;
 
 /** Reads what an answer shows of which projects, and whose answer it is; undefined of what is no whole answer. */
 export function readStamp(text: string): { stamp: Stamp; whose: string } | undefined {
@@ -24,16 +25,22 @@ export function readStamp(text: string): { stamp: Stamp; whose: string } | undef
 export type SimulatedEngine = ReturnType<typeof createEngine>;
 
 /** An engine with data that has versions, and a cache of its own that a load does not clear. */
-export function createEngine(options: { time: SimulatedTime; random: Random; ledger: Ledger }) {
-  const { time, random, ledger } = options;
+export function createEngine(options: {
+  time: SimulatedTime;
+  random: Random;
+  ledger: Ledger;
+  usually?: number | undefined;
+}) {
+  const { time, random, ledger, usually = USUALLY } = options;
   /** What the engine's own cache shows. */
   const visible = [...ledger.versions];
   /** What a watcher reads, which tells of the beginning of a load only. */
   let signature = 1;
   let requests = 0;
   let breaks = 0;
+  let clearsFrom = 0;
 
-  const takes = () => 1 + random(oneIn(random, TAKES.slowOneIn) ? TAKES.slow : TAKES.usually);
+  const takes = () => 1 + random(oneIn(random, TAKES.slowOneIn) ? TAKES.slow : usually);
   const seen = (place: number) =>
     (place === CHANGED ? ledger.versions[place] : visible[place]) ?? 0;
 
@@ -50,6 +57,8 @@ export function createEngine(options: { time: SimulatedTime; random: Random; led
     requests: () => requests,
     /** One request in so many is broken off from now on (0: none). */
     breakOneIn: (many: number) => void (breaks = many),
+    /** No call of its own operation succeeds for so long (ms). */
+    failClears: (ms: number) => void (clearsFrom = time.clock.now() + ms),
     /** @param clock of the gateway that asks */
     async ask(clock: Clock, whose: string, places: Places): Promise<EngineAnswer> {
       requests += 1;
@@ -64,7 +73,7 @@ export function createEngine(options: { time: SimulatedTime; random: Random; led
     /** Its own operation: false where it failed. */
     async clear(places: Places): Promise<boolean> {
       await time.sleep(takes());
-      if (oneIn(random, breaks && 10)) return false;
+      if (oneIn(random, breaks && 10) || time.clock.now() < clearsFrom) return false;
       for (const place of places) visible[place] = ledger.versions[place] ?? 0;
       await time.sleep(random(20));
       return true;
@@ -84,7 +93,6 @@ export function createEngine(options: { time: SimulatedTime; random: Random; led
     },
     /** Versions that a request for fresh answers is sent for. */
     visible: () => PROJECTS.map((_name, place) => seen(place)),
-    announced: ANNOUNCED,
   };
 }
 

@@ -1,8 +1,8 @@
 import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
 import type { KnownKey, Query } from '../../../src/cache/query.ts';
 import type { Purge } from '../../../src/cache/purge/purge.ts';
-import type { Candidate } from '../../../src/cache/warm/candidates.ts';
-import type { WarmLine } from '../../../src/cache/warm/warm.ts';
+import type { Candidate } from '../../../src/features/warm/candidates.ts';
+import type { WarmLine } from '../../../src/features/warm/warm-up.ts';
 import type { Clock } from '../../../src/common/clock.ts';
 import type { Emit, GatewayEvent, Stale } from '../../../src/common/events.ts';
 import type { Config } from '../../../src/config/config.ts';
@@ -28,11 +28,19 @@ const TTL = 600_000;
 /** Between two polls of a watched source (ms). */
 export const EVERY = 2_000;
 /** Behind a purge a run of the warm-up begins so late (ms). */
-const SETTLE = 400;
-const WARM = { mode: 'auto', settle: SETTLE, queries: 100, concurrency: 2, budget: 600_000 } as const;
+const SETTLE = 100;
+/** Between two looks whether one is due (ms). */
+const LOOKS = 250;
+const WARM = {
+  mode: 'auto',
+  settle: SETTLE,
+  queries: 100,
+  concurrency: 2,
+  budget: 600_000,
+} as const;
 const BY_ITSELF = { as: { possible: true, text: 'by itself' } };
 /** Clearing calls are made again after so long (ms). */
-const REPEAT_AFTER = 5_000;
+export const REPEAT_AFTER = 5_000;
 
 const REQUEST: DiscoverRequest = {
   ...{ method: 'Discover', requestType: 'MDSCHEMA_CUBES', restrictions: [], properties: [] },
@@ -190,16 +198,16 @@ export async function openGateway(options: {
     }),
   };
   const warmUp = program.warm.createWarmUp({
-    ...{ id: name, isShared, fleet, clock, sleep, emit, line: () => warmLine },
+    ...{ id: name, fleet, clock, sleep, emit, line: () => warmLine },
     newId: () => `${name} ${random(2 ** 30)}`,
-    settings: { ...WARM, ...BY_ITSELF },
     candidates: {
       configure() {},
       list: async () => ({ candidates: WORTH.map(candidateOf), beginnings: [] }),
     } as never,
   });
+  warmUp.configure({ ...WARM, ...BY_ITSELF, isShared });
   heard.push(warmUp.on);
-  clock.every(1_000, () => void warmUp.look());
+  clock.every(LOOKS, () => void warmUp.look());
 
   const closing = new AbortController();
   const watcher = program.watcher.createWatcher({

@@ -11,7 +11,11 @@ const one = (file: string, find: string, put: string): readonly Replacement[] =>
   { file, find, put },
 ];
 const REDIS = { form: 'redis' } as const;
-const WORKERS = { form: 'workers' } as const;
+/** Without announcements there is nothing but epochs and leases. */
+const DEAF = { troubles: ['announcements are lost'] };
+const WORKERS = { ...DEAF, form: 'workers', lease: 200 } as const;
+/** What a worker is told comes late. */
+const LATE = { hopMs: 20, slowOneIn: 2, slowMs: 200, loseOneIn: 0 };
 const KEEPS = `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`;
 
 /** The faults that the simulation has to find. */
@@ -28,7 +32,7 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
   'a run of the warm-up outlives a purge, and what it read before is kept under the epochs behind it':
     {
       replacements: [
-        { file: 'cache/warm/warm.ts', find: `running?.cut('purge');`, put: `` },
+        { file: 'features/warm/warm-up.ts', find: `running?.cut('purge');`, put: `` },
         {
           file: 'cache/cache.ts',
           find: KEEPS,
@@ -37,6 +41,7 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
     memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
         },
       ],
+      settings: { ...REDIS, troubles: [], engineMs: 300, clients: 4, lease: 100 },
     },
   'a purge does not wait for the lease': {
     replacements: one(
@@ -44,6 +49,7 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
       `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
       ``,
     ),
+    settings: { ...DEAF, ...REDIS },
   },
   'entries in memory do not carry epochs': {
     replacements: [
@@ -57,11 +63,11 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
       },
       {
         file: 'cache/memory-tier.ts',
-        find: `new LRUCache<string, Entry>({`,
-        put: `new (class extends LRUCache<string, Entry> {
+        find: `new LRUCache<string, MemoryEntry>({`,
+        put: `new (class extends LRUCache<string, MemoryEntry> {
     override get = (key: string) => super.get(globalThis.bareKeys.get(key) ?? key);
     override peek = (key: string) => super.peek(globalThis.bareKeys.get(key) ?? key);
-    override set = (key: string, entry: Entry) => super.set(globalThis.bareKeys.get(key) ?? key, entry);
+    override set = (key: string, entry: MemoryEntry) => super.set(globalThis.bareKeys.get(key) ?? key, entry);
   })({`,
       },
     ],
@@ -114,21 +120,6 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
       },
     ],
   },
-  'the reply to a read that was sent before a renewal counts': {
-    replacements: one(
-      'common/leases.ts',
-      `const taken = watching.overtaken ? undefined : take(reply, since);`,
-      `const taken = take(reply, since);`,
-    ),
-  },
-  'nobody looks behind a purge whether Redis was replaced': {
-    replacements: one(
-      'cache/purge/purge.ts',
-      `return (await stands()) ? passed : undefined;`,
-      `return passed;`,
-    ),
-    settings: { ...REDIS, troubles: ['Redis saves', 'Redis restarts'] },
-  },
   'engines clear their caches behind the new tokens': {
     replacements: one(
       'cache/purge/purge.ts',
@@ -145,7 +136,7 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
       `captured === undefined ? parts.purgeTakes : undefined;`,
       `undefined;`,
     ),
-    settings: { ...REDIS, troubles: ['a link is away', 'Redis evicts'] },
+    settings: { ...REDIS, troubles: ['rough links', 'a link is away'] },
   },
   'a change is not dropped behind it': {
     replacements: one(
@@ -176,7 +167,7 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
       `[leases.longest(), leases.longest(holder.id)]`,
       `[holder.lease, leases.longest(holder.id)]`,
     ),
-    settings: WORKERS,
+    settings: { ...DEAF, form: 'workers' },
   },
   'a worker counts its lease from the answer': {
     replacements: one(
@@ -190,6 +181,6 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
         const reply = await ask();
         const since = begin();`,
     ),
-    settings: WORKERS,
+    settings: { ...WORKERS, troubles: [...DEAF.troubles, 'rough links'], links: LATE, lease: 100 },
   },
 };

@@ -4,7 +4,7 @@ import type * as KeyModule from '../../../src/cache/key.ts';
 import type * as ProjectsModule from '../../../src/cache/projects.ts';
 import type * as EntriesModule from '../../../src/cache/shared-entries.ts';
 import type * as FlightsModule from '../../../src/cache/shared-flights.ts';
-import type * as WarmModule from '../../../src/cache/warm/warm.ts';
+import type * as WarmModule from '../../../src/features/warm/warm-up.ts';
 import type * as AccountModule from '../../../src/common/body-account.ts';
 import type * as CacheModule from '../../../src/compose/cache.ts';
 import type * as PurgesModule from '../../../src/compose/purges.ts';
@@ -31,7 +31,7 @@ export async function loadProgram(source = SOURCE) {
     projects: (await part('cache/projects.ts')) as typeof ProjectsModule,
     purges: (await part('compose/purges.ts')) as typeof PurgesModule,
     shared: (await part('workers/shared.ts')) as typeof SharedModule,
-    warm: (await part('cache/warm/warm.ts')) as typeof WarmModule,
+    warm: (await part('features/warm/warm-up.ts')) as typeof WarmModule,
     watcher: (await part('features/watch/watcher.ts')) as typeof WatcherModule,
   };
 }

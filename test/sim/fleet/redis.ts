@@ -42,8 +42,13 @@ export type SimulatedRedis = ReturnType<typeof createRedis>;
  * Redis as the scripts of the product use it (redis/redis-freshness.ts, redis/redis-cache.ts), each call one atomic step. The
  * scripts themselves run in the integration tests and under the oracle of processes.
  */
-export function createRedis(options: { time: SimulatedTime; newToken: () => string }) {
-  const { time, newToken } = options;
+export function createRedis(options: {
+  time: SimulatedTime;
+  newToken: () => string;
+  /** Whether what is published is lost. */
+  isDeaf: () => boolean;
+}) {
+  const { time, newToken, isDeaf } = options;
   let state = nothing();
   let saved: State | undefined;
   let replid = newToken();
@@ -63,7 +68,8 @@ export function createRedis(options: { time: SimulatedTime; newToken: () => stri
       tokens.set('everything', { value: newToken(), over: Infinity });
       leases.delete(COMPLETE);
     }
-    if (!leases.has(COMPLETE)) leases.set(`lost ${allowed}`, now() + allowed).set(COMPLETE, Infinity);
+    if (!leases.has(COMPLETE))
+      leases.set(`lost ${allowed}`, now() + allowed).set(COMPLETE, Infinity);
     state.incarnation = replid;
     for (const [note, over] of leases) {
       if (over > now()) continue;
@@ -103,6 +109,7 @@ export function createRedis(options: { time: SimulatedTime; newToken: () => stri
       void listeners.set(id, { tell, listener }),
     publish({ purge, scopes }: Announcement, from: string): void {
       for (const [id, { tell, listener }] of listeners) {
+        if (isDeaf()) continue;
         tell(() => {
           listener.renewed(scopes);
           const caller = listeners.get(from);

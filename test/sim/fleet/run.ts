@@ -1,12 +1,18 @@
-import type { Mood } from '../links.ts';
+import type { Habits, Mood } from '../links.ts';
 import { oneIn, pick, randomSources } from '../random.ts';
 import { createTime } from '../time.ts';
-import { overPrimary, overRedis, type Shared } from './backing.ts';
+import { overPrimary, overRedis } from './backing.ts';
 import { createEngine, readStamp } from './engine.ts';
-import { EVERY, openGateway, type Question, type SimulatedGateway } from './gateway.ts';
+import {
+  EVERY,
+  openGateway,
+  REPEAT_AFTER,
+  type Question,
+  type SimulatedGateway,
+} from './gateway.ts';
 import { ANNOUNCED, CHANGED, EVERY_PLACE, openLedger, PROJECTS, WATCHED } from './ledger.ts';
 import type { Program } from './program.ts';
-import { ROUGH, SMOOTH } from './stores.ts';
+import { ROUGH, SMOOTH, UNSTEADY } from './stores.ts';
 
 /** How large a run is, and what happens in it. Shrinking makes it smaller. */
 export interface FleetSettings {
@@ -19,6 +25,12 @@ export interface FleetSettings {
   readonly answers: number;
   /** What may happen, of {@link TROUBLES}. */
   readonly troubles: readonly string[];
+  /** Of all gateways (ms); drawn unless given. */
+  readonly lease?: number;
+  /** What the engine usually takes (ms). */
+  readonly engineMs?: number;
+  /** How the link of the first gateway behaves, beside smooth ones; drawn unless given. */
+  readonly links?: Partial<Habits>;
 }
 
 export interface FleetRun {
@@ -39,6 +51,7 @@ export interface FleetRun {
 /** Disturbances by their names; what happens to what gateways share stands with that. */
 export const TROUBLES = [
   'rough links',
+  'announcements are lost',
   'a link is away',
   'a gateway dies',
   'a clock is set',
@@ -55,13 +68,14 @@ const IDENTITIES = ['everyone', 'everyone', 'user:alice', 'user:bob'];
 const VARIANTS = 2;
 /** A client pauses so long at most, and asks so often behind it. */
 const THINKS = 60;
-const CLICKS = 6;
+const CLICKS = 8;
 /** Between two loads of one loader, and two disturbances, at most (ms). */
-const LOADS = 1_800;
+const LOADS = 900;
 const CALM = 3_000;
 const MOODS: readonly Mood[] = ['cut', 'hung', 'mute'];
-/** In good weather: until links, leases and breakers have settled, and a watcher has found a load to its end (ms). */
-const SETTLES = 20_000;
+/** In good weather: until nobody has the task of a poller that was killed, and clearing calls were made again (ms). */
+const SETTLES = 70_000;
+/** Until a watcher has found a load to its end (ms). */
 const FOUND_WITHIN = 5 * EVERY + 12_000;
 
 /** Settings of a run, as its seed draws them. */
@@ -69,7 +83,7 @@ export function settingsOf(seed: number, answers: number): FleetSettings {
   const random = randomSources(seed)(99);
   const form = seed % 4 === 0 ? 'workers' : 'redis';
   const troubles = TROUBLES.filter(() => !oneIn(random, 4));
-  return { seed, form, answers, troubles, gateways: 2 + random(3), clients: 10, loaders: 3 };
+  return { seed, form, answers, troubles, gateways: 2 + random(3), clients: 8, loaders: 6 };
 }
 
 /**
@@ -84,24 +98,27 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
   const ledger = openLedger(now);
   let made = 0;
   const newToken = () => `token-${(made += 1)}`;
-  const engine = createEngine({ time, ledger, random: drawer(1) });
+  const may = (trouble: (typeof TROUBLES)[number]) => settings.troubles.includes(trouble);
+  let phase: 'disturbed' | 'calm' | 'over' = 'disturbed';
+  const engine = createEngine({ time, ledger, random: drawer(1), usually: settings.engineMs });
   const open = settings.form === 'redis' ? overRedis : overPrimary;
-  const shared = open({ program, time, newToken });
+  const isDeaf = () => phase === 'disturbed' && may('announcements are lost');
+  const shared = open({ program, time, newToken, isDeaf });
   const gateways: SimulatedGateway[] = [];
   const counts = { answers: 0, hits: 0, acknowledged: 0, refused: 0, warmed: 0 };
-  const may = (trouble: (typeof TROUBLES)[number]) => settings.troubles.includes(trouble);
   let isRough = may('rough links');
   let starts = 0;
-  let phase: 'disturbed' | 'calm' | 'over' = 'disturbed';
   let failure: unknown;
   const leaseOf = (number: number) => LEASES[(settings.seed + number) % LEASES.length] ?? 100;
 
   async function start(number: number): Promise<void> {
     const name = `gateway ${number}.${(starts += 1)}`;
-    const habits = isRough ? ROUGH : SMOOTH;
+    const usual = starts % 4 === 0 ? ROUGH : UNSTEADY;
+    const given = settings.links && (number === 0 ? { ...usual, ...settings.links } : SMOOTH);
+    const habits = isRough ? (given ?? usual) : SMOOTH;
     const backing = shared.of(`g${number}.${starts}`, drawer(1_000 + starts), habits);
     const random = drawer(2_000 + starts);
-    const lease = leaseOf(number);
+    const lease = settings.lease ?? leaseOf(number);
     gateways[number] = await openGateway({
       ...{ name, program, backing, lease, engine, ledger, time, random },
     });
@@ -136,7 +153,7 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
   async function client(number: number): Promise<void> {
     const random = drawer(100 + number);
     while (phase !== 'over') {
-      await time.sleep(1 + random(phase === 'calm' ? 20 * THINKS : THINKS));
+      await time.sleep(1 + random(phase === 'calm' ? 40 * THINKS : THINKS));
       for (let left = 1 + random(CLICKS); left > 0; left -= 1) await click(random);
     }
   }
@@ -275,13 +292,21 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
       }
       if (!isDone) ledger.accuse(`${gateway.name} acknowledges no purge in good weather`);
     }
-    await engine.loadWatched(EVERY);
+    // Their repetitions would make up for a watcher that finds nothing.
+    await time.sleep(2 * REPEAT_AFTER);
+    for (const failsFor of [0, 4 * EVERY]) await findLoad(failsFor);
+    phase = 'over';
+  }
+
+  /** A load that goes on behind its first sign, whose purges fail for a while (ms). */
+  async function findLoad(failsFor: number): Promise<void> {
+    engine.failClears(failsFor);
+    await engine.loadWatched(1.5 * EVERY);
     const loaded = ledger.versions[WATCHED] ?? 0;
     await time.sleep(FOUND_WITHIN);
     ledger.floors[WATCHED] = Math.max(ledger.floors[WATCHED] ?? 0, loaded);
     ledger.note('a watcher has had the time to find the load', [WATCHED]);
     await time.sleep(2_000);
-    phase = 'over';
   }
 
   for (let number = 0; number < settings.gateways; number += 1) await start(number);
@@ -304,5 +329,3 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
     digest: ledger.digest(),
   };
 }
-
-export type { Shared };

@@ -51,7 +51,7 @@ function* smaller(from: FleetSettings): Generator<FleetSettings> {
 /** Makes a run that found something smaller, as long as it still finds something. */
 export async function shrink(program: Program, found: FleetRun): Promise<FleetRun> {
   let least = found;
-  for (let isSmaller = true; isSmaller; ) {
+  for (let isSmaller = true; isSmaller;) {
     isSmaller = false;
     for (const settings of smaller({ ...least.settings, answers: 2 * least.answers + 100 })) {
       const run = await runFleet(program, settings);

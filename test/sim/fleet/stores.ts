@@ -21,7 +21,12 @@ type Lane = keyof typeof LANES;
 /** Bad weather on a link: a few milliseconds, now and then a second and a half, lost, twice, in another order. */
 export const ROUGH: Habits = {
   ...{ hopMs: 8, slowOneIn: 60, slowMs: 1_500 },
-  ...{ loseOneIn: 80, doubleOneIn: 60, reorderOneIn: 40 },
+  ...{ loseOneIn: 40, doubleOneIn: 40, reorderOneIn: 40 },
+};
+/** What most links are like meanwhile: the breaker closes one that is rough again and again. */
+export const UNSTEADY: Habits = {
+  ...{ hopMs: 8, slowOneIn: 1_000, slowMs: 1_500 },
+  ...{ loseOneIn: 1_000, doubleOneIn: 200, reorderOneIn: 100 },
 };
 export const SMOOTH: Habits = {
   ...{ hopMs: 4, slowOneIn: 0, slowMs: 0 },
@@ -125,7 +130,14 @@ export function wayToRedis(options: {
  * The channel between a worker and the primary process: what is sent arrives in order, or not at all.
  * @returns both of its ends
  */
-export function channelPair(time: SimulatedTime, random: Random, habits: Habits) {
+export function channelPair(options: {
+  time: SimulatedTime;
+  random: Random;
+  habits: Habits;
+  /** Whether no worker is told of the purges of others. */
+  isDeaf: () => boolean;
+}) {
+  const { time, random, habits, isDeaf } = options;
   const inOrder = { ...habits, loseOneIn: 0, doubleOneIn: 0, reorderOneIn: 0 };
   const link = createLink({ time, random, lanes: {}, habits: inOrder });
   const hears: Record<'worker' | 'primary', (message: unknown) => void> = {
@@ -135,6 +147,7 @@ export function channelPair(time: SimulatedTime, random: Random, habits: Habits)
   const end = (own: keyof typeof hears, other: keyof typeof hears): Channel => ({
     send(message, _connection, _options, callback) {
       const copy: unknown = JSON.parse(JSON.stringify(message));
+      if (isDeaf() && (copy as { service?: string }).service === 'news') return callback(null);
       link.tell(`to ${other}`, () => hears[other](copy));
       callback(null);
     },
