@@ -40,7 +40,7 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'findings' | 'judge'>;
+  readonly features: Pick<Features, 'pages' | 'findings' | 'judge' | 'pageOrigins'>;
   readonly statistics: SharedStatistics;
   readonly warmUp: Parameters<typeof createAdmin>[0]['warmUp'];
   readonly about: About;

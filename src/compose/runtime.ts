@@ -78,6 +78,7 @@ export async function createRuntime(
   const xmla = createLine(config, {
     ...lineParts,
     judge: features.judge,
+    pageOrigins: features.pageOrigins(config, engines.headers),
     seen: createSeen(house.candidates),
     work,
   });

@@ -8,11 +8,12 @@ import type {
   HourCounts,
   RuntimeCore,
 } from './feature.ts';
+import { cors } from './cors/cors.ts';
 import { hooks } from './hooks/hooks.ts';
 import { checkWatch } from './watch/check.ts';
 import { watch } from './watch/watch.ts';
 
-const FEATURES: readonly CreateFeature[] = [watch, hooks];
+const FEATURES: readonly CreateFeature[] = [watch, hooks, cors];
 const CHECKS: readonly CheckFeature[] = [checkWatch];
 
 export type Features = ReturnType<typeof createFeatures>;
@@ -23,6 +24,8 @@ export function createFeatures(core: Core) {
   return {
     on: all.flatMap(({ on }) => on ?? []),
     judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
+    pageOrigins: (config: Config, headers: readonly string[]) =>
+      all.map((one) => one.pageOrigins?.(config, headers)).find((one) => one !== undefined),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
     pages: (runtime: RuntimeCore) =>
       Promise.all(all.map(async ({ pages }) => (await pages?.(runtime)) ?? {})),

@@ -10,6 +10,7 @@ import type { Finding } from '../common/finding.ts';
 import type { Config } from '../config/config.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
 import type { AdminPage } from '../http/admin-page.ts';
+import type { PageOrigins } from '../http/page-origins.ts';
 import type { Judge } from '../line/ports.ts';
 import type { Figure } from '../observability/figures.ts';
 
@@ -27,6 +28,8 @@ export interface Feature {
   readonly on?: Emit;
   /** Says why no entry of some scopes may be served now. */
   readonly judge?: Judge;
+  /** Says which pages of other origins may ask. @param headers those that `engine.headers` names */
+  readonly pageOrigins?: (config: Config, headers: readonly string[]) => PageOrigins;
   readonly gauges?: readonly Figure[];
   /** Makes what the HTTP surface serves for it, once for each configuration, when that is needed. */
   readonly pages?: (runtime: RuntimeCore) => Promise<Pages>;
