@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { type KnownNames, projectScope, type Scope } from '../cache/projects.ts';
+import { type KnownNames, projectScope } from '../cache/projects.ts';
+import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
@@ -451,7 +452,7 @@ const UNUSED = 3_600_000;
  */
 function createProjectLabels(names: Names, clock: Now, counters: readonly Counter<'project'>[]) {
   /** Of names that the configuration does not hold. */
-  const labels = new Map<Scope, { readonly label: string; used: number }>();
+  const labels = new Map<CacheScope, { readonly label: string; used: number }>();
 
   function makeRoom(now: number): boolean {
     if (labels.size < MAX_LABELS) return true;
