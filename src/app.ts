@@ -15,6 +15,7 @@ import { type About, createConsole } from './console/console.ts';
 import type { RedisFacts } from './console/findings.ts';
 import { createConsolePages, frontPage } from './console/pages.ts';
 import type { Features } from './features/all.ts';
+import type { RuntimeCore } from './features/feature.ts';
 import {
   createAdmin,
   createAdminHandler,
@@ -24,10 +25,10 @@ import {
 } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
-import { createHooks, type HookOptions } from './http/hooks.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
 import type { XmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
+import { rowsOf } from './statistics/hour.ts';
 import type { SharedStatistics } from './statistics/shared-statistics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 
@@ -50,14 +51,13 @@ export interface LastingParts {
 
 /** What the pages are built on. */
 interface PageParts
-  extends LastingParts, ApiFront, Pick<HookOptions, 'purge' | 'askLeave' | 'addressOf'> {
+  extends LastingParts, ApiFront, Pick<RuntimeCore, 'askLeave' | 'addressOf' | 'during'> {
   readonly xmla: { handle: XmlaHandler; explain: TellAbout; compare: TellAbout };
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: {
     purgeLog: Pick<PurgeLog, 'latest'>;
     redis: () => RedisFacts;
-    taken: HookOptions['taken'];
   };
   readonly sleep: (milliseconds: number) => Promise<void>;
 }
@@ -68,7 +68,16 @@ interface PageParts
  */
 export async function createApp(config: Config, given: PageParts) {
   const { xmla, login, permissions, states, cache, metrics, clock, newId, emit } = given;
-  const pages = await given.features.pages();
+  const { features, statistics } = given;
+  const ofFeatures = await features.pages({
+    ...given,
+    config,
+    purgeLog: cache.purgeLog,
+    async lastHour() {
+      const { hour } = await statistics.hour();
+      return (kind) => rowsOf(hour, kind);
+    },
+  });
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
   const storageState = shareFor(STORAGE_HOLDS, clock, async () => ({
@@ -123,7 +132,9 @@ export async function createApp(config: Config, given: PageParts) {
   app.use('/openapi.json', reads, loginFor('docs'), openApiPage());
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
-  app.use('/hooks', createHooks({ ...given, hooks: config.hooks, taken: cache.taken }));
+  for (const { routes = [] } of ofFeatures) {
+    for (const [path, route] of routes) app.use(path, route);
+  }
   const about = { login, permissions, maxBody: config.limits.body };
   const explain = createQuestionHandler(about, xmla.explain, { user: true });
   app.all('/admin/explain', onlyMethods('POST'), explain);
@@ -132,10 +143,10 @@ export async function createApp(config: Config, given: PageParts) {
   const warm = '/admin/warm';
   app.post(warm, createWarmHandler(given));
   app.all(warm, onlyMethods('GET', 'HEAD', 'POST'));
-  const { findings } = given.features;
+  const { findings } = features;
   const facts = { ...given, ...cache, config, engines: states, storage: storageState, findings };
-  const ofFeatures = pages.map(({ admin = {} }) => admin);
-  const admin = createAdmin({ ...facts, ofFeatures, console: createConsole(facts) });
+  const adminPages = ofFeatures.map(({ admin = {} }) => admin);
+  const admin = createAdmin({ ...facts, ofFeatures: adminPages, console: createConsole(facts) });
   for (const path of admin.paths) {
     app.all(path, reads, createAdminHandler({ login, admin, path }));
   }

@@ -15,6 +15,8 @@ import { openStorage } from './compose/storage.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
 import { createFeatures } from './features/all.ts';
+import { EVENTS } from './features/events.ts';
+import { warmFigures } from './features/warm/events.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
 import {
@@ -89,7 +91,6 @@ export async function createGateway(
   const gauges = {
     memory: () => cache.memory.usage(),
     evictions: () => cache.memory.evictions(),
-    warmed: () => cache.memory.warmed(),
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flights.usage(),
     engine: () => runtime.engines.usage(),
@@ -101,8 +102,7 @@ export async function createGateway(
     redisConditions: () => cache.redis().conditions,
     droppedHeaders: () => runtime.droppedHeaders(),
     timedOut: () => cache.queryCache.timedOut(),
-    hooks: () => current.hooks.keys(),
-    ofFeatures: features.gauges,
+    ofFeatures: [...warmFigures(() => cache.memory.warmed()), ...features.gauges],
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
@@ -120,9 +120,9 @@ export async function createGateway(
     certificateEnd: () => certificateEnd,
     version,
   };
-  const ownMetrics = createMetrics(names, gauges, clock);
+  const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const ownStatistics = createStatistics({ ...given, names });
+  const ownStatistics = createStatistics({ ...given, rows: EVENTS, names });
   let tellWarming = tellAll([]);
   hub.tellTo([
     metrics.on,

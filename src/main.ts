@@ -21,8 +21,9 @@ import { describeConfig } from './config/describe-config.ts';
 import { type ConfigFile, createConfigFile } from './config/load-config.ts';
 import { ConfigError } from './settings/problems.ts';
 import type { createGateway } from './gateway.ts';
+import { EVENTS } from './features/events.ts';
 import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
-import { createLog, type Log } from './observability/log.ts';
+import { auditLines, createLog, type Log } from './observability/log.ts';
 import { createLink } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
@@ -290,8 +291,12 @@ function openLog(config: Config, stdout = STDOUT, base?: object): Log {
   unblock(stdout);
   // What Node.js prints there itself, of errors and warnings, would wait for its reader.
   unblock(STDERR);
-  const output = openLogOutput(openUnblocked(stdout), (flush) => void process.on('exit', flush));
-  return createLog(config.log, output, base);
+  const output = openLogOutput(
+    openUnblocked(stdout),
+    auditLines(EVENTS),
+    (flush) => void process.on('exit', flush),
+  );
+  return createLog(EVENTS, config.log, output, base);
 }
 
 /** Most of the program is loaded here, so that other commands are quick, and its compiled code is found again. */

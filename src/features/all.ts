@@ -1,10 +1,18 @@
 import type { Config } from '../config/config.ts';
 import type { Judge } from '../line/ports.ts';
-import type { CheckFeature, CheckParts, Core, CreateFeature } from './feature.ts';
+import type {
+  CheckFeature,
+  CheckParts,
+  Core,
+  CreateFeature,
+  HourCounts,
+  RuntimeCore,
+} from './feature.ts';
+import { hooks } from './hooks/hooks.ts';
 import { checkWatch } from './watch/check.ts';
 import { watch } from './watch/watch.ts';
 
-const FEATURES: readonly CreateFeature[] = [watch];
+const FEATURES: readonly CreateFeature[] = [watch, hooks];
 const CHECKS: readonly CheckFeature[] = [checkWatch];
 
 export type Features = ReturnType<typeof createFeatures>;
@@ -16,11 +24,11 @@ export function createFeatures(core: Core) {
     on: all.flatMap(({ on }) => on ?? []),
     judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
-    pages: () => Promise.all(all.map(async ({ pages }) => (await pages?.()) ?? {})),
-    async findings() {
-      return (
-        await Promise.all(all.map(async ({ findings }) => (await findings?.()) ?? []))
-      ).flat();
+    pages: (runtime: RuntimeCore) =>
+      Promise.all(all.map(async ({ pages }) => (await pages?.(runtime)) ?? {})),
+    async findings(hour: HourCounts) {
+      const found = all.map(async ({ findings }) => (await findings?.(hour)) ?? []);
+      return (await Promise.all(found)).flat();
     },
     configure(config: Config): void {
       for (const { configure } of all) configure?.(config);

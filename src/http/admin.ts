@@ -128,7 +128,7 @@ export function createAdmin(options: {
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
   warmUp: Pick<WarmUp, 'begin'> & { tell: () => Promise<object> };
-  console: Record<'overview' | 'system' | 'hooks', () => Promise<object>> & {
+  console: Record<'overview' | 'system', () => Promise<object>> & {
     status: (principal: Principal) => Promise<object>;
   };
   /** Pages of features, which may share a page with those here. */
@@ -141,7 +141,6 @@ export function createAdmin(options: {
     '/admin/status': page({}, (_query, principal) => console.status(principal), true),
     '/admin/reasons': page({}, async () => ({ reasons: WORDS }), true),
     '/admin/purges': page({ limit: PAGE.limit }, tellPurges, true),
-    '/admin/watches': page({}, console.hooks, true),
     '/admin/warm': page({}, () => warmUp.tell()),
     '/admin/overview': page({}, console.overview),
     '/admin/system': page({}, console.system),

@@ -1,7 +1,8 @@
 import { systemClock } from '../../src/common/clock.ts';
 import { createFeatures } from '../../src/features/all.ts';
+import { warmFigures } from '../../src/features/warm/events.ts';
 import { createMemoryFleet } from '../../src/freshness/fleet.ts';
-import type { Gauges } from '../../src/observability/metrics.ts';
+import type { Gauges } from '../../src/observability/figures.ts';
 import { bodyAccount } from '../unit/cache/fakes.ts';
 
 const IDLE = createFeatures({
@@ -15,7 +16,6 @@ const IDLE = createFeatures({
 export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   memory: () => ({ entries: 0, bytes: 0 }),
   evictions: () => ({ all: 0, unused: 0 }),
-  warmed: () => ({ hits: 0, wasted: 0 }),
   limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
   flights: () => ({ flights: 0, waiters: 0 }),
   engine: () => ({ atEngine: 0, waiting: 0 }),
@@ -25,8 +25,7 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   epochAge: () => undefined,
   owedPurges: () => 0,
   redisConditions: () => [],
-  hooks: () => [],
-  ofFeatures: IDLE.gauges,
+  ofFeatures: [...warmFigures(() => ({ hits: 0, wasted: 0 })), ...IDLE.gauges],
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,
   ...changes,

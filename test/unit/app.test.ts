@@ -14,6 +14,7 @@ import { createRuntime, type Runtime } from '../../src/compose/runtime.ts';
 import { createStorage } from '../../src/compose/storage.ts';
 import { createFeatures } from '../../src/features/all.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { EVENTS } from '../../src/features/events.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { ABOUT, statisticsOf } from './statistics/answered.ts';
 import { createKnownNames } from '../../src/cache/projects.ts';
@@ -53,7 +54,7 @@ beforeAll(async () => {
   const names = createKnownNames(parts);
   const cache = await createCache(config, parts, account, clearing, names);
   const storage = await createStorage(config.storage, ['ADMIN'], parts);
-  const metrics = createMetrics(names, gauges({ memory: cache.memory.usage }));
+  const metrics = createMetrics(EVENTS, names, gauges({ memory: cache.memory.usage }));
   const { purge } = cache.purges;
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {

@@ -2,6 +2,7 @@
 import type { PurgeRecord } from '../../cache/purge/purge-log.ts';
 import type { SharedStatistics } from '../../statistics/shared-statistics.ts';
 import type { WarmUp as Warming } from '../../cache/warm/warm.ts';
+import type { tellHooks } from '../../features/hooks/hooks.ts';
 import type { createComparison } from '../../line/compare.ts';
 import type { createConsole } from '../console.ts';
 
@@ -31,7 +32,7 @@ export interface Watches {
   readonly watches: readonly (Texts<'project' | 'kind' | 'state' | 'why' | 'signature'> &
     Readonly<Record<'every_ms', number>> &
     Readonly<Record<'seen_at' | 'changed_at' | 'purged_at', string | null>>)[];
-  readonly hooks: Told<Console['hooks']>['hooks'];
+  readonly hooks: Told<typeof tellHooks>;
 }
 export interface Reasons {
   readonly reasons: readonly (Texts<'word' | 'outcome' | 'meaning'> & { remedy?: string })[];

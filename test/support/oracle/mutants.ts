@@ -102,7 +102,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a hook says cleared too early': {
     replacements: [
       {
-        file: 'http/hooks.ts',
+        file: 'features/hooks/route.ts',
         find: `return { result: await Promise.race([options.during(purged), late]), projects };`,
         put: `const early = Promise.resolve('cleared' as const);
     options.during(purged).catch(() => {});

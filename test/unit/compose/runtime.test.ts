@@ -16,6 +16,7 @@ import { createFeatures } from '../../../src/features/all.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ABOUT, statisticsOf } from '../statistics/answered.ts';
 import { createKnownNames } from '../../../src/cache/projects.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { send } from '../../support/http-client.ts';
 import { gauges } from '../../support/gauges.ts';
@@ -58,7 +59,7 @@ async function makeRuntime() {
     storage,
     purge: cache.purges.purge,
     invalidate: async () => true,
-    metrics: createMetrics(names, gauges({ memory: cache.memory.usage })),
+    metrics: createMetrics(EVENTS, names, gauges({ memory: cache.memory.usage })),
     statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
     features: createFeatures({ ...parts, fleet: cache.fleet, purge: cache.purges.purge }),

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { SessionCall } from '../../../src/freshness/freshness-store.ts';
 import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createUnnoted, noteIn, type Note } from '../../../src/freshness/unnoted.ts';
-import { sessionRecord } from '../../support/session-face.ts';
+import { sessionRecord } from '../../support/session-calls.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
 describe('the table of sessions to be noted', () => {

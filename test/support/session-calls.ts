@@ -13,8 +13,8 @@ export interface Taken {
   readonly version: string;
 }
 
-/** The sessions of a store, by what a gateway does with them. */
-export interface SessionFace {
+/** Steps of sessions in a store, each as one call. */
+export interface SessionCalls {
   read(name: string): Promise<SessionReply>;
   /** Both halves; the version of the record is its claim. */
   begin(name: string, record: SessionRecord): Promise<SessionRecord>;
@@ -26,7 +26,7 @@ export interface SessionFace {
   end(name: string): Promise<unknown>;
 }
 
-export function sessionFace(store: Pick<FreshnessStore, 'session' | 'renew'>): SessionFace {
+export function sessionCalls(store: Pick<FreshnessStore, 'session' | 'renew'>): SessionCalls {
   return {
     read: (name) => store.session(name, { do: 'read' }),
     async begin(name, { dirty, version: token, ...data }) {
