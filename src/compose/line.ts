@@ -5,8 +5,8 @@ import type { Emit, Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { createCors } from '../http/cors.ts';
+import type { Line } from '../features/feature.ts';
 import { createClients } from '../line/client.ts';
-import { createComparison } from '../line/compare.ts';
 import type { DroppedHeaders } from '../line/dropped-headers.ts';
 import { createExplanation, createLook } from '../line/explain.ts';
 import { createAnswerBody, createXmlaHandler } from '../line/handler.ts';
@@ -16,7 +16,6 @@ import { createPass } from '../line/pass.ts';
 import type { Judge, Seen } from '../line/ports.ts';
 import { createQueryOf } from '../line/query.ts';
 import { createExamine, createKeepAlive } from '../line/session-step.ts';
-import { createWarmLine } from '../line/warm.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Cache } from './cache.ts';
 import type { createEngines } from './engines.ts';
@@ -78,6 +77,7 @@ export function createLine(
   });
   const steps = { ...common, memo, queryOf };
   const look = createLook({ engineOf, queryOf, examine: peek });
+  const walked = { engineOf, examine, queryOf, look, cache, sessions, memory, admitBackground };
   return {
     handle: createXmlaHandler({
       ...steps,
@@ -88,7 +88,7 @@ export function createLine(
       answerBody,
     }),
     explain: createExplanation({ ...common, look }),
-    compare: createComparison({ ...common, look }),
-    warm: createWarmLine({ ...steps, examine, admitBackground, hasRoom: memory.hasRoom }),
+    /** Steps as features walk them. */
+    steps: { ...walked, work: parts.work } satisfies Line,
   };
 }

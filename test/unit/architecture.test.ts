@@ -98,8 +98,8 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
   app: {
-    values: ['http', 'api', 'config', 'console', 'observability'],
-    types: ['line', 'cache', 'statistics', 'storage', 'features'],
+    values: ['http', 'api', 'config', 'console', 'observability', 'statistics'],
+    types: ['line', 'cache', 'storage', 'features'],
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
@@ -115,8 +115,12 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   proxy: { values: [] },
   features: {
     values: [
+      'line',
+      'sessions',
+      'auth',
       'cache',
       'engine',
+      'freshness',
       'http',
       'observability',
       'proxy',
@@ -125,7 +129,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'xml',
       'xmla',
     ],
-    types: ['config', 'freshness', 'line'],
+    types: ['config'],
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness', 'settings'], types: ['cache', 'statistics'] },
@@ -141,7 +145,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   statistics: { values: [], types: ['observability'] },
   console: {
     values: ['http', 'statistics'],
-    types: ['cache', 'config', 'auth', 'line', 'observability'],
+    types: ['cache', 'config', 'auth', 'observability', 'features'],
   },
   config: {
     values: [
@@ -208,8 +212,8 @@ describe('imports', () => {
     expect(sources.filter(inCircle)).toEqual([]);
   });
 
-  test('of a feature are none of another one, and lists and the configuration alone name features', () => {
-    const lists = /^src\/(?:features\/(?:all|events)|gateway)\.ts$/;
+  test('of a feature are none of another one, and only the lists and the configuration name features', () => {
+    const lists = /^src\/(?:features\/(?:all|events|warnings)|gateway)\.ts$/;
     const featureOf = (path: string) => /^src\/features\/([\w-]+)\//.exec(path)?.[1];
     const features = new Set(sources.flatMap((path) => featureOf(path) ?? []));
     expect(features.size).toBeGreaterThan(0);
@@ -217,7 +221,9 @@ describe('imports', () => {
       const used = featureOf(to);
       const composes = typeOnly || /^src\/config\/(?:config|rules)\.ts$/.test(from);
       if (composes && to.endsWith('/config.ts')) return false;
-      return used !== undefined && used !== featureOf(from) && !lists.test(from);
+      // Pages of the console take the types of what they show from what tells it.
+      const isShown = typeOnly && from.startsWith('src/console/browser/');
+      return used !== undefined && used !== featureOf(from) && !lists.test(from) && !isShown;
     });
     expect(wrong).toEqual([]);
   });
@@ -231,7 +237,10 @@ describe('imports', () => {
     ['ioredis', /^src\/redis\//],
     ['undici', /^src\/cli\/gateway-client\.ts/],
     ['http-proxy-middleware', /^src\/proxy\//],
-    ['express', /^src\/(app\.ts|api\/.*|console\/pages\.ts|http\/.*|observability\/metrics\.ts)$/],
+    [
+      'express',
+      /^src\/(app\.ts|api\/.*|console\/pages\.ts|features\/.*|http\/.*|observability\/metrics\.ts)$/,
+    ],
     ['preact', /^src\/console\/browser\/.*$/],
     ['uplot', /^src\/console\/browser\/chart\.tsx$/],
     ['esbuild', /^src\/console\/build\.ts$/],
@@ -240,9 +249,9 @@ describe('imports', () => {
     ['content-type', /^src\/(http|xml)\//],
     [
       'zod',
-      /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin(-page)?\.ts|storage\/dump\.ts)/,
+      /^src\/((demo|features|roles|datasets)\/|api\/json\.ts|http\/admin(-[a-z]+)?\.ts|storage\/dump\.ts)/,
     ],
-    ['pg', /^src\/storage\/postgres\.ts$/],
+    ['pg', /^src\/storage\/postgres(?:-rows|-settings)?\.ts$/],
     ['node:sqlite', /^src\/storage\/sqlite-worker\.ts$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['pino', /^src\/observability\//],

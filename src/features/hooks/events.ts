@@ -31,6 +31,7 @@ const isFailure = (result: HookResult) => FAILURES.includes(result);
 export const HOOK_EVENTS = {
   'hook-called': {
     level: ({ result }) => (isFailure(result) ? 'warn' : 'info'),
+    noted: ({ hook, result }) => [isFailure(result) ? 'hook-refused' : 'hook', hook],
     moves: [move(CALLS, ({ hook, result }) => ({ hook, result }))],
   },
 } as const satisfies Partial<EventRows>;

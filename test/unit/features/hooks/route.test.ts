@@ -3,14 +3,15 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import express from 'express';
-import { errorMapper } from '../../../src/app.ts';
-import type { PurgeOutcome } from '../../../src/cache/purge/purge.ts';
-import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createMemoryFleet, createOnce } from '../../../src/freshness/fleet.ts';
-import { createHooks } from '../../../src/http/hooks.ts';
-import { callDbtHook, dbtRun, SECRET, signatureOf } from '../../support/hooks.ts';
-import { portOf, type Answer } from '../../support/http-client.ts';
-import { principalOf } from '../../../src/common/principal.ts';
+import { errorMapper } from '../../../../src/app.ts';
+import type { PurgeOutcome } from '../../../../src/cache/purge/purge.ts';
+import { systemClock } from '../../../../src/common/clock.ts';
+import type { GatewayEvent } from '../../../../src/common/events.ts';
+import { createMemoryFleet, createOnce } from '../../../../src/freshness/fleet.ts';
+import { createHookRoute } from '../../../../src/features/hooks/route.ts';
+import { callDbtHook, dbtRun, SECRET, signatureOf } from '../../../support/hooks.ts';
+import { portOf, type Answer } from '../../../support/http-client.ts';
+import { principalOf } from '../../../../src/common/principal.ts';
 
 const receipt = {
   id: 'id',
@@ -38,7 +39,7 @@ let step: number;
 beforeEach(async () => {
   [events, purges, under, step, asked] = [[], [], [], 0, []];
   let now = 0;
-  const clock = { now: () => (now += step), wall: Date.now };
+  const clock = { ...systemClock, now: () => (now += step) };
   const fleet = createMemoryFleet({ now: () => 0 })('');
   const emit = (event: GatewayEvent) => void events.push(event);
   const newId = () => 'an-id';
@@ -47,7 +48,7 @@ beforeEach(async () => {
     ['Shop', 'Shop'],
     ['Stock', 'Stock'],
   ]);
-  const hooks = createHooks({
+  const hooks = createHookRoute({
     hooks: new Map([['dbt', { ...hook, projects }]]),
     login: () => principalOf('alice'),
     async askLeave(name) {
