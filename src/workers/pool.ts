@@ -103,9 +103,7 @@ export function createWorkerPool(options: {
   async function stop(deadlineMs: number): Promise<void> {
     stopping.abort();
     turns.end();
-    const timer = setTimeout(() => {
-      for (const worker of alive) worker.kill();
-    }, deadlineMs);
+    const timer = setTimeout(() => alive.forEach((worker) => worker.kill()), deadlineMs);
     for (const { link } of alive) link.call(WORKER, 'stop', [], deadlineMs).catch(() => {});
     await Promise.allSettled(lives);
     clearTimeout(timer);
@@ -129,8 +127,7 @@ export function createWorkerPool(options: {
       text = next;
       // Also those that start: they may have begun with the configuration before this one.
       const lines = [...alive].map(async (worker) => {
-        const over = worker.link.call(WORKER, 'reload', [next], RELOAD_DEADLINE_MS);
-        const problem = await over.then(() => undefined, messageOf);
+        const problem = await problemOfReload(worker, next);
         // One that has ended meanwhile keeps nothing.
         return problem !== undefined && alive.has(worker) ? [{ worker: worker.id, problem }] : [];
       });
@@ -140,6 +137,9 @@ export function createWorkerPool(options: {
     stop,
   };
 }
+
+const problemOfReload = ({ link }: WorkerProcess, text: string | undefined) =>
+  link.call(WORKER, 'reload', [text], RELOAD_DEADLINE_MS).then(() => undefined, messageOf);
 
 /** Gives each connection to the worker that has waited longest for one. */
 function createTurns() {
