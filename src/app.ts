@@ -15,14 +15,9 @@ import { type About, createConsole } from './console/console.ts';
 import type { RedisFacts } from './console/findings.ts';
 import { createConsolePages, frontPage } from './console/pages.ts';
 import type { Features } from './features/all.ts';
-import type { RuntimeCore } from './features/feature.ts';
-import {
-  createAdmin,
-  createAdminHandler,
-  createQuestionHandler,
-  createWarmHandler,
-  type TellAbout,
-} from './http/admin.ts';
+import type { Line, RuntimeCore } from './features/feature.ts';
+import { createAdmin, createAdminHandler } from './http/admin.ts';
+import { type AdminAct, createActHandler, questionAct, type TellAbout } from './http/admin-act.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
@@ -40,9 +35,8 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'findings' | 'judge'>;
+  readonly features: Pick<Features, 'pages' | 'findings' | 'judge' | 'seen' | 'pageOrigins'>;
   readonly statistics: SharedStatistics;
-  readonly warmUp: Parameters<typeof createAdmin>[0]['warmUp'];
   readonly about: About;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
@@ -52,7 +46,7 @@ export interface LastingParts {
 /** What the pages are built on. */
 interface PageParts
   extends LastingParts, ApiFront, Pick<RuntimeCore, 'askLeave' | 'addressOf' | 'during'> {
-  readonly xmla: { handle: XmlaHandler; explain: TellAbout; compare: TellAbout };
+  readonly xmla: { handle: XmlaHandler; explain: TellAbout; steps: Line };
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: {
@@ -72,6 +66,7 @@ export async function createApp(config: Config, given: PageParts) {
   const ofFeatures = await features.pages({
     ...given,
     config,
+    line: xmla.steps,
     purgeLog: cache.purgeLog,
     async lastHour() {
       const { hour } = await statistics.hour();
@@ -135,20 +130,23 @@ export async function createApp(config: Config, given: PageParts) {
   for (const { routes = [] } of ofFeatures) {
     for (const [path, route] of routes) app.use(path, route);
   }
-  const about = { login, permissions, maxBody: config.limits.body };
-  const explain = createQuestionHandler(about, xmla.explain, { user: true });
-  app.all('/admin/explain', onlyMethods('POST'), explain);
-  const compare = createQuestionHandler(about, xmla.compare, { user: false });
-  app.all('/admin/compare', onlyMethods('POST'), compare);
-  const warm = '/admin/warm';
-  app.post(warm, createWarmHandler(given));
-  app.all(warm, onlyMethods('GET', 'HEAD', 'POST'));
   const { findings } = features;
   const facts = { ...given, ...cache, config, engines: states, storage: storageState, findings };
   const adminPages = ofFeatures.map(({ admin = {} }) => admin);
   const admin = createAdmin({ ...facts, ofFeatures: adminPages, console: createConsole(facts) });
+  const acts = Object.assign(
+    { '/admin/explain': questionAct(xmla.explain, { user: true }) },
+    ...ofFeatures.map((one) => one.acts),
+  ) as Readonly<Record<string, AdminAct>>;
+  for (const [path, act] of Object.entries(acts)) {
+    app.post(path, createActHandler({ login, permissions, maxBodyBytes: config.limits.body }, act));
+    app.all(
+      path,
+      admin.paths.includes(path) ? onlyMethods('GET', 'HEAD', 'POST') : onlyMethods('POST'),
+    );
+  }
   for (const path of admin.paths) {
-    app.all(path, reads, createAdminHandler({ login, admin, path }));
+    app.all(path, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin, path }));
   }
   app.use('/console', reads, createConsolePages({ ...given, admin }));
   app.all('/', reads, frontPage);

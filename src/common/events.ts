@@ -104,61 +104,6 @@ export type TimedOutQuery = Readonly<Record<'digest' | 'project' | 'since', stri
   refused: number;
 };
 
-/** How a cached answer compares with what the engine says now (docs/OPERATIONS.md). */
-export type Verdict =
-  | 'same'
-  | 'stale'
-  | 'unstable'
-  | 'purged'
-  | 'no-entry'
-  | 'not-cached'
-  | 'failed';
-
-export type WarmResult = (typeof WARM_RESULTS)[number];
-/** What became of a query of the warm-up; `overtaken`: it was given up for a user, or when its run ended. */
-export const WARM_RESULTS = [
-  'stored',
-  'there',
-  'not-stored',
-  'failed',
-  'skipped',
-  'overtaken',
-] as const;
-export type WarmCut = (typeof WARM_CUTS)[number];
-/** Why a run of the warm-up ended before its end. */
-export const WARM_CUTS = [
-  'purge',
-  'budget',
-  'failures',
-  'off',
-  'shutdown',
-  'gateway-gone',
-  'other-gateway',
-] as const;
-
-/** A run of the warm-up, as it is told and noted. Moments are ISO 8601. */
-export interface WarmRun {
-  readonly id: string;
-  /** The process that made it. */
-  readonly gateway: string;
-  /** The purge after which it began by itself; null for one that was asked for. */
-  readonly purge: string | null;
-  /** Who asked for it; null for one that began by itself. */
-  readonly by: string | null;
-  readonly project: string | null;
-  readonly begun: string;
-  ended: string | null;
-  cut: WarmCut | null;
-  planned: number;
-  stored: number;
-  there: number;
-  /** These by their reasons. */
-  readonly not_stored: Record<string, number>;
-  readonly failed: Record<string, number>;
-  readonly skipped: Record<string, number>;
-  engine_seconds: number;
-}
-
 /**
  * Everything that the gateway has to tell, by its type. Times are milliseconds, sizes bytes. `project` is the name in the
  * request path, '' without one. A feature adds its events to it (src/features).

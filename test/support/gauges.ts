@@ -1,11 +1,20 @@
 import { systemClock } from '../../src/common/clock.ts';
 import { createFeatures } from '../../src/features/all.ts';
-import { warmFigures } from '../../src/features/warm/events.ts';
 import { createMemoryFleet } from '../../src/freshness/fleet.ts';
 import type { Gauges } from '../../src/observability/figures.ts';
 import { bodyAccount } from '../unit/cache/fakes.ts';
 
+/** What features take of a process that no request reaches. */
+export const NO_FLEET = {
+  id: 'id',
+  newId: () => 'id',
+  memory: { warmed: () => ({ hits: 0, wasted: 0 }) },
+  line: () => {
+    throw new Error('nothing is asked here');
+  },
+};
 const IDLE = createFeatures({
+  ...NO_FLEET,
   clock: systemClock,
   emit() {},
   fleet: createMemoryFleet(systemClock)(''),
@@ -25,7 +34,7 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   epochAge: () => undefined,
   owedPurges: () => 0,
   redisConditions: () => [],
-  ofFeatures: [...warmFigures(() => ({ hits: 0, wasted: 0 })), ...IDLE.gauges],
+  ofFeatures: IDLE.gauges,
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,
   ...changes,

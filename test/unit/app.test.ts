@@ -21,8 +21,7 @@ import { createKnownNames } from '../../src/cache/projects.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { gauges } from '../support/gauges.ts';
-import { NO_CANDIDATES, NO_WARM_UP } from '../support/no-warm-up.ts';
+import { gauges, NO_FLEET } from '../support/gauges.ts';
 
 const parts: Parts = {
   clock: systemClock,
@@ -59,8 +58,6 @@ beforeAll(async () => {
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {
     known: [],
-    candidates: NO_CANDIDATES,
-    warmUp: NO_WARM_UP,
     cache,
     storage,
     purge,
@@ -68,7 +65,12 @@ beforeAll(async () => {
     metrics,
     statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
-    features: createFeatures({ ...parts, fleet: cache.fleet, purge }),
+    features: createFeatures({
+      ...NO_FLEET,
+      ...parts,
+      fleet: cache.fleet,
+      purge,
+    }),
     names,
     account,
     parts,

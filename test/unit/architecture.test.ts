@@ -115,6 +115,8 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   proxy: { values: [] },
   features: {
     values: [
+      'line',
+      'sessions',
       'auth',
       'cache',
       'engine',
@@ -127,7 +129,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'xml',
       'xmla',
     ],
-    types: ['config', 'line'],
+    types: ['config'],
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness', 'settings'], types: ['cache', 'statistics'] },
@@ -143,7 +145,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   statistics: { values: [], types: ['observability'] },
   console: {
     values: ['http', 'statistics'],
-    types: ['cache', 'config', 'auth', 'line', 'observability', 'features'],
+    types: ['cache', 'config', 'auth', 'observability', 'features'],
   },
   config: {
     values: [
@@ -247,7 +249,7 @@ describe('imports', () => {
     ['content-type', /^src\/(http|xml)\//],
     [
       'zod',
-      /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin(-page)?\.ts|storage\/dump\.ts)/,
+      /^src\/((demo|features|roles|datasets)\/|api\/json\.ts|http\/admin(-[a-z]+)?\.ts|storage\/dump\.ts)/,
     ],
     ['pg', /^src\/storage\/postgres\.ts$/],
     ['node:sqlite', /^src\/storage\/sqlite-worker\.ts$/],

@@ -1,5 +1,15 @@
 import { always, type EventRows } from '../../observability/event-rows.ts';
 
+/** How a cached answer compares with what the engine says now (docs/OPERATIONS.md). */
+export type Verdict =
+  | 'same'
+  | 'stale'
+  | 'unstable'
+  | 'purged'
+  | 'no-entry'
+  | 'not-cached'
+  | 'failed';
+
 declare module '../../common/events.ts' {
   interface EventMap {
     /** By POST /admin/compare; `digest` as in `xmla-answered`. */

@@ -1,6 +1,50 @@
-import { WARM_CUTS, WARM_RESULTS } from '../../common/events.ts';
 import { closed, type EventRows, move, REASON } from '../../observability/event-rows.ts';
 import type { Figure } from '../../observability/figures.ts';
+
+export type WarmResult = (typeof WARM_RESULTS)[number];
+/** What became of a query of the warm-up; `overtaken`: it was given up for a user, or when its run ended. */
+export const WARM_RESULTS = [
+  'stored',
+  'there',
+  'not-stored',
+  'failed',
+  'skipped',
+  'overtaken',
+] as const;
+export type WarmCut = (typeof WARM_CUTS)[number];
+/** Why a run of the warm-up ended before its end. */
+export const WARM_CUTS = [
+  'purge',
+  'budget',
+  'failures',
+  'off',
+  'shutdown',
+  'gateway-gone',
+  'other-gateway',
+] as const;
+
+/** A run of the warm-up, as it is told and noted. Moments are ISO 8601. */
+export interface WarmRun {
+  readonly id: string;
+  /** The process that made it. */
+  readonly gateway: string;
+  /** The purge after which it began by itself; null for one that was asked for. */
+  readonly purge: string | null;
+  /** Who asked for it; null for one that began by itself. */
+  readonly by: string | null;
+  readonly project: string | null;
+  readonly begun: string;
+  ended: string | null;
+  cut: WarmCut | null;
+  planned: number;
+  stored: number;
+  there: number;
+  /** These by their reasons. */
+  readonly not_stored: Record<string, number>;
+  readonly failed: Record<string, number>;
+  readonly skipped: Record<string, number>;
+  engine_seconds: number;
+}
 
 declare module '../../common/events.ts' {
   interface EventMap {

@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import type { GatewayEvent, WarmRun } from '../../../src/common/events.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
+import type { WarmRun } from '../../../src/features/warm/events.ts';
 import { EVENTS } from '../../../src/features/events.ts';
 import { hookFigures } from '../../../src/features/hooks/events.ts';
 import { warmFigures } from '../../../src/features/warm/events.ts';

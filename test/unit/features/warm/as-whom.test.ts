@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { asWhom } from '../../../src/compose/as-whom.ts';
+import { asWhom } from '../../../../src/features/warm/as-whom.ts';
 
 type Settings = Parameters<typeof asWhom>[0];
 const settings = (

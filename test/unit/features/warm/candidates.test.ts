@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createMemoryFleet, type FleetStore, fleetOf } from '../../../../src/freshness/fleet.ts';
-import { createCandidates, planned, type Way } from '../../../../src/cache/warm/candidates.ts';
-import { handClock } from '../fakes.ts';
+import { createCandidates, planned, type Way } from '../../../../src/features/warm/candidates.ts';
+import { handClock } from '../../cache/fakes.ts';
 import { answered, asked } from '../../statistics/answered.ts';
 
 const DAY = 24 * 3_600_000;

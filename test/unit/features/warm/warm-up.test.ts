@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createMemoryFleet, type FleetStore, fleetOf } from '../../../../src/freshness/fleet.ts';
-import type { Candidate, CandidateList } from '../../../../src/cache/warm/candidates.ts';
+import type { Candidate, CandidateList } from '../../../../src/features/warm/candidates.ts';
 import {
   type AskedWay,
   createWarmUp,
   type Job,
   type WarmLine,
-} from '../../../../src/cache/warm/warm.ts';
+} from '../../../../src/features/warm/warm-up.ts';
 import { endedRuns, figuresOf } from '../../../support/warm-up.ts';
-import { handClock, quiet } from '../fakes.ts';
+import { handClock, quiet } from '../../cache/fakes.ts';
 import { principalOf } from '../../../../src/common/principal.ts';
 
 const SETTINGS = {
@@ -19,6 +19,7 @@ const SETTINGS = {
   queries: 100,
   concurrency: 1,
   budget: 600_000,
+  isShared: true,
 } as const;
 const purged = (id: string, result: 'cleared' | 'owed' = 'cleared') =>
   ({ type: 'purged', id, result }) as GatewayEvent;
@@ -72,8 +73,6 @@ function member(id: string, count: number, isShared = true, fleet = store(id)) {
   const all = Array.from({ length: count }, (_, at) => candidate(`d ${at}`));
   const warmUp = createWarmUp({
     id,
-    isShared,
-    settings: SETTINGS,
     candidates: {
       list: () => listed({ candidates: all, beginnings: [] }),
       configure() {},
@@ -85,6 +84,7 @@ function member(id: string, count: number, isShared = true, fleet = store(id)) {
     sleep: async (milliseconds) => void pauses.push(milliseconds),
     emit: (event) => events.push(event),
   });
+  warmUp.configure({ ...SETTINGS, isShared });
   return {
     ...warmUp,
     events,

@@ -1,6 +1,6 @@
-import type { Candidates, KeptRequest, Way } from '../cache/warm/candidates.ts';
-import { ASCII_BASED, gapsIn, startOf, textIn } from './memo.ts';
-import type { Seen, SeenRequest } from './ports.ts';
+import type { Candidates, KeptRequest, Way } from './candidates.ts';
+import { ASCII_BASED, gapsIn, startOf, textIn } from '../../line/memo.ts';
+import type { Seen, SeenRequest } from '../../line/ports.ts';
 
 /** Shorter values are sizes and limits, which an engine may refuse as zeros (characters). */
 const ID = 32;

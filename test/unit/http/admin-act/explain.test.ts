@@ -6,7 +6,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import express from 'express';
 import { createPermissions, unauthenticated } from '../../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
-import { type AdminQuestion, createQuestionHandler } from '../../../../src/http/admin.ts';
+import {
+  type AdminQuestion,
+  createActHandler,
+  questionAct,
+} from '../../../../src/http/admin-act.ts';
 import { errorMapper, onlyMethods } from '../../../../src/app.ts';
 import { execute } from '../../../support/envelopes.ts';
 import { checkAgainstOpenApi } from '../../../support/openapi-check.ts';
@@ -36,13 +40,13 @@ beforeAll(async () => {
       { admins: ['ADMIN'], viewers: [], purgers: ['bob'] },
       'everybody',
     ),
-    maxBody: LIMIT,
+    maxBodyBytes: LIMIT,
   };
   const tell = (question: AdminQuestion) => {
     asked.push(question);
     return answer();
   };
-  const explain = createQuestionHandler(options, tell, { user: true });
+  const explain = createActHandler(options, questionAct(tell, { user: true }));
   app.all('/admin/explain', onlyMethods('POST'), explain);
   app.use(
     errorMapper(

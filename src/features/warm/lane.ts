@@ -1,27 +1,23 @@
-import type { QueryCache } from '../cache/cache.ts';
-import type { MemoryTier } from '../cache/memory-tier.ts';
-import { tellSessions } from '../cache/answer-sessions.ts';
-import type { Client, Query } from '../cache/query.ts';
-import type { Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
-import { foldObjectName } from '../common/fold-case.ts';
-import { principalOf } from '../common/principal.ts';
-import type { Admission } from '../engine/admission.ts';
-import { inXml } from '../engine/own-questions.ts';
-import { extendProfile } from '../sessions/digests.ts';
-import type { Sessions } from '../sessions/sessions.ts';
-import type { Beginning, KeptRequest, Way } from '../cache/warm/candidates.ts';
-import type { AskedWay, Job, WarmLine } from '../cache/warm/warm.ts';
-import { ofNoClient, withoutReader } from './compare.ts';
-import type { QueryOf, SharedQuery } from './query.ts';
-import { enterSession, type Examine, noteBegun } from './session-step.ts';
+import { tellSessions } from '../../cache/answer-sessions.ts';
+import type { Client, Query } from '../../cache/query.ts';
+import type { Clock } from '../../common/clock.ts';
+import { GatewayError } from '../../common/errors.ts';
+import { foldObjectName } from '../../common/fold-case.ts';
+import { principalOf } from '../../common/principal.ts';
+import { inXml } from '../../engine/own-questions.ts';
+import { extendProfile } from '../../sessions/digests.ts';
+import type { Line } from '../feature.ts';
+import type { Beginning, KeptRequest, Way } from './candidates.ts';
+import type { AskedWay, Job, WarmLine } from './warm-up.ts';
+import { ofNoClient, withoutReader } from '../../line/no-client.ts';
+import type { QueryOf, SharedQuery } from '../../line/query.ts';
+import { enterSession, noteBegun } from '../../line/session-step.ts';
 import {
   type Destination,
   destinationOf,
-  type EngineOf,
   understand,
   type UnderstoodRequest,
-} from './understand.ts';
+} from '../../line/understand.ts';
 
 /** So long the end of a session may take (ms): nothing depends on it. */
 const ENDING = 2_000;
@@ -49,19 +45,8 @@ class Place {
 }
 
 /** Asks as an ordinary request is asked, for no user: the steps of the handler, with another client. */
-export function createWarmLine(parts: {
-  readonly engineOf: EngineOf;
-  readonly examine: Examine;
-  readonly queryOf: QueryOf;
-  readonly sessions: Sessions;
-  readonly cache: Pick<QueryCache, 'answer' | 'entryOf' | 'fetch'>;
-  readonly admitBackground: Admission['admitBackground'];
-  readonly hasRoom: MemoryTier['hasRoom'];
-  readonly clock: Pick<Clock, 'now'>;
-  /** Told of what is under way. */
-  readonly work: Readonly<Record<'begin' | 'end', () => void>>;
-}): WarmLine {
-  const { engineOf, examine, queryOf, sessions, cache, clock, work } = parts;
+export function createWarmLine(line: Line, clock: Pick<Clock, 'now'>): WarmLine {
+  const { engineOf, examine, queryOf, sessions, cache, work } = line;
 
   const open: WarmLine['open'] = ({ as, cut, beginnings, since, onDemand }) => {
     const { principal, authorization, isUser } = as;
@@ -90,7 +75,7 @@ export function createWarmLine(parts: {
       const end = () => own.gone.abort(until.reason);
       until.addEventListener('abort', end, { once: true });
       try {
-        const leave = await parts.admitBackground(() => own.overtake(), until);
+        const leave = await line.admitBackground(() => own.overtake(), until);
         own.leave = leave;
         place = own;
         return await use(own).finally(leave);
@@ -155,7 +140,7 @@ export function createWarmLine(parts: {
       const before = await cache.entryOf(query);
       if (before === undefined) return failed('epochs-unknown');
       if (before.entry !== undefined) return { result: 'there', ms: 0 };
-      if (!parts.hasRoom(bytes, since)) return skipped('memory');
+      if (!line.memory.hasRoom(bytes, since)) return skipped('memory');
       return withPlace(cut, async (own) => {
         let began: number | undefined;
         let found: AskedWay | undefined;

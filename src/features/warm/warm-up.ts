@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Clock } from '../../common/clock.ts';
 import { GatewayError } from '../../common/errors.ts';
-import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../../common/events.ts';
+import type { Emit, GatewayEvent } from '../../common/events.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
 import { type Principal, principalOf } from '../../common/principal.ts';
@@ -16,6 +16,7 @@ import {
   scoreOf,
   type Way,
 } from './candidates.ts';
+import type { WarmCut, WarmResult, WarmRun } from './events.ts';
 
 /** In whose name a run asks. The login is kept by the run alone. */
 export interface WarmUser {
@@ -105,20 +106,30 @@ const ENDED = new GatewayError('client-gone', 'The run of the warm-up was ended.
 /** What counts from now on, and whether a run may begin by itself, as whom, in words. */
 export interface WarmSettings extends WarmConfig {
   readonly as: { readonly possible: boolean; readonly text: string };
+  /** Whether all gateways share the entries. */
+  readonly isShared: boolean;
 }
+
+/** Settings before there is a configuration. */
+const OFF: WarmSettings = {
+  mode: 'off',
+  settle: 0,
+  queries: 0,
+  concurrency: 1,
+  budget: 0,
+  as: { possible: false, text: 'off' },
+  isShared: false,
+};
 
 export type WarmUp = ReturnType<typeof createWarmUp>;
 /**
  * The story of the warm-up: after a purge, and when an administrator asks for it, the most valuable queries are asked again.
  * One gateway does it for all, or each worker for itself where they share no entries.
  * @param parts.id names this process
- * @param parts.isShared whether all gateways share the entries
  * @param parts.line of the configuration in force
  */
 export function createWarmUp(parts: {
   readonly id: string;
-  readonly isShared: boolean;
-  readonly settings: WarmSettings;
   readonly candidates: Candidates;
   readonly fleet: FleetStore;
   readonly line: () => WarmLine;
@@ -127,9 +138,8 @@ export function createWarmUp(parts: {
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly emit: Emit;
 }) {
-  const { id, isShared, candidates, fleet, clock, newId, emit } = parts;
-  let { settings } = parts;
-  candidates.configure(settings);
+  const { id, candidates, fleet, clock, newId, emit } = parts;
+  let settings: WarmSettings = OFF;
   /** The latest purge that is known here, and since when (monotonic, ms). */
   let purge: { readonly id: string; readonly at: number } | undefined;
   /** One that was made here and that the others were not told yet. */
@@ -197,7 +207,10 @@ export function createWarmUp(parts: {
     // Where the store does not answer, the run begins later.
     const [runs, list] = await Promise.all([readRuns(), candidates.list()]);
     const ofOthers = ({ purge: of, ended, cut, gateway }: WarmRun) =>
-      of === cause && ended !== null && !UNFINISHED.has(cut) && (isShared || gateway === id);
+      of === cause &&
+      ended !== null &&
+      !UNFINISHED.has(cut) &&
+      (settings.isShared || gateway === id);
     const isDone = cause !== null && runs.some(ofOthers);
     if (isDone) done = cause;
     // Meanwhile another purge may have come, a reload, or the end.

@@ -1,5 +1,5 @@
-import { listOf } from '../common/list-of.ts';
-import type { Config } from '../config/config.ts';
+import { listOf } from '../../common/list-of.ts';
+import type { Config } from '../../config/config.ts';
 
 type Settings = Pick<Config, 'warm' | 'cache' | 'engine' | 'projects'>;
 
