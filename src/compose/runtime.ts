@@ -76,6 +76,7 @@ export async function createRuntime(
   const xmla = createLine(config, {
     ...lineParts,
     judge: features.judge,
+    pageOrigins: features.pageOrigins(config, engines.headers),
     seen: features.seen,
     work,
   });

@@ -13,19 +13,15 @@ import { GATEWAY_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
 import type { LogConfig } from './config.ts';
 import {
   always,
-  closed,
-  REASON,
+  asItIs,
+  bySeconds,
+  byWord,
   type Count,
   type EventRows,
   fieldsOf,
   move,
+  REASON,
 } from './event-rows.ts';
-
-const seconds = ({ milliseconds }: { readonly milliseconds: number }) => milliseconds / 1000;
-
-/** Seconds: a hit takes less than one of a thousand, a query of an engine up to minutes. */
-const XMLA_BUCKETS = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300];
-const engineReasons = Object.keys(GATEWAY_REASONS).filter((one) => one.startsWith('engine-'));
 
 /** Counts that several events move, or that are summed before they are counted. */
 export const SUMMED = {
@@ -116,27 +112,51 @@ const levelOfState = ({ state }: { readonly state: 'up' | 'down' }) =>
 /** Closed because as many are open as may be. */
 const AT_LIMIT: ReadonlySet<ConnectionClosing> = new Set(['limit', 'stalled', 'busy']);
 
-/** The events of the core: what log and metrics make of each, in the order of the metrics. */
+const INCOMPLETE = {
+  name: 'xmla_incomplete_total',
+  help: 'XMLA answers that did not reach their end.',
+};
+/** A hit takes less than a thousandth of a second, a query of an engine up to minutes. */
+const SECONDS = {
+  name: 'xmla_seconds',
+  help: 'From the head of an XMLA request to the end of its answer, by outcome.',
+  labels: ['outcome'],
+  buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
+};
+const API_REQUESTS = {
+  name: 'api_requests_total',
+  help: 'Requests of the role and dataset API by operation (empty for none) and status.',
+  labels: ['operation', 'status'],
+};
+const PURGES = {
+  name: 'purges_total',
+  help: 'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement, hook, watch).',
+  labels: ['result', 'scope', 'cause'],
+  zeros: PURGE_RESULTS.flatMap((result) =>
+    PURGE_CAUSES.flatMap((cause) =>
+      ['everything', 'project'].map((scope) => ({ result, scope, cause })),
+    ),
+  ),
+};
+const SWEPT = {
+  name: 'entries_swept_total',
+  help: 'Entries in Redis that were dropped because a purge had made them unreachable.',
+};
+const ENGINE_REASONS = Object.keys(GATEWAY_REASONS).filter((one) => one.startsWith('engine-'));
+const REFUSALS = Object.keys(REFUSAL_REASONS);
+
+/** The events of the core: what log, metrics and statistics make of each, in the order of the metrics. */
 export const CORE_EVENTS = {
   'xmla-answered': {
     level: levelOfAnswer,
     fields: fieldsOfAnswer,
     summed: [SUMMED.requests, SUMMED.bytes],
     moves: [
+      move(INCOMPLETE, undefined, ({ complete }) => (complete ? 0 : 1)),
       move(
-        { name: 'xmla_incomplete_total', help: 'XMLA answers that did not reach their end.' },
-        undefined,
-        ({ complete }) => (complete ? 0 : 1),
-      ),
-      move(
-        {
-          name: 'xmla_seconds',
-          help: 'From the head of an XMLA request to the end of its answer, by outcome.',
-          labels: ['outcome'],
-          buckets: XMLA_BUCKETS,
-        },
+        SECONDS,
         ({ outcome }) => ({ outcome: outcome.kind }),
-        seconds,
+        ({ milliseconds }) => milliseconds / 1000,
       ),
     ],
   },
@@ -144,73 +164,41 @@ export const CORE_EVENTS = {
     level: levelOfApi,
     isAudit: ({ changes }) => changes,
     moves: [
-      move(
-        {
-          name: 'api_requests_total',
-          help: 'Requests of the role and dataset API by operation (empty for none) and status.',
-          labels: ['operation', 'status'],
-        },
-        ({ operation, status }) => ({ operation, status: String(status) }),
-      ),
-      move(
-        {
-          name: 'api_seconds',
-          help: 'From the head of a request of the role and dataset API to the end of its answer.',
-          buckets: [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
-        },
-        undefined,
-        seconds,
+      move(API_REQUESTS, ({ operation, status }) => ({ operation, status: String(status) })),
+      bySeconds(
+        'api_seconds',
+        'From the head of a request of the role and dataset API to the end of its answer.',
+        [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
       ),
     ],
   },
   'engine-answered': {
     level: 'debug',
-    fields: (event) => event,
+    fields: asItIs,
     summed: [SUMMED.engineSeconds, SUMMED.saved],
   },
   'engine-failed': {
     level: 'warn',
     withoutStack: true,
     moves: [
-      move(
-        closed(
-          'engine_failures_total',
-          'Requests that the engine failed.',
-          'reason',
-          engineReasons,
-        ),
-        ({ reason }) => ({ reason }),
-      ),
+      byWord('engine_failures_total', 'Requests that the engine failed.', 'reason', ENGINE_REASONS),
     ],
   },
-  stored: { level: 'debug', fields: (event) => event, summed: [SUMMED.stored, SUMMED.storedBytes] },
+  stored: { level: 'debug', fields: asItIs, summed: [SUMMED.stored, SUMMED.storedBytes] },
   'not-stored': {
     level: 'debug',
-    fields: (event) => event,
-    moves: [
-      move(
-        closed(
-          'not_stored_total',
-          'Answers not stored, by reason.',
-          'reason',
-          Object.keys(REFUSAL_REASONS),
-        ),
-        ({ reason }) => ({ reason }),
-      ),
-    ],
+    fields: asItIs,
+    moves: [byWord('not_stored_total', 'Answers not stored, by reason.', 'reason', REFUSALS)],
   },
   'shared-flight': {
     level: 'debug',
-    fields: (event) => event,
+    fields: asItIs,
     moves: [
-      move(
-        closed(
-          'shared_flights_total',
-          'Slow queries for which gateways wait for one another, by end: led, joined, gave-up.',
-          'end',
-          FLIGHT_ENDS,
-        ),
-        ({ end }) => ({ end }),
+      byWord(
+        'shared_flights_total',
+        'Slow queries for which gateways wait for one another, by end: led, joined, gave-up.',
+        'end',
+        FLIGHT_ENDS,
       ),
     ],
   },
@@ -218,47 +206,28 @@ export const CORE_EVENTS = {
     level: levelOfPurge,
     isAudit: always,
     moves: [
-      move(
-        {
-          name: 'purges_total',
-          help: 'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement, hook, watch).',
-          labels: ['result', 'scope', 'cause'],
-          zeros: PURGE_RESULTS.flatMap((result) =>
-            PURGE_CAUSES.flatMap((cause) =>
-              ['everything', 'project'].map((scope) => ({ result, scope, cause })),
-            ),
-          ),
-        },
-        ({ result, scope, cause }) => ({
-          result,
-          scope: typeof scope === 'string' ? scope : 'project',
-          cause,
-        }),
-      ),
-      move(
-        {
-          name: 'purge_seconds',
-          help: 'From a purge to its end; of one that was owed also to when it was done.',
-          buckets: [0.01, 0.1, 0.5, 1, 2, 5, 10],
-        },
-        undefined,
-        seconds,
+      move(PURGES, ({ result, scope, cause }) => ({
+        result,
+        scope: typeof scope === 'string' ? scope : 'project',
+        cause,
+      })),
+      bySeconds(
+        'purge_seconds',
+        'From a purge to its end; of one that was owed also to when it was done.',
+        [0.01, 0.1, 0.5, 1, 2, 5, 10],
       ),
     ],
   },
   'connection-closed': {
     level: 'debug',
-    fields: (event) => event,
+    fields: asItIs,
     noted: ({ why }) => (AT_LIMIT.has(why) ? [REASON, 'connection-closed'] : undefined),
     moves: [
-      move(
-        closed(
-          'connections_closed_total',
-          'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy), pipelined (more than 32 requests on it were not answered yet).',
-          'why',
-          CONNECTION_CLOSINGS,
-        ),
-        ({ why }) => ({ why }),
+      byWord(
+        'connections_closed_total',
+        'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy), pipelined (more than 32 requests on it were not answered yet).',
+        'why',
+        CONNECTION_CLOSINGS,
       ),
     ],
   },
@@ -266,50 +235,27 @@ export const CORE_EVENTS = {
     level: 'info',
     fields: ({ user, ...event }) => ({ ...fieldsOf(event), principal: user }),
     noted: () => [REASON, 'login-refused'],
-    moves: [
-      move(
-        closed('logins_refused_total', 'Refused logins by reason.', 'reason', LOGIN_REFUSALS),
-        ({ reason }) => ({ reason }),
-      ),
-    ],
+    moves: [byWord('logins_refused_total', 'Refused logins by reason.', 'reason', LOGIN_REFUSALS)],
   },
   'redis-failed': {
     level: 'debug',
     moves: [
-      move(
-        closed('redis_failures_total', 'Failed Redis operations.', 'operation', REDIS_OPERATIONS),
-        ({ operation }) => ({ operation }),
-      ),
+      byWord('redis_failures_total', 'Failed Redis operations.', 'operation', REDIS_OPERATIONS),
     ],
   },
   'entry-rejected': {
     level: 'warn',
     noted: () => [REASON, 'entry-rejected'],
     moves: [
-      move(
-        closed(
-          'entries_rejected_total',
-          'Values in Redis that did not check out.',
-          'why',
-          ENTRY_FLAWS,
-        ),
-        ({ why }) => ({ why }),
+      byWord(
+        'entries_rejected_total',
+        'Values in Redis that did not check out.',
+        'why',
+        ENTRY_FLAWS,
       ),
     ],
   },
-  swept: {
-    level: 'info',
-    moves: [
-      move(
-        {
-          name: 'entries_swept_total',
-          help: 'Entries in Redis that were dropped because a purge had made them unreachable.',
-        },
-        undefined,
-        ({ unlinked }) => unlinked,
-      ),
-    ],
-  },
+  swept: { level: 'info', moves: [move(SWEPT, undefined, ({ unlinked }) => unlinked)] },
   'internal-error': {
     level: 'error',
     noted: () => [REASON, 'internal-error'],

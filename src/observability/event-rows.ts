@@ -1,4 +1,4 @@
-import type { EventOf, EventType } from '../common/events.ts';
+import type { EventOf, EventType, GatewayEvent } from '../common/events.ts';
 import type { LogConfig } from './config.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
@@ -44,20 +44,19 @@ export type EventRows<T extends EventType = EventType> = {
   readonly [K in T]: EventRow<EventOf<K>>;
 };
 
-interface Told {
-  readonly type: string;
-  readonly milliseconds?: number;
-  readonly error?: unknown;
-}
-
 /** An event as the log tells it. Its type is the message. */
-export function fieldsOf({ type: _type, milliseconds, error, ...rest }: Told): object {
+export function fieldsOf({
+  type: _type,
+  milliseconds,
+  error,
+  ...rest
+}: Pick<GatewayEvent, 'type'> & { readonly milliseconds?: number; readonly error?: unknown }) {
   return { ...rest, ms: milliseconds && Math.round(milliseconds), err: error };
 }
 
+export const asItIs = (event: object) => event;
 /** Kind of what has no outcome, and is counted beside reasons. */
 export const REASON = 'reason';
-
 export const always = () => true;
 const noLabels = (): Labels => ({});
 const one = () => 1;
@@ -76,3 +75,23 @@ export const closed = (
   label: string,
   words: readonly string[],
 ): Count => ({ name, help, labels: [label], zeros: words.map((word) => ({ [label]: word })) });
+
+/** Counts events by one of their fields, which holds closed words. */
+export const byWord = <F extends string>(
+  name: string,
+  help: string,
+  field: F,
+  words: readonly string[],
+): Move<Readonly<Record<F, string>>> => ({
+  count: closed(name, help, field, words),
+  labels: ({ [field]: word }) => ({ [field]: word }),
+  by: one,
+});
+
+/** Observes how long something took. */
+export const bySeconds = (name: string, help: string, buckets: readonly number[]) =>
+  move<{ readonly milliseconds: number }>(
+    { name, help, buckets },
+    noLabels,
+    ({ milliseconds }) => milliseconds / 1000,
+  );

@@ -55,21 +55,28 @@ export interface States {
   readonly workers?: number;
 }
 
+const figure = (
+  name: string,
+  help: string,
+  read: Figure['read'],
+  more: Partial<Figure> = {},
+): Figure => ({ name, help, read, ...more });
+const LEAST = { aggregator: 'min' } as const;
+const MOST = { aggregator: 'max' } as const;
+
 /** Figures of what the gateway holds. */
 export function figuresHeld(gauges: Gauges): readonly Figure[] {
-  const { memory, evictions, flights, engine, limits } = gauges;
-  const { bodies, logins, connections, owedPurges } = gauges;
-  const figure = (name: string, help: string, read: Figure['read']) => ({ name, help, read });
+  const { memory, evictions, flights, engine, limits, bodies, logins, connections } = gauges;
   return [
     figure('memory_entries', 'Entries in the memory tier.', () => memory().entries),
     figure('memory_bytes', 'Bytes in the memory tier.', () => memory().bytes),
     figure('memory_limit_bytes', 'What cache.memory allows.', () => limits().memory),
-    {
-      name: 'memory_evictions_total',
-      help: 'Entries of the memory tier that gave way to others.',
-      isTotal: true,
-      read: () => evictions().all,
-    },
+    figure(
+      'memory_evictions_total',
+      'Entries of the memory tier that gave way to others.',
+      () => evictions().all,
+      { isTotal: true },
+    ),
     figure('flights', 'Engine requests that others may join.', () => flights().flights),
     figure('flight_waiters', 'Requests that wait for a flight.', () => flights().waiters),
     figure('engine_requests', 'Requests at the engine.', () => engine().atEngine),
@@ -80,12 +87,12 @@ export function figuresHeld(gauges: Gauges): readonly Figure[] {
     ),
     figure('engine_queue', 'Requests that wait for the engine.', () => engine().waiting),
     figure('engine_queue_limit', 'What limits.queue allows of them.', () => limits().queue),
-    {
-      name: 'in_flight_bytes',
-      help: 'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
-      labels: ['use'],
-      read: () => Object.entries(bodies().bytes).map(([use, bytes]) => [{ use }, bytes]),
-    },
+    figure(
+      'in_flight_bytes',
+      'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
+      () => Object.entries(bodies().bytes).map(([use, bytes]) => [{ use }, bytes]),
+      { labels: ['use'] },
+    ),
     figure('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => bodies().limit),
     figure('in_flight_queue', 'Requests that wait for memory.', () => bodies().waiting),
     figure('logins_waiting', 'Logins that wait to be checked.', logins),
@@ -95,44 +102,43 @@ export function figuresHeld(gauges: Gauges): readonly Figure[] {
       'What limits.connections allows of them.',
       () => connections().limit,
     ),
-    {
-      name: 'epoch_age_seconds',
-      help: 'Seconds since the oldest epoch in use was read; 0 where the gateway makes them by itself.',
-      aggregator: 'max',
-      read: () => (gauges.epochAge() ?? 0) / 1000,
-    },
-    figure('purges_owed', 'Scopes whose purge is owed to Redis.', owedPurges),
-    {
-      name: 'redis_conditions',
-      help: 'What is not set at Redis as a purge needs it; GET /health/ready says what.',
-      aggregator: 'max',
-      read: () => gauges.redisConditions().length,
-    },
+    figure(
+      'epoch_age_seconds',
+      'Seconds since the oldest epoch in use was read; 0 where the gateway makes them by itself.',
+      () => (gauges.epochAge() ?? 0) / 1000,
+      MOST,
+    ),
+    figure('purges_owed', 'Scopes whose purge is owed to Redis.', gauges.owedPurges),
+    figure(
+      'redis_conditions',
+      'What is not set at Redis as a purge needs it; GET /health/ready says what.',
+      () => gauges.redisConditions().length,
+      MOST,
+    ),
   ];
 }
 
 /** When the gateway's own certificate ends. */
-export const certificateFigure = ({ certificateEnd }: Pick<Gauges, 'certificateEnd'>): Figure => ({
-  name: 'certificate_end_seconds',
-  help: 'When a certificate of the gateway ends (Unix time), by key.',
-  labels: ['key'],
-  aggregator: 'min',
-  read() {
-    const end = certificateEnd();
-    return end === undefined ? [] : [[{ key: 'listen.certificate' }, end / 1000]];
-  },
-});
+export const certificateFigure = ({ certificateEnd }: Pick<Gauges, 'certificateEnd'>) =>
+  figure(
+    'certificate_end_seconds',
+    'When a certificate of the gateway ends (Unix time), by key.',
+    () => {
+      const end = certificateEnd();
+      return end === undefined ? [] : [[{ key: 'listen.certificate' }, end / 1000]];
+    },
+    { labels: ['key'], ...LEAST },
+  );
 
 /** Figures of what the gateway is. */
 export const figuresOfProcess = ({ version }: Pick<Gauges, 'version'>): readonly Figure[] => [
-  { name: 'workers', help: 'Processes whose figures these are.', read: () => 1 },
-  {
-    name: 'build_info',
-    help: 'Always 1; the label says which version it is.',
-    labels: ['version'],
-    aggregator: 'min',
-    read: () => [[{ version: version ?? '' }, 1]],
-  },
+  figure('workers', 'Processes whose figures these are.', () => 1),
+  figure(
+    'build_info',
+    'Always 1; the label says which version it is.',
+    () => [[{ version: version ?? '' }, 1]],
+    { labels: ['version'], ...LEAST },
+  ),
 ];
 
 const upOf = (part: string, name: string, up: boolean | undefined) =>
@@ -141,30 +147,29 @@ const upOf = (part: string, name: string, up: boolean | undefined) =>
 /** Figures of what the gateway is built on. Of several workers the primary process knows the engines and reloads. */
 export function figuresOfStates(states: States): readonly Figure[] {
   const { engines, redisUp, storageUp, reloaded, workers = 1 } = states;
-  const up: Figure = {
-    name: 'up',
-    help: 'Whether a part answers (1) or not (0), as far as it is known: engine (its URL), redis, storage.',
-    labels: ['part', 'name'],
-    aggregator: 'min',
-    read: async () => [
+  const up = figure(
+    'up',
+    'Whether a part answers (1) or not (0), as far as it is known: engine (its URL), redis, storage.',
+    async () => [
       ...engines().flatMap(({ url, state }) => upOf('engine', url, state === 'up')),
       ...upOf('redis', '', redisUp?.()),
       ...upOf('storage', '', await storageUp?.()),
     ],
-  };
+    { labels: ['part', 'name'], ...LEAST },
+  );
   if (reloaded === undefined) return [up];
   return [
     up,
-    {
-      name: 'config_last_reload_successful',
-      help: 'Whether the last reload of the configuration did what it should (1) or kept the old one (0); 1 after the start.',
-      read: () => Number(reloaded()),
-    },
-    {
-      name: 'workers_configured',
-      help: 'Processes that there should be: workers, as at the start.',
-      read: () => workers,
-    },
+    figure(
+      'config_last_reload_successful',
+      'Whether the last reload of the configuration did what it should (1) or kept the old one (0); 1 after the start.',
+      () => Number(reloaded()),
+    ),
+    figure(
+      'workers_configured',
+      'Processes that there should be: workers, as at the start.',
+      () => workers,
+    ),
   ];
 }
 
