@@ -35,7 +35,7 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'findings' | 'judge' | 'seen'>;
+  readonly features: Pick<Features, 'pages' | 'findings' | 'judge' | 'seen' | 'pageOrigins'>;
   readonly statistics: SharedStatistics;
   readonly about: About;
   /** Behind /api; undefined where a remote server is. */

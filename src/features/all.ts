@@ -9,13 +9,14 @@ import type {
   HourCounts,
   RuntimeCore,
 } from './feature.ts';
+import { cors } from './cors/cors.ts';
 import { hooks } from './hooks/hooks.ts';
 import { asWhom } from './warm/as-whom.ts';
 import { warm } from './warm/warm.ts';
 import { checkWatch } from './watch/check.ts';
 import { watch } from './watch/watch.ts';
 
-const FEATURES: readonly CreateFeature[] = [warm, watch, hooks, compare];
+const FEATURES: readonly CreateFeature[] = [warm, watch, hooks, compare, cors];
 const CHECKS: readonly CheckFeature[] = [checkWatch];
 
 export type Features = ReturnType<typeof createFeatures>;
@@ -26,6 +27,8 @@ export function createFeatures(core: Core) {
   return {
     on: all.flatMap(({ on }) => on ?? []),
     judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
+    pageOrigins: (config: Config, headers: readonly string[]) =>
+      all.map((one) => one.pageOrigins?.(config, headers)).find((one) => one !== undefined),
     seen: joinSeen(all.flatMap(({ seen }) => seen ?? [])),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
     pages: (runtime: RuntimeCore) =>

@@ -1,5 +1,5 @@
 import type { Counter } from 'prom-client';
-import { type KnownNames, projectScope, type Scope } from '../cache/projects.ts';
+import { type KnownNames, projectScope } from '../cache/projects.ts';
 import type { Clock } from '../common/clock.ts';
 
 /** More project names than this that the configuration does not hold share the label `other`. */
@@ -19,7 +19,7 @@ export function createProjectLabels(
   counters: readonly Counter[],
 ) {
   /** Of names that the configuration does not hold. */
-  const labels = new Map<Scope, { readonly label: string; used: number }>();
+  const labels = new Map<string, { readonly label: string; used: number }>();
 
   function makeRoom(now: number): boolean {
     if (labels.size < MAX_LABELS) return true;

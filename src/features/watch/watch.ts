@@ -1,4 +1,5 @@
-import { purgedScopes, type Scope } from '../../cache/projects.ts';
+import { purgedScopes } from '../../cache/projects.ts';
+import type { CacheScope } from '../../freshness/freshness-store.ts';
 import { createSemaphore } from '../../common/semaphore.ts';
 import { pause } from '../../common/clock.ts';
 import { finding } from '../../common/finding.ts';
@@ -25,7 +26,7 @@ export function watch(core: Core): Feature {
     return leave;
   }
   const running = new Map<string, ReturnType<typeof start>>();
-  const blind = new Set<Scope>();
+  const blind = new Set<CacheScope>();
 
   /** In one turn, so that no request meets half of it. */
   function findBlind(): void {

@@ -2,7 +2,7 @@ import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts'
 import type { KnownKey, Query } from '../../../src/cache/query.ts';
 import type { Purge } from '../../../src/cache/purge/purge.ts';
 import type { Candidate } from '../../../src/features/warm/candidates.ts';
-import type { WarmLine } from '../../../src/features/warm/warm-up.ts';
+import type { WarmLine } from '../../../src/features/warm/lane.ts';
 import type { Clock } from '../../../src/common/clock.ts';
 import type { Emit, GatewayEvent, Stale } from '../../../src/common/events.ts';
 import type { Config } from '../../../src/config/config.ts';

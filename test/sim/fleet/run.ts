@@ -102,7 +102,9 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
   let phase: 'disturbed' | 'calm' | 'over' = 'disturbed';
   const engine = createEngine({ time, ledger, random: drawer(1), usually: settings.engineMs });
   const open = settings.form === 'redis' ? overRedis : overPrimary;
-  const isDeaf = () => phase === 'disturbed' && may('announcements are lost');
+  const isDisturbed = () => phase === 'disturbed';
+  const isEnded = () => phase === 'over';
+  const isDeaf = () => isDisturbed() && may('announcements are lost');
   const shared = open({ program, time, newToken, isDeaf });
   const gateways: SimulatedGateway[] = [];
   const counts = { answers: 0, hits: 0, acknowledged: 0, refused: 0, warmed: 0 };
@@ -152,7 +154,7 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
 
   async function client(number: number): Promise<void> {
     const random = drawer(100 + number);
-    while (phase !== 'over') {
+    while (!isEnded()) {
       await time.sleep(1 + random(phase === 'calm' ? 40 * THINKS : THINKS));
       for (let left = 1 + random(CLICKS); left > 0; left -= 1) await click(random);
     }
@@ -190,7 +192,7 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
 
   async function loader(number: number): Promise<void> {
     const random = drawer(300 + number);
-    while (phase === 'disturbed') {
+    while (isDisturbed()) {
       await time.sleep(1 + random(LOADS));
       const what = random(8);
       if (what === 0) await engine.loadWatched(random(3 * EVERY));
@@ -207,10 +209,10 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
       ...sharedTroubles(random),
     };
     const names = Object.keys(happens).filter((name) => settings.troubles.includes(name));
-    while (phase === 'disturbed' && names.length > 0) {
+    while (isDisturbed() && names.length > 0) {
       await time.sleep(1 + random(CALM));
       const name = pick(random, names);
-      if (phase === 'disturbed') ledger.note(`${name} ${(await happens[name]?.()) ?? ''}`);
+      if (isDisturbed()) ledger.note(`${name} ${(await happens[name]?.()) ?? ''}`);
     }
   }
 
@@ -317,7 +319,7 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
   await time.run(() => isBroken() || counts.answers >= settings.answers);
   if (!isBroken()) {
     guarded(calm());
-    await time.run(() => isBroken() || phase === 'over');
+    await time.run(() => isBroken() || isEnded());
   }
   phase = 'over';
   for (const gateway of gateways) gateway.kill();
