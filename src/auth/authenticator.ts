@@ -72,7 +72,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const verified = createVerifiedCredentials({ table, trust, users, clock });
   const line = createCheckLine(check.atOnce, clock);
   const checks = new Map<string, ReturnType<typeof checkAgain>>();
-  const flights = new Map<string, ReturnType<typeof begin>>();
+  const flights = new Map<string, ReturnType<typeof createFlight>>();
+  const refusal = createRefusal(users, emit);
   let closed = false;
 
   /** The same for all spellings of a header: with each its user would have another check, and another place in the table. */
@@ -142,40 +143,6 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     throw refusal(attempt, 'rejected');
   }
 
-  /** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
-  function begin(key: string, attempt: Attempt) {
-    let clients = 0;
-    /** Of its place in the line: until it has one, another client may join. */
-    let leaving: AbortController | undefined;
-    const look = () => void (clients === 0 && leaving?.abort(clientGone()));
-    const inLine = () => {
-      leaving = new AbortController();
-      look();
-      return leaving;
-    };
-    const answer = login(attempt, inLine).finally(() => flights.delete(key));
-    return (connection?: EventEmitter) => {
-      clients += 1;
-      const leave = () => {
-        clients -= 1;
-        look();
-      };
-      connection?.once('close', leave);
-      return answer.finally(() => connection?.off('close', leave));
-    };
-  }
-
-  /** Tells a name only when there is such a user: another may be a password typed into the wrong field. */
-  function refusal(
-    { id, address, principal }: Caller & Partial<Pick<Attempt, 'principal'>>,
-    reason: 'malformed' | 'rejected' | 'throttled',
-    { why, retryAfter }: { readonly why?: string; readonly retryAfter?: number } = {},
-  ): GatewayError {
-    const user = principal && users.accounts.has(principal.name) ? principal.name : undefined;
-    emit({ type: 'login-refused', id, reason, why, user, address });
-    return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
-  }
-
   return {
     /** Without a promise where it was verified a short time ago: every request comes here. @throws as {@link Login} */
     authenticate(authorization: string | undefined, caller: Caller): ReturnType<Login> {
@@ -190,7 +157,9 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const attempt: Attempt = { ...credentials, ...caller, principal, digest };
       if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed', UNCHECKABLE);
       const key = `${digest} ${clientNetwork(caller.address)}`;
-      const join = flights.get(key) ?? begin(key, attempt);
+      const logIn = (inLine: () => AbortController) =>
+        login(attempt, inLine).finally(() => flights.delete(key));
+      const join = flights.get(key) ?? createFlight(logIn);
       flights.set(key, join);
       return join(caller.connection);
     },
@@ -218,6 +187,42 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     },
   };
 }
+
+/** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
+function createFlight(login: (inLine: () => AbortController) => Promise<Principal>) {
+  let clients = 0;
+  /** Of its place in the line: until it has one, another client may join. */
+  let leaving: AbortController | undefined;
+  const look = () => void (clients === 0 && leaving?.abort(clientGone()));
+  const inLine = () => {
+    leaving = new AbortController();
+    look();
+    return leaving;
+  };
+  const answer = login(inLine);
+  return (connection?: EventEmitter) => {
+    clients += 1;
+    const leave = () => {
+      clients -= 1;
+      look();
+    };
+    connection?.once('close', leave);
+    return answer.finally(() => connection?.off('close', leave));
+  };
+}
+
+/** @returns tells of a refusal; its name only when there is such a user: another may be a password in the wrong field */
+const createRefusal =
+  (users: Pick<PasswordCheck['users'], 'accounts'>, emit: Emit) =>
+  (
+    { id, address, principal }: Caller & Partial<Pick<Attempt, 'principal'>>,
+    reason: 'malformed' | 'rejected' | 'throttled',
+    { why, retryAfter }: { readonly why?: string; readonly retryAfter?: number } = {},
+  ): GatewayError => {
+    const user = principal && users.accounts.has(principal.name) ? principal.name : undefined;
+    emit({ type: 'login-refused', id, reason, why, user, address });
+    return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
+  };
 
 /** One text for every reason, so that no client learns which user names exist. */
 export function unauthenticated(): GatewayError {
