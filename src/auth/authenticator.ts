@@ -109,30 +109,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return begun;
   }
 
-  /** What was not right before. It counts as failed while it is under way. */
-  async function tryFirst(attempt: Attempt, inLine: () => AbortController) {
-    const { principal, address } = attempt;
-    const network = clientNetwork(address);
-    const settle = await askLeave(principal.owner, address);
-    if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
-    const place: Place = {
-      network,
-      bytes: bytesOf(attempt),
-      leaving: inLine(),
-      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
-    };
-    let ended: Parameters<typeof settle>[0] = 'abandoned';
-    try {
-      const outcome = await line.check(place, () => verify(attempt));
-      if (outcome === 'right') ended = 'succeeded';
-      if (outcome === 'wrong') ended = 'failed';
-      return outcome;
-    } finally {
-      if (ended !== 'abandoned') line.ended(network, ended === 'succeeded');
-      void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
-    }
-  }
-
+  const tryFirst = createFirstTry(askLeave, line, verify, refusal);
   async function login(attempt: Attempt, inLine: () => AbortController): Promise<Principal> {
     // They must work while others guess.
     const wasRight = verified.wasRight(attempt.digest);
@@ -185,6 +162,37 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       check.close();
       verified.close();
     },
+  };
+}
+
+/** @returns tries what was not right before; it counts as failed while it is under way */
+function createFirstTry(
+  askLeave: AskLeave,
+  line: ReturnType<typeof createCheckLine>,
+  verify: (attempt: Checked) => Promise<CheckOutcome | 'failed'>,
+  refusal: ReturnType<typeof createRefusal>,
+) {
+  return async function tryFirst(attempt: Attempt, inLine: () => AbortController) {
+    const { principal, address } = attempt;
+    const network = clientNetwork(address);
+    const settle = await askLeave(principal.owner, address);
+    if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
+    const place: Place = {
+      network,
+      bytes: bytesOf(attempt),
+      leaving: inLine(),
+      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
+    };
+    let ended: Parameters<typeof settle>[0] = 'abandoned';
+    try {
+      const outcome = await line.check(place, () => verify(attempt));
+      if (outcome === 'right') ended = 'succeeded';
+      if (outcome === 'wrong') ended = 'failed';
+      return outcome;
+    } finally {
+      if (ended !== 'abandoned') line.ended(network, ended === 'succeeded');
+      void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
+    }
   };
 }
 
