@@ -12,23 +12,14 @@ import { openStorage } from './compose/storage.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
 import { createFeatures } from './features/all.ts';
+import type { NodeFacts } from './features/feature.ts';
 import { EVENTS } from './features/events.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
-import {
-  createOwnFigures,
-  createSharedStatistics,
-  type NodeFacts,
-  onlyProcess,
-} from './statistics/shared-statistics.ts';
-import { createStatistics } from './statistics/statistics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 import { metricsOfAll } from './workers/metrics.ts';
 import { atPrimary } from './workers/shared.ts';
-import { processesOfAll } from './workers/statistics.ts';
 
-/** How often other gateways are told statistics (ms). */
-const SHARED_EVERY = 30_000;
 const NO_NODE: NodeFacts = { pid: 0, version: '', memoryUsage: { rss: () => 0 } };
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
@@ -75,15 +66,6 @@ export async function createGateway(
   };
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, clock, emit);
   const { purge, invalidate } = purging;
-  const features = createFeatures({
-    ...parts,
-    id,
-    newId,
-    purge,
-    fleet: cache.fleet,
-    memory: cache.memory,
-    line: () => runtime.steps,
-  });
   const gauges = {
     memory: () => cache.memory.usage(),
     evictions: () => cache.memory.evictions(),
@@ -98,7 +80,6 @@ export async function createGateway(
     redisConditions: () => cache.redis().conditions,
     droppedHeaders: () => runtime.droppedHeaders(),
     timedOut: () => cache.queryCache.timedOut(),
-    ofFeatures: features.gauges,
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
@@ -116,32 +97,33 @@ export async function createGateway(
     certificateEnd: () => certificateEnd,
     version,
   };
-  const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
-  const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const ownStatistics = createStatistics({ ...given, rows: EVENTS, names });
-  hub.tellTo([metrics.on, ownStatistics.on, ...features.on, listener]);
-  const figures = createOwnFigures(ownStatistics, {
-    entries: cache.memory.list,
-    readings: { ...gauges, node, owed: () => cache.owed() },
-    started: clock.wall(),
-    clock,
-  });
-  const statistics = createSharedStatistics({
-    id,
-    processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
-    own: figures,
-    store: cache.reports,
-    onError: (error) => emit({ type: 'redis-failed', operation: 'reports', error }),
-  });
   // Of several workers each has a part of what the file allows.
   const inForce = atPrimary(primary, 'inForce', async () => ({ waiting, reloaded, workers: 1 }));
   const configuration = atPrimary(primary, 'configuration', async () => describeConfig(current));
-  const about = { version, node, certificateEnd: () => certificateEnd, inForce, configuration };
-  const kept = { cache, names, account, parts, metrics, statistics };
+  const features = createFeatures({
+    ...parts,
+    id,
+    newId,
+    purge,
+    names,
+    fleet: cache.fleet,
+    memory: cache.memory,
+    line: () => runtime.steps,
+    readings: { ...gauges, node, owed: () => cache.owed() },
+    reports: cache.reports,
+    about: { version, node, certificateEnd: () => certificateEnd, inForce, configuration },
+    events: EVENTS,
+    metrics: () => metrics,
+  });
+  const ofFeatures = features.gauges;
+  const ownMetrics = createMetrics(EVENTS, names, { ...gauges, ofFeatures }, clock);
+  const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
+  hub.tellTo([metrics.on, ...features.on, listener]);
+  const kept = { cache, names, account, parts, metrics };
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.engineStates.known() ?? [];
     const logins = before?.logins;
-    const built = { storage, purge, invalidate, features, about };
+    const built = { storage, purge, invalidate, features };
     return createRuntime(config, { ...kept, ...built, isServing: () => !closing, known, logins });
   };
 
@@ -154,7 +136,6 @@ export async function createGateway(
   }
   let runtime = await buildRuntime(initial);
   goBy(initial);
-  const beats = [clock.every(SHARED_EVERY, () => void statistics.share())];
   const server = createGatewayServer(initial, runtime.handle, parts);
   failing.move();
   /** Settles when a shutdown waits no longer. */
@@ -172,7 +153,6 @@ export async function createGateway(
     cache.configure(config);
     names.configure(config);
     features.configure(config);
-    ownStatistics.configure(config.statistics);
     // Of several workers the primary process warns, once.
     if (primary !== undefined) return;
     for (const message of configWarnings(config, clock.wall(), keys)) {
@@ -242,7 +222,6 @@ export async function createGateway(
       }
       await storage?.close();
       purging.close();
-      beats.forEach((stop) => stop());
       await cache.close();
     },
   };
