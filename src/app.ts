@@ -30,7 +30,7 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'judge' | 'seen'>;
+  readonly features: Pick<Features, 'pages' | 'judge' | 'seen' | 'pageOrigins'>;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
   readonly invalidate: Invalidate;

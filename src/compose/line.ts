@@ -4,7 +4,7 @@ import type { BodyAccount } from '../common/body-account.ts';
 import type { Emit, Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
-import { createCors } from '../http/cors.ts';
+import type { PageOrigins } from '../http/page-origins.ts';
 import type { Line } from '../features/feature.ts';
 import { createClients } from '../line/client.ts';
 import type { DroppedHeaders } from '../line/dropped-headers.ts';
@@ -34,6 +34,7 @@ export function createLine(
     readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
     readonly account: BodyAccount;
     readonly judge: Judge;
+    readonly pageOrigins: PageOrigins;
     readonly seen: Seen;
     readonly invalidate: Invalidate;
     readonly clearCache: ClearCacheHandler;
@@ -54,7 +55,6 @@ export function createLine(
     sessions,
     engineOf,
     policyOf: projectPolicy(config),
-    cors: createCors(config.listen.cors, engines.headers),
     holdBody: memory.hold,
     patience: (project: string | undefined) =>
       config.limits.wait ?? engineOf(project).settings.timeout,

@@ -11,6 +11,7 @@ import type {
   RuntimeCore,
 } from './feature.ts';
 import { operatorConsole } from './console/console.ts';
+import { cors } from './cors/cors.ts';
 import { hooks } from './hooks/hooks.ts';
 import { statistics } from './statistics/statistics.ts';
 import { asWhom } from './warm/as-whom.ts';
@@ -18,7 +19,7 @@ import { warm } from './warm/warm.ts';
 import { checkWatch } from './watch/check.ts';
 import { watch } from './watch/watch.ts';
 
-const FEATURES: readonly CreateFeature[] = [warm, watch, hooks, compare];
+const FEATURES: readonly CreateFeature[] = [warm, watch, hooks, compare, cors];
 const CHECKS: readonly CheckFeature[] = [checkWatch];
 
 export type Features = ReturnType<typeof createFeatures>;
@@ -38,6 +39,8 @@ export function createFeatures(core: Core) {
   return {
     on: all.flatMap(({ on }) => on ?? []),
     judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
+    pageOrigins: (config: Config, headers: readonly string[]) =>
+      all.map((one) => one.pageOrigins?.(config, headers)).find((one) => one !== undefined),
     seen: joinSeen(all.flatMap(({ seen }) => seen ?? [])),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
     pages: (runtime: Omit<RuntimeCore, 'lastHour'>) =>

@@ -16,6 +16,7 @@ import type { Admission } from '../engine/admission.ts';
 import type { FleetStore, ReportStore } from '../freshness/fleet.ts';
 import type { AdminAct } from '../http/admin-act.ts';
 import type { AdminPages } from '../http/admin-page.ts';
+import type { PageOrigins } from '../http/page-origins.ts';
 import type { Look } from '../line/explain.ts';
 import type { Judge, Seen } from '../line/ports.ts';
 import type { QueryOf } from '../line/query.ts';
@@ -95,6 +96,8 @@ export interface Feature {
   readonly on?: Emit;
   /** Says why no entry of some scopes may be served now. */
   readonly judge?: Judge;
+  /** Says which pages of other origins may ask. @param headers those that `engine.headers` names */
+  readonly pageOrigins?: (config: Config, headers: readonly string[]) => PageOrigins;
   /** Hears how queries are asked and how sessions begin. */
   readonly seen?: Seen;
   readonly gauges?: readonly Figure[];

@@ -108,14 +108,18 @@ const BATCH = 200;
 /** Keys that Redis looks at in one step where only names are asked for. */
 const NAMES = 1_000;
 
-/** Texts are sealed for the name under which they lie: under another one they do not open. */
-const textSealer = (sealer: Sealer) => ({
-  seal: (text: string, name: string) => sealer.seal(Buffer.from(text), name),
-  open: (sealed: Buffer, name: string) => sealer.open(sealed, name)?.toString(),
-});
-type TextSealer = ReturnType<typeof textSealer>;
-
 const entryKey = (namespace: string, key: string) => `${namespace}:entry:${key}`;
+
+interface Ground {
+  readonly reader: RedisClient;
+  readonly writer: RedisClient;
+  readonly epochs: RedisClient;
+  readonly run: RunAtRedis;
+  readonly namespace: string;
+  /** Texts are sealed for the name under which they lie: under another one they do not open. */
+  readonly seal: (text: string, name: string) => Buffer;
+  readonly open: (sealed: Buffer, name: string) => string | undefined;
+}
 
 /** What gateways share in Redis beside tokens and sessions. */
 export function createRedisCache(options: {
@@ -125,26 +129,22 @@ export function createRedisCache(options: {
   sealer: Sealer;
   newToken: () => string;
 }) {
-  const { run, namespace, newToken } = options;
-  const { reader, writer, epochs } = options.connections;
-  const sealer = textSealer(options.sealer);
+  const { connections, sealer, newToken, ...more } = options;
+  const seal: Ground['seal'] = (text, name) => sealer.seal(Buffer.from(text), name);
+  const open: Ground['open'] = (sealed, name) => sealer.open(sealed, name)?.toString();
+  const ground: Ground = { ...connections, ...more, seal, open };
   return {
-    values: createValueTier(reader, writer, run, namespace),
-    places: createFlightPlaces(reader, run, namespace),
-    purgeLines: createPurgeLines(writer, epochs, freshnessKey(namespace, 'purges'), sealer),
-    reports: createReports(writer, freshnessKey(namespace, 'statistics'), sealer),
-    fleet: createFleet(writer, namespace, newToken(), sealer),
-    sweepStore: createSweepStore(writer, namespace),
+    values: createValueTier(ground),
+    places: createFlightPlaces(ground),
+    purgeLines: createPurgeLines(ground),
+    reports: createReports(ground),
+    fleet: createFleet(ground, newToken()),
+    sweepStore: createSweepStore(ground),
   };
 }
 
 /** Tier 2: one string for each entry, which Redis drops when its time is over. */
-function createValueTier(
-  reader: RedisClient,
-  writer: RedisClient,
-  run: RunAtRedis,
-  namespace: string,
-): ValueTier {
+function createValueTier({ reader, writer, run, namespace }: Ground): ValueTier {
   return {
     get: (key, from, count) =>
       run(() => reader.getrangeBuffer(entryKey(namespace, key), from, from + count - 1)),
@@ -158,7 +158,7 @@ function createValueTier(
 }
 
 /** Where gateways meet. Whatever is there may be lost at any time: then more than one gateway asks. */
-function createFlightPlaces(reader: RedisClient, run: RunAtRedis, namespace: string): FlightPlaces {
+function createFlightPlaces({ reader, run, namespace }: Ground): FlightPlaces {
   // The query is the hash tag, so that one script may touch both.
   const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
   const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
@@ -187,12 +187,8 @@ function createFlightPlaces(reader: RedisClient, run: RunAtRedis, namespace: str
 }
 
 /** The log of purges as one list, each line sealed. A line that does not open is skipped. */
-function createPurgeLines(
-  writer: RedisClient,
-  epochs: RedisClient,
-  key: string,
-  { seal, open }: TextSealer,
-): PurgeLines {
+function createPurgeLines({ writer, epochs, namespace, seal, open }: Ground): PurgeLines {
+  const key = freshnessKey(namespace, 'purges');
   return {
     async add(line, most) {
       await addLine(epochs, [key], [seal(line, key), most]);
@@ -206,7 +202,8 @@ function createPurgeLines(
 }
 
 /** Sealed like the lines; a report that does not open is skipped. */
-function createReports(writer: RedisClient, key: string, { seal, open }: TextSealer): ReportStore {
+function createReports({ writer, namespace, seal, open }: Ground): ReportStore {
+  const key = freshnessKey(namespace, 'statistics');
   const reportName = (id: string) => `${key} ${id}`;
   return {
     async set(id, report) {
@@ -221,12 +218,7 @@ function createReports(writer: RedisClient, key: string, { seal, open }: TextSea
 }
 
 /** A failure here says nothing of Redis that requests must know. */
-function createFleet(
-  writer: RedisClient,
-  namespace: string,
-  gateway: string,
-  { seal, open }: TextSealer,
-): FleetStore {
+function createFleet({ writer, namespace, seal, open }: Ground, gateway: string): FleetStore {
   const taskKey = (task: string) => freshnessKey(namespace, `task:${task}`);
   const noteKey = (name: string) => freshnessKey(namespace, `note:${name}`);
   return {
@@ -248,7 +240,7 @@ function createFleet(
 }
 
 /** Sweeps in small steps. One that fails says nothing of Redis that requests must know. */
-function createSweepStore(writer: RedisClient, namespace: string): SweepStore {
+function createSweepStore({ writer, namespace }: Ground): SweepStore {
   return {
     async *tokens() {
       for await (const names of scan(writer, freshnessKey(namespace, 'epoch:*'), NAMES)) {

@@ -1,7 +1,7 @@
 import { ReplyError, type Redis } from 'ioredis';
 import { oneAfterTheOther } from '../common/in-turn.ts';
 import { nodesOf, type RedisClient, type RedisTarget } from './redis-client.ts';
-import { sentinelClients } from './redis-server.ts';
+import { sentinelClients } from './redis-client.ts';
 import type { RedisConnections } from './redis-connections.ts';
 
 /** What a sentinel may take to answer (ms). */

@@ -9,8 +9,8 @@ import {
   type RedisClient,
   type RedisTarget,
 } from './redis-client.ts';
-import { createClusterClient } from './redis-cluster.ts';
-import { createServerClient } from './redis-server.ts';
+import { createClusterClient } from './redis-client.ts';
+import { createServerClient } from './redis-client.ts';
 
 /** How long a look-up may wait for Redis. */
 const READ_DEADLINE_MS = 100;

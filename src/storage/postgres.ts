@@ -1,10 +1,9 @@
-import { type Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
+import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'pg';
 import { inTime } from '../common/clock.ts';
 import { StorageUnavailable, unknownAuthority } from '../common/errors.ts';
 import { readPemFiles } from '../common/pem-files.ts';
 import type { PostgresConfig } from './config.ts';
 import { POSTGRES } from './postgres-dialect.ts';
-import { clientSettings, PIECE_TIME_MS } from './postgres-settings.ts';
 import {
   type Kind,
   OperatorError,
@@ -16,6 +15,10 @@ import {
 } from './sql-database.ts';
 import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts';
 
+/** How much longer than an operation a statement may take that carries a piece of a document. */
+const PIECE_TIME_MS = 1_000;
+/** A connection that says nothing is asked by the kernel whether it lives, first after this time. */
+const KEEP_ALIVE_MS = 10_000;
 /** An idle connection is closed after this time. */
 const IDLE_MS = 30_000;
 /** How long the reader or the source of long work may stand still. */
@@ -239,4 +242,77 @@ function operatorProblem(error: unknown, { host, port }: PoolConfig): string | u
   const ofTls = 'its certificate or the encryption does not fit';
   if (TLS_PROBLEM.test(code)) return `${server}: ${ofTls}: ${text}`;
   return /\bSSL\b|\bSASL\b/.test(text) ? `${server}: ${text}` : undefined;
+}
+
+type Server = Omit<PostgresConfig, 'driver' | 'connections'>;
+
+/**
+ * Nothing is left to the environment variables of libpq where the URL is silent. What the server is told to end by itself
+ * this side has given up before: it frees locks and memory when this process stands still or is gone.
+ * @throws Error when a PEM file cannot be read
+ */
+function clientSettings(config: Server): PoolConfig {
+  const url = new URL(config.url);
+  const password = decodeURIComponent(url.password);
+  const { timeout } = config;
+  return {
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: Number(url.port === '' ? '5432' : url.port),
+    user: decodeURIComponent(url.username),
+    // As a function, since an empty text would be taken for none.
+    password: () => password,
+    database: decodeURIComponent(url.pathname.slice(1)),
+    ssl: config.tls && { rejectUnauthorized: true, ...readPemFiles(config) },
+    sslnegotiation: 'postgres',
+    client_encoding: 'UTF8',
+    application_name: 'mdx-gateway',
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+    connectionTimeoutMillis: timeout,
+    statement_timeout: timeout + PIECE_TIME_MS,
+    lock_timeout: timeout,
+  };
+}
+
+/** The rows of a watcher's query, as text (bytes); on the way they may take some more. */
+const LONGEST_ROWS = 64 * 1024;
+const TOO_LONG = 'its rows take more than 64KiB; have the query return fewer';
+
+/**
+ * All rows of one statement as JSON, each value as the server writes it, in an order of their own: on a connection of its own,
+ * in a transaction that cannot write.
+ * @param signal of this question alone
+ * @throws Error also where the rows take more than 64 KiB, or the signal says so
+ */
+export async function readRows(server: Server, text: string, signal: AbortSignal) {
+  const client = new Client(clientSettings(server));
+  const { stream } = client.connection;
+  let failure: unknown;
+  const end = (why: unknown) => {
+    failure ??= why;
+    stream.destroy();
+  };
+  let size = 0;
+  stream.on('data', (piece: Buffer) => {
+    size += piece.length;
+    if (size > 2 * LONGEST_ROWS) end(new Error(TOO_LONG));
+  });
+  client.on('error', () => {});
+  signal.addEventListener('abort', () => end(signal.reason));
+  try {
+    await client.connect();
+    await client.query('BEGIN READ ONLY');
+    const types = { getTypeParser: () => (value: unknown) => value };
+    // Not as a simple query, which may hold several statements, and so the end of the transaction.
+    const query = { text, types, rowMode: 'array', queryMode: 'extended' } as const;
+    const { rows } = await client.query<unknown[]>(query);
+    const found = JSON.stringify(rows.map((row) => JSON.stringify(row)).sort());
+    if (found.length > LONGEST_ROWS) throw new Error(TOO_LONG);
+    return found;
+  } catch (error) {
+    throw failure ?? error;
+  } finally {
+    // Without a farewell: nothing was changed.
+    stream.destroy();
+  }
 }

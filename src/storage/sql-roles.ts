@@ -40,7 +40,6 @@ export function createRoleStore(database: QueriedDatabase, parts: StorageParts):
     ...changesOfRoles(database, changing),
     ...changesOfMembers(database, changing),
     ...lookUps(database),
-    ...leases(database),
   };
 }
 
@@ -110,12 +109,14 @@ function changesOfMembers(
   };
 }
 
-function lookUps({
-  dialect,
-  run,
-  query,
-}: QueriedDatabase): Pick<RoleStore, 'read' | 'list' | 'roleSet'> {
+type LookUps = Pick<RoleStore, 'read' | 'list' | 'roleSet' | 'token' | 'lease'>;
+function lookUps({ dialect, run, query }: QueriedDatabase): LookUps {
   const { storage, roles, members } = dialect.tables;
+  /** The lease that is noted, if it is still in force and longer than another one. */
+  const longerLease = (other: string) =>
+    `CASE WHEN roles_shared_until > ${dialect.moment(0)} AND roles_lease > ${other}
+      THEN roles_lease ELSE ${other} END`;
+
   return {
     read: (id) =>
       run('read', async (session) => (await readRoles(session, 'WHERE id = ?1', [id]))[0]),
@@ -138,17 +139,6 @@ function lookUps({
       const ids = rows.filter(({ role }) => role !== null).map(({ role }) => Number(role));
       return { token: String(only(rows)['token']), ids };
     },
-  };
-}
-
-function leases({ dialect, run, query }: QueriedDatabase): Pick<RoleStore, 'token' | 'lease'> {
-  const { storage } = dialect.tables;
-  /** The lease that is noted, if it is still in force and longer than another one. */
-  const longerLease = (other: string) =>
-    `CASE WHEN roles_shared_until > ${dialect.moment(0)} AND roles_lease > ${other}
-      THEN roles_lease ELSE ${other} END`;
-
-  return {
     async token(lease) {
       const asked = `SELECT roles_token AS token, roles_lease >= ?1
         AND roles_shared_until >= ${dialect.moment(SHARED_AT_LEAST_MS)} AS noted FROM ${storage}`;

@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { extname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
+import { inTime } from '../common/clock.ts';
 import { createSemaphore } from '../common/semaphore.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import {
@@ -8,15 +10,16 @@ import {
   only,
   OperatorError,
   perform,
+  type Row,
   type Session,
   type SqlDatabase,
   type StorageParts,
+  type Value,
   type Work,
 } from './sql-database.ts';
 import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts';
-import { Busy, type Connection, startConnection } from './sqlite-connection.ts';
 import { sqliteDialect } from './sqlite-dialect.ts';
-import type { WorkerSetup } from './sqlite-worker.ts';
+import type { Call, Failure, Reply, WorkerSetup } from './sqlite-worker.ts';
 
 export interface SqliteStorageOptions extends StorageParts {
   /** The file; it is made, with its folder, when it is not there. */
@@ -29,6 +32,8 @@ export interface SqliteStorageOptions extends StorageParts {
 const PATIENCE_MS = 1_500;
 /** Between two attempts where SQLite itself does not wait. */
 const PAUSE_MS = 10;
+/** How long a statement may take. Only a disk that hangs takes so long. */
+const LONGEST_STATEMENT_MS = 60_000;
 /** How much of the disk the WAL keeps after a large document went through it. */
 const KEPT_OF_WAL_BYTES = 16 * 1024 * 1024;
 /** TypeScript in the source tree, JavaScript where it was built. */
@@ -135,6 +140,87 @@ function createLine(connect: () => Promise<Connection>) {
     close: async () => connection?.close(),
   };
 }
+
+/** Another process held its lock too long. */
+class Busy extends StorageUnavailable {}
+
+type Connection = ReturnType<typeof startConnection>;
+
+/**
+ * A connection to the file in a thread of its own. Its statements are run one after another. While none waits for it,
+ * the thread does not keep the process.
+ */
+function startConnection(
+  worker: Worker,
+  path: string,
+  dialect: Dialect,
+  onError: (error: unknown) => void,
+) {
+  let waits = false;
+  let closing = false;
+  /** Aborted when the thread has broken down. */
+  const end = new AbortController();
+  const fail = (error: unknown) => {
+    if (!end.signal.aborted && !waits && !closing) onError(error);
+    end.abort(error);
+  };
+  worker.on('error', fail);
+  const exit = new Promise<void>((resolve) => {
+    worker.once('exit', (code) => {
+      fail(new Error(`the thread of the storage ended with code ${code}`));
+      resolve();
+    });
+  });
+
+  async function ask(text: string, values?: readonly Value[]): Promise<readonly Row[]> {
+    if (end.signal.aborted) throw new StorageUnavailable('nothing-done', end.signal.reason);
+    const answer = once(worker, 'message', { signal: end.signal });
+    waits = true;
+    worker.ref();
+    worker.postMessage({ text, values } as Call, (values ?? []).flatMap(givenAway));
+    let reply: Reply;
+    try {
+      [reply] = (await inTime(answer, LONGEST_STATEMENT_MS, diskHangs)) as [Reply];
+    } catch (error) {
+      end.abort(error);
+      void worker.terminate();
+      const outcome = text === 'COMMIT' ? 'unknown' : 'nothing-done';
+      throw new StorageUnavailable(outcome, end.signal.reason);
+    } finally {
+      waits = false;
+      if (!closing) worker.unref();
+    }
+    if ('failure' in reply) throw errorOf(reply, path);
+    return reply.rows;
+  }
+
+  const rows: Session['rows'] = (text, values = []) => ask(text, values);
+  const script = async (text: string) => void (await ask(text));
+  return {
+    session: { dialect, rows, script } satisfies Session,
+    /** Whether it can no longer be used; what was not committed is undone. */
+    hasEnded: () => closing || end.signal.aborted,
+    close() {
+      closing = true;
+      worker.ref();
+      worker.postMessage({} satisfies Call, []);
+      return exit;
+    },
+  };
+}
+
+function errorOf({ failure, cause }: Failure, path: string): unknown {
+  if (failure === 'bug') return cause;
+  if (failure === 'busy') return new Busy('nothing-done', cause);
+  if (failure !== 'operator') return new StorageUnavailable(failure, cause);
+  return new OperatorError(`storage.path: ${path} ${(cause as Error).message}`);
+}
+
+/** A document, which is copied for the thread; all other bytes are buffers of Node.js. */
+const givenAway = (value: Value): ArrayBuffer[] =>
+  value instanceof Uint8Array && !Buffer.isBuffer(value) ? [value.buffer as ArrayBuffer] : [];
+
+const diskHangs = () => new Error('the disk hangs');
 
 /** A storage that cannot be opened is told to clients as one that cannot be reached. */
 function unavailable(error: unknown): never {

@@ -235,7 +235,7 @@ describe('imports', () => {
       'zod',
       /^src\/((demo|features|roles|datasets)\/|api\/json\.ts|http\/admin(-[a-z]+)?\.ts|storage\/dump\.ts)/,
     ],
-    ['pg', /^src\/storage\/postgres(?:-rows|-settings)?\.ts$/],
+    ['pg', /^src\/storage\/postgres\.ts$/],
     ['node:sqlite', /^src\/storage\/sqlite-worker\.ts$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['pino', /^src\/observability\//],

@@ -226,7 +226,7 @@ const askPostgres = ({ watch, engine }: Watched): Source => {
   const timeout = Math.min(engine.timeout, 30_000);
   // What speaks to PostgreSQL is loaded where it is used.
   return async (signal) => {
-    const { readRows } = await import('../../storage/postgres-rows.ts');
+    const { readRows } = await import('../../storage/postgres.ts');
     return readRows({ url, tls, ca, certificate, key, timeout }, query, signal);
   };
 };

@@ -87,7 +87,7 @@ beforeEach(async () => {
     login: () => principal,
     addressOf: () => '192.0.2.1',
     permissions,
-    cors: undefined,
+    pageOrigins: undefined,
     engineOf,
     roleSets: { heldName: never, nameFor: never },
     cache: {
