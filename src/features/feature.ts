@@ -121,7 +121,7 @@ export interface Line {
   readonly sessions: Sessions;
   readonly memory: Pick<MemoryTier, 'hold' | 'hasRoom'>;
   readonly admitBackground: Admission['admitBackground'];
-  /** Told of what is under way: what it uses of this configuration is closed after it. */
+  /** Counts work under way: what it uses of this configuration is closed after it. */
   readonly work: Readonly<Record<'begin' | 'end', () => void>>;
 }
 
@@ -159,7 +159,7 @@ export interface Pages extends AdminPages {
 /** Function that makes a feature: features are neither classes nor looked up anywhere. */
 export type CreateFeature = (core: Core) => Feature;
 
-/** What an operator should know of a configuration that is not wrong. */
+/** Warnings of a configuration that is not wrong. */
 export interface ConfigWarnings {
   /** One sentence each. */
   readonly warnings?: (config: Config) => readonly string[];
