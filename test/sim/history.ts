@@ -16,11 +16,12 @@ export function createHistory(now: () => number) {
       const line = lineOf(what);
       hash.update(line);
       lines.push(line);
-      if (lines.length > 4 * TOLD) lines.splice(0, 2 * TOLD);
+      if (lines.length > 40 * TOLD) lines.splice(0, 20 * TOLD);
     },
     /** Equal for runs in which the same happened at the same moments. */
     digest: () => hash.copy().digest('hex'),
-    /** A broken promise, behind what happened last. */
-    until: (violation: string) => [...lines.slice(-TOLD), lineOf(violation)].join('\n'),
+    /** A broken promise, behind what happened last. @param isAbout chooses the lines that have to do with it */
+    until: (violation: string, isAbout: (line: string) => boolean = () => true) =>
+      [...lines.filter(isAbout).slice(-TOLD), lineOf(violation)].join('\n'),
   };
 }

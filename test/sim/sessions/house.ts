@@ -39,7 +39,9 @@ function channelPair(time: SimulatedTime, random: Random, homes: readonly Simula
   const channel = (own: number, other: number): Channel => ({
     send(message, _connection, _options, callback) {
       const sent = JSON.stringify(message);
-      wire.tell(`to ${other}`, () => homes[other]?.whenAwake(() => heard[other]?.(JSON.parse(sent))));
+      wire.tell(`to ${other}`, () =>
+        homes[other]?.whenAwake(() => heard[other]?.(JSON.parse(sent))),
+      );
       queueMicrotask(() => callback(null));
     },
     on: (_event, listener) => (heard[own] = listener),
@@ -98,7 +100,10 @@ export function openHouse(options: {
     const unnoted: UnnotedSessions =
       worker === undefined
         ? createUnnoted(note, home.sleep)
-        : program.shared.unnotedAtPrimary(worker.link, { note, last: (name) => sessions.last(name) });
+        : program.shared.unnotedAtPrimary(worker.link, {
+            note,
+            last: (name) => sessions.last(name),
+          });
     const sessions: Sessions = program.sessions.createSessions({
       ...{ store, clock: home.clock, lease, sleep: home.sleep, newToken, unnoted },
       onError() {},
@@ -134,4 +139,5 @@ const workerStore = (
   gateway: string,
   lease: () => number,
 ): Pick<FreshnessStore, 'session' | 'renew'> =>
-  program.shared.createWorkerStores({ link, gateway, lease, longestLease: LONGEST_LEASE }).freshness;
+  program.shared.createWorkerStores({ link, gateway, lease, longestLease: LONGEST_LEASE })
+    .freshness;
