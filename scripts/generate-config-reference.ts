@@ -1,23 +1,29 @@
 /**
  * Makes docs/CONFIGURATION.md and config/default.yaml from the schema of the configuration and the comments in it. Run it
- * after every change of src/config/config.ts; a test fails while they differ.
+ * after every change of a file config.ts in src; a test fails while they differ.
  */
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { schema } from '../src/config/config.ts';
-import { INHERITED, REQUIRED, type Reload, type Setting } from '../src/config/setting.ts';
+import { INHERITED, REQUIRED, type Reload, type Setting } from '../src/settings/setting.ts';
 
 type Entry = readonly [name: string, setting: Setting<unknown>];
 
 const sections: readonly Entry[] = Object.entries(schema.keys);
 
-/** The comments before the keys of each declaration in src/config/config.ts, by its name and that of the key. */
+/** The comments before the keys of each declaration, by its name (without Keys at its end) and that of the key. */
 const comments = new Map<string, string>();
-const source = readFileSync(new URL('../src/config/config.ts', import.meta.url), 'utf8');
-for (const block of source.split(/^(?:export )?(?:const|type|function) /m).slice(1)) {
-  const [declared = ''] = block.split(/\W/, 1);
-  for (const [, text = '', name] of block.matchAll(/\/\*\*((?:(?!\*\/).)*)\*\/\s*(\w+)[:,]/gs)) {
-    comments.set(`${declared}.${name}`, text.replaceAll(/\s+(?:\* )?/g, ' ').trim());
+const sources = fileURLToPath(new URL('../src/', import.meta.url));
+for (const path of globSync(['**/config.ts', 'settings/*.ts'], { cwd: sources })) {
+  const source = readFileSync(join(sources, path), 'utf8');
+  for (const block of source.split(/^(?:export )?(?:const|type|function) /m).slice(1)) {
+    const [declared = ''] = block.split(/\W/, 1);
+    const owner = declared.replace(/Keys$/, '');
+    for (const [, text = '', name] of block.matchAll(/\/\*\*((?:(?!\*\/).)*)\*\/\s*(\w+)[:,]/gs)) {
+      comments.set(`${owner}.${name}`, text.replaceAll(/\s+(?:\* )?/g, ' ').trim());
+    }
   }
 }
 
@@ -27,7 +33,7 @@ function meaningOf(path: string): string {
   const owner = outer === 'NAME' ? names.replace(/s$/, '') : outer;
   const meaning = comments.get(`${owner}.${name}`) ?? comments.get(`tlsFiles.${name}`);
   if (meaning === undefined)
-    throw new Error(`No comment in src/config/config.ts says what ${path} means`);
+    throw new Error(`No comment in a file config.ts says what ${path} means`);
   return meaning;
 }
 
@@ -72,7 +78,7 @@ const TABLE_HEAD = [
 
 const INTRODUCTION = `# Configuration
 
-<!-- Made by scripts/generate-config-reference.ts from src/config/config.ts. Do not edit. -->
+<!-- Made by scripts/generate-config-reference.ts from the files config.ts in src. Do not edit. -->
 
 The gateway reads one YAML 1.2 file, named by \`--config\`. Without a file every key has its default.
 \`mdx-gateway check --config FILE\` says what is wrong with a file, or prints the configuration in effect.
@@ -164,7 +170,7 @@ function yamlOf([path, setting]: Entry, indent: string, outer: Reload): string[]
 export function renderDefaultYaml(): string {
   const head = [
     '# Every key of the configuration with its default.',
-    '# Made by scripts/generate-config-reference.ts from src/config/config.ts. Do not edit; copy it.',
+    '# Made by scripts/generate-config-reference.ts from the files config.ts in src. Do not edit; copy it.',
     '# docs/CONFIGURATION.md tells the same as tables, with the keys of single projects.',
   ];
   const parts = sections.map((entry) => yamlOf(entry, '', 'reload').join('\n'));

@@ -8,15 +8,19 @@ import type { PurgeLog } from './cache/purge/purge-log.ts';
 import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
 import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
-import { type Config, LEASE_LIMITS, type OpenPage } from './config/config.ts';
+import type { Config } from './config/config.ts';
+import { LEASE_LIMITS } from './common/leases.ts';
+import type { OpenPage } from './http/config.ts';
 import { type About, createConsole } from './console/console.ts';
-import type { RedisFacts, State } from './console/findings.ts';
+import type { RedisFacts } from './console/findings.ts';
 import { createConsolePages, frontPage } from './console/pages.ts';
+import type { Features } from './features/all.ts';
 import {
   createAdmin,
   createAdminHandler,
   createQuestionHandler,
   createWarmHandler,
+  type TellAbout,
 } from './http/admin.ts';
 import { asAnsweredError, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
@@ -35,8 +39,7 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  /** Of all projects that are watched. */
-  readonly watches: () => Promise<State['watches']>;
+  readonly features: Pick<Features, 'pages' | 'findings' | 'judge'>;
   readonly statistics: SharedStatistics;
   readonly warmUp: Parameters<typeof createAdmin>[0]['warmUp'];
   readonly about: About;
@@ -48,7 +51,7 @@ export interface LastingParts {
 /** What the pages are built on. */
 interface PageParts
   extends LastingParts, ApiFront, Pick<HookOptions, 'purge' | 'askLeave' | 'addressOf'> {
-  readonly xmla: XmlaHandler;
+  readonly xmla: { handle: XmlaHandler; explain: TellAbout; compare: TellAbout };
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: {
@@ -63,8 +66,9 @@ interface PageParts
  * The whole HTTP surface, in the order in which it is asked. It is loaded when the first page is asked for, since Express
  * takes as long as half of a start.
  */
-export function createApp(config: Config, given: PageParts) {
+export async function createApp(config: Config, given: PageParts) {
   const { xmla, login, permissions, states, cache, metrics, clock, newId, emit } = given;
+  const pages = await given.features.pages();
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
   const storageState = shareFor(STORAGE_HOLDS, clock, async () => ({
@@ -128,8 +132,10 @@ export function createApp(config: Config, given: PageParts) {
   const warm = '/admin/warm';
   app.post(warm, createWarmHandler(given));
   app.all(warm, onlyMethods('GET', 'HEAD', 'POST'));
-  const facts = { ...given, ...cache, config, engines: states, storage: storageState };
-  const admin = createAdmin({ ...facts, console: createConsole(facts) });
+  const { findings } = given.features;
+  const facts = { ...given, ...cache, config, engines: states, storage: storageState, findings };
+  const ofFeatures = pages.map(({ admin = {} }) => admin);
+  const admin = createAdmin({ ...facts, ofFeatures, console: createConsole(facts) });
   for (const path of admin.paths) {
     app.all(path, reads, createAdminHandler({ login, admin, path }));
   }

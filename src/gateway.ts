@@ -8,13 +8,13 @@ import { oneAfterTheOther } from './common/in-turn.ts';
 import { asWhom } from './compose/as-whom.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings, endOfCertificate } from './compose/config-warnings.ts';
-import { createIds, type Parts, tellAll } from './compose/parts.ts';
+import { createHub, createIds, type Parts, tellAll } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
 import { openStorage } from './compose/storage.ts';
-import { createWatches } from './compose/watches.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
+import { createFeatures } from './features/all.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
 import {
@@ -48,6 +48,44 @@ export async function createGateway(
 ) {
   const { clock, primary, version = '', node = NO_NODE } = given;
   const names = createKnownNames(given);
+  const hub = createHub();
+  const { emit } = hub;
+  const parts: Parts = { ...given, emit };
+
+  let current = initial;
+  let storageUp: boolean | undefined;
+  let reloaded = true;
+  /** Keys that wait for a restart. */
+  let waiting: readonly string[] = [];
+  let certificateEnd: number | undefined;
+  const account = createBodyAccount(() => current.limits, clock);
+  const clearing: EngineClearing = {
+    clear: (...order) => runtime.clearEngines(...order),
+    asksAsCaller: () => runtime.engines.clearAsCaller,
+  };
+  const cache = await createCache(initial, parts, account, clearing, names);
+  const newId = createIds(given);
+  const id = newId();
+  const ofFleet = { ...parts, fleet: cache.fleet };
+  const candidates = createCandidates(ofFleet);
+  const isShared = initial.cache.redis.url.length > 0;
+  const line = () => runtime.warm;
+  const settings = { ...initial.warm, as: asWhom(initial) };
+  const warmUp = createWarmUp({ ...ofFleet, id, isShared, settings, candidates, line, newId });
+  const purges: Purges = {
+    async purge(...order) {
+      for (;;) {
+        const before = runtime;
+        const outcome = await cache.purges.purge(...order);
+        // A reload brought other engines, which must be told as well.
+        if (runtime === before) return outcome;
+      }
+    },
+    renew: cache.purges.renew,
+  };
+  const purging = createPurging(purges, () => current.cache.purge.repeat_after, clock, emit);
+  const { purge, invalidate } = purging;
+  const features = createFeatures({ ...parts, fleet: cache.fleet, purge });
   const gauges = {
     memory: () => cache.memory.usage(),
     evictions: () => cache.memory.evictions(),
@@ -61,10 +99,10 @@ export async function createGateway(
     epochAge: () => cache.epochAge(),
     owedPurges: () => cache.owed().length,
     redisConditions: () => cache.redis().conditions,
-    watches: () => watches.sight(),
     droppedHeaders: () => runtime.droppedHeaders(),
     timedOut: () => cache.queryCache.timedOut(),
     hooks: () => current.hooks.keys(),
+    ofFeatures: features.gauges,
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? runtime.engineStates.follow() : []),
@@ -86,35 +124,19 @@ export async function createGateway(
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
   const ownStatistics = createStatistics({ ...given, names });
   let tellWarming = tellAll([]);
-  const emit = tellAll([metrics.on, ownStatistics.on, (event) => tellWarming(event), listener]);
-  const parts: Parts = { ...given, emit };
-
-  let current = initial;
-  let storageUp: boolean | undefined;
-  let reloaded = true;
-  /** Keys that wait for a restart. */
-  let waiting: readonly string[] = [];
-  let certificateEnd: number | undefined;
-  const account = createBodyAccount(() => current.limits);
-  const clearing: EngineClearing = {
-    clear: (...order) => runtime.clearEngines(...order),
-    asksAsCaller: () => runtime.engines.clearAsCaller,
-  };
-  const cache = await createCache(initial, parts, account, clearing, names);
+  hub.tellTo([
+    metrics.on,
+    ownStatistics.on,
+    (event) => tellWarming(event),
+    ...features.on,
+    listener,
+  ]);
   const figures = createOwnFigures(ownStatistics, {
     entries: cache.memory.list,
     readings: { ...gauges, node, owed: () => cache.owed() },
     started: clock.wall(),
     clock,
   });
-  const newId = createIds(given);
-  const id = newId();
-  const ofFleet = { ...parts, fleet: cache.fleet };
-  const candidates = createCandidates(ofFleet);
-  const isShared = initial.cache.redis.url.length > 0;
-  const line = () => runtime.warm;
-  const settings = { ...initial.warm, as: asWhom(initial) };
-  const warmUp = createWarmUp({ ...ofFleet, id, isShared, settings, candidates, line, newId });
   const statistics = createSharedStatistics({
     id,
     processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
@@ -122,20 +144,6 @@ export async function createGateway(
     store: cache.reports,
     onError: (error) => emit({ type: 'redis-failed', operation: 'reports', error }),
   });
-  const purges: Purges = {
-    async purge(...order) {
-      for (;;) {
-        const before = runtime;
-        const outcome = await cache.purges.purge(...order);
-        // A reload brought other engines, which must be told as well.
-        if (runtime === before) return outcome;
-      }
-    },
-    renew: cache.purges.renew,
-  };
-  const purging = createPurging(purges, () => current.cache.purge.repeat_after, emit);
-  const { purge, invalidate } = purging;
-  const watches = createWatches({ ...parts, fleet: cache.fleet, purge });
   // Of several workers each has a part of what the file allows.
   const inForce = atPrimary(primary, 'inForce', async () => ({ waiting, reloaded, workers: 1 }));
   const configuration = atPrimary(primary, 'configuration', async () => describeConfig(current));
@@ -144,8 +152,7 @@ export async function createGateway(
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.engineStates.known() ?? [];
     const logins = before?.logins;
-    const { blind, tell } = watches;
-    const built = { storage, purge, invalidate, blind, watches: tell, about };
+    const built = { storage, purge, invalidate, features, about };
     return createRuntime(config, { ...kept, ...built, isServing: () => !closing, known, logins });
   };
 
@@ -160,8 +167,8 @@ export async function createGateway(
   goBy(initial);
   const share = () => Promise.all([statistics.share(), candidates.share()]);
   const beats = [
-    setInterval(() => void share(), SHARED_EVERY).unref(),
-    setInterval(() => void warmUp.look(), LOOKED_EVERY).unref(),
+    clock.every(SHARED_EVERY, () => void share()),
+    clock.every(LOOKED_EVERY, () => void warmUp.look()),
   ];
   const server = createGatewayServer(initial, runtime.handle, parts);
   failing.move();
@@ -179,7 +186,7 @@ export async function createGateway(
     certificateEnd = endOfCertificate(config.listen);
     cache.configure(config);
     names.configure(config);
-    watches.configure(config);
+    features.configure(config);
     ownStatistics.configure(config.statistics);
     warmUp.configure({ ...config.warm, as: asWhom(config) });
     tellWarming = tellAll(config.warm.mode === 'off' ? [] : [candidates.on, warmUp.on]);
@@ -235,11 +242,11 @@ export async function createGateway(
      */
     async close(deadline: number): Promise<void> {
       closing = true;
-      setTimeout(expired.resolve, deadline).unref();
+      clock.after(deadline, expired.resolve);
       void expired.promise.then(server.breakOff);
       // A reload under way ends first.
       await inTurn(() => {});
-      const background = Promise.all([watches.close(), warmUp.close()]);
+      const background = Promise.all([features.close(), warmUp.close()]);
       await server.close();
       const all = [...runtimes];
       await Promise.race([Promise.all(all.map((one) => one.idle())), expired.promise]);
@@ -252,7 +259,7 @@ export async function createGateway(
       }
       await storage?.close();
       purging.close();
-      beats.forEach((one) => clearInterval(one));
+      beats.forEach((stop) => stop());
       await cache.close();
     },
   };

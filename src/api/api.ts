@@ -63,7 +63,7 @@ export interface ApiFront {
   /** Told of each request, until all that it set going has come to its end. */
   readonly during: <T>(request: Promise<T>) => Promise<T>;
   readonly permissions: Permissions;
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'now' | 'wall'>;
   readonly newId: () => string;
   readonly emit: Emit;
 }

@@ -3,7 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { words } from '../common/header-names.ts';
-import type { RemoteConfig } from '../config/config.ts';
+import type { RemoteConfig } from '../storage/config.ts';
 import { readDocument } from '../datasets/dataset.ts';
 import { carriesBody, REQUEST_ID } from '../http/request-head.ts';
 import {

@@ -85,7 +85,7 @@ export function createFills(
       const tellOf = query.session
         ? undefined
         : tellSessions(head, (...ids) => query.began(...ids));
-      const out = holdBack(client, head, outcome, holdTime);
+      const out = holdBack(client, head, outcome, holdTime, clock);
       const maxEntry = parts.maxEntry();
       let refusal: RefusalReason | undefined;
       let size = 0;
@@ -234,14 +234,15 @@ function holdBack(
   head: AnswerHead,
   outcome: (isWhole: boolean) => Outcome,
   holdTime: number,
+  clock: Clock,
 ) {
   let held: Buffer[] | undefined = [];
   let heldBytes = 0;
   // What has arrived by then counts: a process that was kept from running sees its end before it opens.
-  const timer = setTimeout(() => setImmediate(open, false), holdTime);
+  const cancel = clock.after(holdTime, () => void setImmediate(open, false));
 
   function open(isWhole: boolean): boolean {
-    clearTimeout(timer);
+    cancel();
     if (held === undefined) return true;
     const chunks = held;
     held = undefined;
@@ -264,7 +265,7 @@ function holdBack(
     },
     /** The answer broke off: an error if it was still held back, else a broken connection. */
     fail(error: unknown): void {
-      clearTimeout(timer);
+      cancel();
       held = undefined;
       client.fail(error);
     },

@@ -58,7 +58,7 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
       if (entry === undefined) return undefined;
       entry.waiters += 1;
       waiters += 1;
-      return orSooner(entry, patience, signal).then((awaited) => {
+      return orSooner(entry, clock, patience, signal).then((awaited) => {
         entry.waiters -= 1;
         waiters -= 1;
         if (entry.waiters === 0) entry.unawaited?.();
@@ -102,17 +102,17 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
   };
 }
 
-function orSooner(entry: Entry, milliseconds: number, signal: AbortSignal) {
+function orSooner(entry: Entry, clock: Clock, milliseconds: number, signal: AbortSignal) {
   const { promise, resolve } = Promise.withResolvers<Landing>();
-  const timer = setTimeout(() => {
+  const cancel = clock.after(milliseconds, () => {
     if (!entry.answers) resolve('late');
-  }, milliseconds).unref();
+  });
   const onAbort = () => resolve('gone');
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
   void entry.landing.then(resolve);
   return promise.finally(() => {
-    clearTimeout(timer);
+    cancel();
     signal.removeEventListener('abort', onAbort);
   });
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../common/clock.ts';
 import type { Stale } from '../common/events.ts';
 import { foldObjectName, isLongName } from '../common/fold-case.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
-import type { Config, ProjectConfig } from '../config/config.ts';
+import type { CacheConfig, ProjectConfig } from './config.ts';
 import type { CacheScope } from '../freshness/freshness-store.ts';
 import { foldName } from '../xmla/names.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
@@ -48,9 +48,10 @@ type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
  * The strictest of what is said of the projects that a query names, compared as purges do; of the
  * general section where it names no other, or spans. Off where it may read a cube that is off.
  */
-export function projectPolicy(
-  config: Pick<Config, 'cache' | 'projects'>,
-): (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy {
+export function projectPolicy(config: {
+  readonly cache: Pick<CacheConfig, 'ttl' | 'share' | 'functions'>;
+  readonly projects: ReadonlyMap<string, ProjectConfig>;
+}): (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy {
   const { ttl, share, functions } = config.cache;
   const common = { cache: 'on', ttl, share, functions, cubes: new Map() } as const;
   const general = policyOf(common);
@@ -69,7 +70,7 @@ export function projectPolicy(
   };
 }
 
-function policyOf(one: Omit<ProjectConfig, 'engine' | 'watch'>): ProjectPolicy {
+function policyOf(one: ProjectConfig): ProjectPolicy {
   const { cache, ttl, share, cubes, functions } = one;
   const off = [...cubes].filter(([, switched]) => switched === 'off').map(([name]) => name);
   const uncached = new Set(off.map(foldObjectName));
@@ -101,6 +102,10 @@ const NOTHING_NEW = { added: new Set<Scope>(), charged: undefined };
  * Names of projects and catalogs, one for a scope: each takes memory, known to the engine or not.
  * So they count for the user who named them first, and drive out no other user's.
  */
+interface Configured {
+  readonly projects: ReadonlyMap<string, unknown>;
+  readonly limits: { readonly names_per_user: number };
+}
 export type KnownNames = ReturnType<typeof createKnownNames>;
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
@@ -131,7 +136,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
 
   return {
     /** `names_per_user`: new ones within an hour. */
-    configure({ projects, limits }: Pick<Config, 'projects' | 'limits'>): void {
+    configure({ projects, limits }: Configured): void {
       limit = limits.names_per_user;
       configured = new Map([...projects.keys()].map((name) => [projectScope(name), name]));
     },

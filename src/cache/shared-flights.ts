@@ -111,13 +111,13 @@ export function createSharedFlights(options: {
   /** Returns what ends that. */
   function hold(place: FlightPlace, token: string): () => void {
     const until = clock.now() + options.longestFlight();
-    const beating = setInterval(() => {
-      if (clock.now() >= until) return clearInterval(beating);
+    const stop = clock.every(BEAT, () => {
+      if (clock.now() >= until) return stop();
       places.beat(place, token, PLACE_LIFE).then((held) => {
-        if (!held) clearInterval(beating);
+        if (!held) stop();
       }, told);
-    }, BEAT).unref();
-    return () => clearInterval(beating);
+    });
+    return stop;
   }
 
   /** `token`: under which this gateway holds the place, if it asks for all of them. */

@@ -1,6 +1,6 @@
 /** What the command line asks for. */
 import { parseArgs } from 'node:util';
-import { unknownWord } from '../config/problems.ts';
+import { unknownWord } from '../settings/problems.ts';
 
 /** How a program ends after a command line that it does not understand. */
 export const EXIT_USAGE = 2;

@@ -5,7 +5,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { addAbortSignal, type Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { StorageUnavailable } from '../common/errors.ts';
-import type { PostgresConfig, SqliteConfig, StorageConfig } from '../config/config.ts';
+import type { PostgresConfig, SqliteConfig, StorageConfig } from '../storage/config.ts';
 import { fromLines, toLines } from '../storage/dump.ts';
 import type { StorageRecord } from '../storage/sql-database.ts';
 import type { Storage } from '../storage/sql-storage.ts';

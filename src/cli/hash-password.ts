@@ -1,6 +1,6 @@
 /** The command that makes a line of the users file. */
 import { MAX_PASSWORD_BYTES } from '../auth/users-file.ts';
-import { isUserName, userName } from '../config/kinds.ts';
+import { isUserName, userName } from '../settings/kinds.ts';
 import { askHidden, type PasswordPrompt, PasswordRefused, refuseUnusable } from './password.ts';
 
 export interface HashPasswordParts extends PasswordPrompt {

@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from './clock.ts';
 import { GatewayError } from './errors.ts';
 
 export type Gate = ReturnType<typeof createGate>;
@@ -55,6 +56,7 @@ export function waitIn<T extends object>(
   given: T,
   signal: AbortSignal,
   late?: { readonly after: number; readonly error: () => Error; readonly gaveUp?: () => void },
+  clock: Pick<Clock, 'after'> = systemClock,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const waiting = { ...given, enter: () => leave(resolve) };
@@ -63,9 +65,9 @@ export function waitIn<T extends object>(
     late?.gaveUp?.();
   };
   const onAbort = () => giveUp(signal.reason);
-  const timer = late && setTimeout(() => giveUp(late.error()), late.after).unref();
+  const cancel = late && clock.after(late.after, () => giveUp(late.error()));
   function leave(settle: () => void): void {
-    clearTimeout(timer);
+    cancel?.();
     signal.removeEventListener('abort', onAbort);
     const at = queue.indexOf(waiting);
     if (at >= 0) queue.splice(at, 1);
@@ -108,6 +110,7 @@ export type BodyAccount = ReturnType<typeof createBodyAccount>;
  */
 export function createBodyAccount(
   limits: () => { readonly in_flight: number; readonly queue: number },
+  clock?: Pick<Clock, 'after'>,
 ) {
   const requests: Held = { small: 0, large: 0 };
   const others = { fill: 0, value: 0, sending: 0 };
@@ -174,7 +177,7 @@ export function createBodyAccount(
     async function wait(bytes: number, signal: AbortSignal): Promise<void> {
       refuseCrowd(user);
       const late = { after: patience(), error: tooLate, gaveUp: serve };
-      await waitIn(user.queue, { own, bytes }, signal, late);
+      await waitIn(user.queue, { own, bytes }, signal, late, clock);
     }
     /** Keeps no more than so many bytes. */
     function shrinkTo(left: number): void {

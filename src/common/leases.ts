@@ -1,6 +1,8 @@
 import type { Clock } from './clock.ts';
 import { createOwnedTable } from './owned-table.ts';
 
+/** The leases that may be named (ms). While nothing is known of other replicas, a purge waits for the longest. */
+export const LEASE_LIMITS = { shortest: 100, longest: 2_000 } as const;
 /** What a lease is waited out with: a tenth more, for clocks that do not run alike. */
 export const LEASE_MARGIN = 1.1;
 /** A renewal that was not confirmed is repeated, which does no harm: twice is only one purge more. */
@@ -30,7 +32,10 @@ export type LeaseStart = Readonly<ReturnType<typeof leaseStart>>;
 /** One that the store was told, with its length (ms). */
 export type Lease = LeaseStart & { readonly length: number };
 /** The moment from which a lease is counted, by both clocks. */
-export const leaseStart = (clock: Clock) => ({ now: clock.now(), wall: clock.wall() });
+export const leaseStart = (clock: Pick<Clock, 'now' | 'wall'>) => ({
+  now: clock.now(),
+  wall: clock.wall(),
+});
 
 /**
  * Whether it holds at a moment, by both clocks, and the wall clock has not stepped back: the other may stand still in a
@@ -58,7 +63,7 @@ type Entry<V> = { -readonly [K in keyof Leased<V>]: Leased<V>[K] };
  * @param options.max of so many values at most, and of a quarter of them by one owner
  */
 export function createLeaseCache<V>(options: {
-  clock: Clock;
+  clock: Pick<Clock, 'now' | 'wall'>;
   lease: () => number;
   max: number;
   ownerOf: (value: V) => string;

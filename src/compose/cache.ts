@@ -5,7 +5,9 @@ import type { KnownNames } from '../cache/projects.ts';
 import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import { type Config, LEASE_LIMITS } from '../config/config.ts';
+import { pause } from '../common/clock.ts';
+import type { Config } from '../config/config.ts';
+import { LEASE_LIMITS } from '../common/leases.ts';
 import { createMemoryFleet, createOnce } from '../freshness/fleet.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
@@ -72,12 +74,13 @@ export async function createCache(
   const lease = isAlone ? () => REREAD : ground.lease;
   const common = { ...ground, store: backend.freshness, lease };
   const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
-  const note = noteIn(common);
+  const sleep = (milliseconds: number) => pause(parts.clock, milliseconds);
+  const note = noteIn(common, sleep);
   // With Redis each worker has its own connection to what they share.
   const unnoted =
     parts.primary !== undefined && redis.url.length > 0
       ? unnotedAtPrimary(parts.primary, { note, last: (name) => sessions.last(name) })
-      : createUnnoted(note);
+      : createUnnoted(note, sleep);
   const sessions = createSessions({ ...common, unnoted, onError: failed('sessions') });
   const memory = createMemoryTier({ ...ground, maxBytes: config.cache.memory });
   const flights = createFlights({ ...ground, deadline: ground.longestFlight });

@@ -2,7 +2,9 @@
 
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { Config, EngineConfig, ListenConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import type { EngineConfig } from '../engine/config.ts';
+import type { ListenConfig } from '../http/config.ts';
 import { listOf } from '../common/list-of.ts';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 

@@ -1,5 +1,6 @@
 import type { ReplicaState } from '../common/events.ts';
-import type { Config, EngineConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import type { EngineConfig } from '../engine/config.ts';
 import { createProbe } from '../engine/probe.ts';
 import type { Parts } from './parts.ts';
 

@@ -1,6 +1,7 @@
 import { projectScope } from '../cache/projects.ts';
 import type { ClearEngines } from '../cache/purge/purge.ts';
-import type { Config, EngineConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import type { EngineConfig } from '../engine/config.ts';
 import { createAdmission } from '../engine/admission.ts';
 import { createHttpEngine } from '../engine/http-engine.ts';
 import type { ChosenEngine, EngineOf } from '../line/understand.ts';

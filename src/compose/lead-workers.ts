@@ -1,8 +1,10 @@
 import { createServer } from 'node:net';
-import { setImmediate as immediate, setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as immediate } from 'node:timers/promises';
+import { pause } from '../common/clock.ts';
 import type { ReadConfig } from '../config/load-config.ts';
 import type { ReplicaState } from '../common/events.ts';
-import { LEASE_LIMITS, type Config } from '../config/config.ts';
+import { LEASE_LIMITS } from '../common/leases.ts';
+import type { Config } from '../config/config.ts';
 import { describeConfig, whatWaits } from '../config/describe-config.ts';
 import { listenOn } from '../http/server.ts';
 import type { Log } from '../observability/log.ts';
@@ -54,7 +56,7 @@ export function leadWorkers(
     fork,
     attach,
     clock: parts.clock,
-    sleep: (milliseconds, signal) => delay(milliseconds, undefined, { signal }),
+    sleep: (milliseconds, signal) => pause(parts.clock, milliseconds, signal),
     log,
     url: () => url,
   });

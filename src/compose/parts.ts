@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.ts';
-import type { Emit } from '../common/events.ts';
+import type { Emit, GatewayEvent } from '../common/events.ts';
 import type { Link } from '../workers/link.ts';
 
 /** What the whole house is built with and a test may want to hold. */
@@ -51,6 +51,19 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
         tellOthers({ type: 'warning', message, error });
       }
     }
+  };
+}
+
+/** Tells those events that come before there are subscribers when there are. */
+export function createHub() {
+  const early: GatewayEvent[] = [];
+  let tell: Emit = (event) => void early.push(event);
+  return {
+    emit: (event: GatewayEvent): void => tell(event),
+    tellTo(subscribers: readonly Emit[]): void {
+      tell = tellAll(subscribers);
+      early.splice(0).forEach(tell);
+    },
   };
 }
 

@@ -1,5 +1,6 @@
 import { purgedScopes } from '../cache/projects.ts';
 import type { Purge, Purges } from '../cache/purge/purge.ts';
+import type { Cancel, Clock } from '../common/clock.ts';
 import type { Emit, Invalidate, Stale } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 
@@ -21,11 +22,11 @@ const MAX_SERIES = 2_000;
  * @param pause milliseconds after which a purge by clearCache is repeated; 0 for never. Asked for at every purge, so that
  *   a reload changes it
  */
-export function createPurging(purges: Purges, pause: () => number, emit: Emit) {
+export function createPurging(purges: Purges, pause: () => number, clock: Clock, emit: Emit) {
   /** By the id of a run, which those share who share the run. */
-  const repeats = createTimers();
+  const repeats = createTimers(clock);
   /** By scopes: spellings of one project share a series, as they share an epoch. */
-  const series = createTimers();
+  const series = createTimers(clock);
   let closed = false;
 
   /**
@@ -84,24 +85,24 @@ export function createPurging(purges: Purges, pause: () => number, emit: Emit) {
 }
 
 /** What is dropped later, by names. */
-function createTimers() {
-  const set = new Map<string, { readonly stale: Stale; readonly timer: NodeJS.Timeout }>();
+function createTimers(clock: Clock) {
+  const set = new Map<string, { readonly stale: Stale; readonly cancel: Cancel }>();
 
   /** In place of what the name stood for. @param pauses before each time (ms) */
   function start(name: string, stale: Stale, pauses: readonly number[], act: () => unknown): void {
     const [pause, ...later] = pauses;
-    clearTimeout(set.get(name)?.timer);
+    set.get(name)?.cancel();
     set.delete(name);
     if (pause === undefined) return;
-    const timer = setTimeout(() => {
+    const cancel = clock.after(pause, () => {
       start(name, stale, later, act);
       void act();
-    }, pause);
-    set.set(name, { stale, timer: timer.unref() });
+    });
+    set.set(name, { stale, cancel });
   }
 
   function clear(): void {
-    for (const { timer } of set.values()) clearTimeout(timer);
+    for (const { cancel } of set.values()) cancel();
     set.clear();
   }
 

@@ -1,11 +1,12 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { createSweep } from '../cache/purge/sweep.ts';
 import { createSharedEntries } from '../cache/shared-entries.ts';
 import { createSharedFlights } from '../cache/shared-flights.ts';
 import type { BodyAccount } from '../common/body-account.ts';
+import { pause } from '../common/clock.ts';
 import { readPemFiles } from '../common/pem-files.ts';
 import { createSealer, NO_SEALER } from '../common/sealing.ts';
-import { type Config, LEASE_LIMITS } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import { LEASE_LIMITS } from '../common/leases.ts';
 import { createRedisCache } from '../redis/redis-cache.ts';
 import { watchRedisConditions } from '../redis/redis-conditions.ts';
 import { connectRedis } from '../redis/redis-connections.ts';
@@ -22,9 +23,6 @@ export type CacheGround = Parts & {
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;
 
-/** Keeps no process alive. */
-const sleep = (milliseconds: number) => delay(milliseconds, undefined, { ref: false });
-
 /** What the cache of gateways stands on that share a Redis. */
 export async function inRedis(redis: Config['cache']['redis'], ground: CacheGround) {
   const { emit } = ground;
@@ -40,7 +38,7 @@ export async function inRedis(redis: Config['cache']['redis'], ground: CacheGrou
   const health = createRedisHealth({
     isConnected: connections.ready,
     probe: () => freshness.probe(),
-    sleep,
+    sleep: (milliseconds) => pause(ground.clock, milliseconds),
     onChange: (trouble) =>
       emit({ type: 'redis-state', ...(trouble ? { state: 'down', ...trouble } : { state: 'up' }) }),
   });

@@ -4,23 +4,23 @@ import { createPermissions, type Login } from '../auth/authenticator.ts';
 import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { type AskLeave, createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
-import { projectPolicy } from '../cache/projects.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import type { ReplicaState } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
-import { createCors } from '../http/cors.ts';
 import { clientAddressReader } from '../http/request-head.ts';
 import { createDroppedHeaders } from '../line/dropped-headers.ts';
-import { createXmlaHandler } from '../line/handler.ts';
-import type { LineOptions } from '../line/options.ts';
+import { createSeen } from '../line/ways.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import { atPrimary, loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngineStates } from './engine-states.ts';
 import { createEngines } from './engines.ts';
-import { createIds, type Parts, tellTogether } from './parts.ts';
+import { createLine } from './line.ts';
+import { createIds, type Parts } from './parts.ts';
 
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 
@@ -33,16 +33,18 @@ export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
  */
 export async function createRuntime(
   config: Config,
-  house: LastingParts &
-    Pick<LineOptions, 'names' | 'account' | 'blind' | 'candidates'> & {
-      cache: Cache;
-      purge: Purge;
-      parts: Parts;
-      known: readonly ReplicaState[];
-      logins?: { readonly asks: string; readonly kept: () => KeptLogins } | undefined;
-    },
+  house: LastingParts & {
+    names: KnownNames;
+    account: BodyAccount;
+    candidates: Parameters<typeof createSeen>[0];
+    cache: Cache;
+    purge: Purge;
+    parts: Parts;
+    known: readonly ReplicaState[];
+    logins?: { readonly asks: string; readonly kept: () => KeptLogins } | undefined;
+  },
 ) {
-  const { cache, storage, parts } = house;
+  const { cache, storage, parts, features } = house;
   const { clock, emit } = parts;
   const newId = createIds(parts);
   const work = createWorkCounter();
@@ -71,28 +73,16 @@ export async function createRuntime(
     : NO_ROLE_SETS;
 
   const dropped = createDroppedHeaders(emit);
-  const xmla = createXmlaHandler({
-    ...common,
-    dropped,
-    authenticator,
-    clearCache: createClearCacheHandler(common),
-    cors: createCors(config.listen.cors, engines.headers),
-    engineOf: engines.engineOf,
-    patience: (project) => config.limits.wait ?? engines.engineOf(project).settings.timeout,
-    policyOf: projectPolicy(config),
-    roleSets,
-    cache: cache.queryCache,
-    holdBody: cache.memory.hold,
-    sessions: cache.sessions,
-    admitBackground: engines.admitBackground,
-    hasRoom: cache.memory.hasRoom,
-    config,
+  const clearCache = createClearCacheHandler(common);
+  const lineParts = { ...common, cache, engines, authenticator, roleSets, clearCache, dropped };
+  const xmla = createLine(config, {
+    ...lineParts,
+    judge: features.judge,
+    seen: createSeen(house.candidates),
     work,
-    secret: newId(),
-    emit: tellTogether(emit),
   });
 
-  let pages: Promise<ReturnType<typeof createApp>> | undefined;
+  let pages: ReturnType<typeof createApp> | undefined;
   const loadPages = async () =>
     (await import('../app.ts')).createApp(config, { ...common, xmla, states, during });
   const loaded = () => (pages ??= loadPages());

@@ -1,5 +1,5 @@
 import { StorageUnavailable } from '../common/errors.ts';
-import type { PostgresConfig, SqliteConfig } from '../config/config.ts';
+import type { PostgresConfig, SqliteConfig } from '../storage/config.ts';
 import type { Storage } from '../storage/sql-storage.ts';
 import type { Parts } from './parts.ts';
 

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
 import { createKnownNames } from '../cache/projects.ts';
-import { createBodyAccount, createGate, type Gate } from '../common/body-account.ts';
+import { createBodyAccount } from '../common/body-account.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import type { Config } from '../config/config.ts';
+import { tryFeatures } from '../features/all.ts';
 import { askHidden } from '../engine/hidden-formulas.ts';
 import { describeFailure } from '../engine/probe.ts';
 import { createUpstream } from '../proxy/upstream.ts';
@@ -10,31 +11,23 @@ import { createCache } from './cache.ts';
 import { createEngineStates } from './engine-states.ts';
 import type { Parts } from './parts.ts';
 import { createStorage } from './storage.ts';
-import { MOST_FILES, watchedIn } from './watches.ts';
-import { createSource, type Watched } from '../watch/sources.ts';
-
-/** Between two questions to what is watched (ms). */
-const WATCH_PAUSE = 2_000;
-/** So much is told of what was seen (characters). */
-const SHOWN = 100;
 
 /**
- * Asks engines, Redis, storage and what is watched as `serve` would: the command `check --connect`. It makes no file, but brings the schema
- * of a storage that is there up to date.
+ * Asks engines, Redis, storage and what features depend on as `serve` would: the command
+ * `check --connect`. It makes no file, but brings the schema of a storage that is there up to date.
  * @returns one line for each, and whether none is down
  */
 export async function tryConnections(config: Config, parts: Parts) {
   const engines = createEngineStates(config, parts);
   const { replicas } = await engines.states(true);
   engines.close();
-  const files = createGate(MOST_FILES);
-  const watches = watchedIn(config).map((watched) => tryWatch(watched, parts, files));
+  const ofFeatures = tryFeatures(config, parts);
   const found = [
     ...replicas.map(({ url, state, why }) => [`engine ${url}`, state, why]),
     ...(replicas.some(({ state }) => state === 'up') ? await askHidden(config, parts.clock) : []),
     ['Redis', ...(await tryRedis(config, parts))],
     [`storage ${config.storage.driver}`, ...(await tryStorage(config, parts))],
-    ...(await Promise.all(watches)),
+    ...(await ofFeatures),
   ];
   const ok = found.every(([, state]) => state !== 'down');
   return { lines: found.map((words) => words.join(': ')), ok };
@@ -69,24 +62,5 @@ async function tryStorage({ storage: config, auth }: Config, parts: Parts) {
     return ['down', describeFailure(isAway ? error.cause : error)];
   } finally {
     await storage.close();
-  }
-}
-
-const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, SHOWN);
-
-/** What differs each time would purge each time. */
-async function tryWatch(watched: Watched, { clock, sleep }: Parts, files: Gate) {
-  const { name, watch } = watched;
-  const what = `watch ${name} (${watch.kind})`;
-  const ask = createSource(watched, clock, files);
-  const { signal } = new AbortController();
-  try {
-    const first = await ask(signal);
-    await sleep(WATCH_PAUSE);
-    const second = await ask(signal);
-    if (first === second) return [what, 'up', `it sees ${short(first)}`];
-    return [what, 'down', `it differs at each question: ${short(first)}, then ${short(second)}`];
-  } catch (error) {
-    return [what, 'down', (error as Error).message];
   }
 }

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { schema, type Config } from './config.ts';
-import type { Setting, Values } from './setting.ts';
+import type { Setting, Values } from '../settings/setting.ts';
 
 /** As a YAML file that holds every key. Secrets are masked; without any it reads back as the same configuration. */
 export function describeConfig(config: Config): string {

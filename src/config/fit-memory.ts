@@ -1,5 +1,5 @@
 /** How much memory entries, bodies and connections get where the file does not say: what is usual, or what fits. */
-import { sizes } from './kinds.ts';
+import { sizes } from '../settings/kinds.ts';
 
 /** Bytes that there are: in the heap of each process, and in the container for all processes together. */
 export type Memory = Readonly<Record<'heap' | 'container', number>>;

@@ -5,10 +5,11 @@ import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type CheckedFile, type Config, fillIn, schema } from './config.ts';
 import type { Memory } from './fit-memory.ts';
-import type { ReadFile } from './kinds.ts';
-import { ConfigError, type Problem } from './problems.ts';
-import { checkRules, readErrorText } from './rules.ts';
-import { type Environment, readYaml, type Sources } from './yaml-text.ts';
+import type { ReadFile } from '../settings/kinds.ts';
+import { ConfigError, type Problem } from '../settings/problems.ts';
+import { readErrorText } from '../settings/named-files.ts';
+import { checkRules } from './rules.ts';
+import { type Environment, readYaml, type Sources } from '../settings/yaml-text.ts';
 
 export interface LoadOptions {
   /** As named on the command line, relative to `workingFolder`; undefined takes the default of every key. */

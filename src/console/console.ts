@@ -3,6 +3,7 @@ import type { Permissions } from '../auth/authenticator.ts';
 import type { PurgeLog, PurgeRecord } from '../cache/purge/purge-log.ts';
 import { type Clock, shareFor } from '../common/clock.ts';
 import type { ReplicaState } from '../common/events.ts';
+import type { Finding } from '../common/finding.ts';
 import { foldObjectName } from '../common/fold-case.ts';
 import type { Principal } from '../common/principal.ts';
 import type { Config } from '../config/config.ts';
@@ -49,7 +50,7 @@ export interface About {
 /** What the console shows: how the gateway is, what it was worth in the last hour, and what it is made of. */
 export function createConsole(parts: {
   config: Pick<Config, 'cache' | 'projects' | 'hooks'>;
-  clock: Clock;
+  clock: Pick<Clock, 'now' | 'wall'>;
   about: About;
   permissions: Pick<Permissions, 'rightsOf'>;
   statistics: Pick<SharedStatistics, 'usage' | 'hour'>;
@@ -57,8 +58,8 @@ export function createConsole(parts: {
   engines: () => Promise<{ readonly replicas: readonly ReplicaState[] }>;
   redis: () => RedisFacts;
   storage: () => Promise<State['storage']>;
-  /** Of all projects that are watched. */
-  watches: () => Promise<State['watches']>;
+  /** Findings of features. */
+  findings: () => Promise<readonly Finding[]>;
   metrics: Pick<Metrics, 'registry'>;
 }) {
   const { config, clock, about, permissions, statistics, purgeLog, storage, metrics } = parts;
@@ -76,13 +77,13 @@ export function createConsole(parts: {
 
   async function readOverview() {
     const now = clock.wall();
-    const [{ processes, ...own }, { hour, entries, ...told }, log, ofStorage, watches] =
+    const [{ processes, ...own }, { hour, entries, ...told }, log, ofStorage, ofFeatures] =
       await Promise.all([
         here(),
         statistics.hour(),
         purgeLog.latest(ALL_PURGES),
         storage(),
-        parts.watches(),
+        parts.findings(),
       ]);
     const minutes = minutesOf(hour, now);
     const sum = sumOf(minutes);
@@ -117,7 +118,7 @@ export function createConsole(parts: {
       ...own,
       now,
       storage: ofStorage,
-      watches,
+      ofFeatures,
       owed: loadOf(processes).owed,
       droppedHeaders: [...new Set(processes.flatMap((one) => one.dropped_headers))].sort(),
       timedOut: processes.flatMap((one) => one.timed_out),
@@ -157,10 +158,9 @@ export function createConsole(parts: {
   }
 
   return {
-    /** Of hooks: what is configured, what was called in the last hour, and the purges that are still remembered. */
-    async watches() {
-      const [watches, { hour }, { purges }] = await Promise.all([
-        parts.watches(),
+    /** Tells of each hook, its calls in the last hour, and its latest purge that is remembered. */
+    async hooks() {
+      const [{ hour }, { purges }] = await Promise.all([
         statistics.hour(),
         purgeLog.latest(ALL_PURGES),
       ]);
@@ -177,7 +177,7 @@ export function createConsole(parts: {
           purged_at: last ? new Date(last.at) : null,
         };
       });
-      return { watches, hooks };
+      return { hooks };
     },
     async status(principal: Principal) {
       const { engines, redis, gateway, processes, complete } = await here();

@@ -1,7 +1,7 @@
 import type { Clock } from '../common/clock.ts';
 import { ENGINE_KINDS } from '../common/engine-kinds.ts';
 import { listOf } from '../common/list-of.ts';
-import type { Config, EngineConfig } from '../config/config.ts';
+import type { EngineConfig } from './config.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { isElement } from '../xml/xml-scanner.ts';
 import { isChanging, KNOWN_FUNCTIONS } from '../xmla/mdx/known-functions.ts';
@@ -32,11 +32,22 @@ interface Asked {
   readonly project: string | undefined;
 }
 
+interface Declared {
+  readonly engine: EngineConfig;
+  /** Declared as stable. */
+  readonly functions: readonly string[];
+}
+interface AskedConfig {
+  readonly engine: EngineConfig;
+  readonly cache: Pick<Declared, 'functions'>;
+  readonly projects: ReadonlyMap<string, Declared>;
+}
+
 /**
  * What engines keep from the eyes of the cache: functions of their own, and formulas of measures and sets that read clock or
  * user. With the login of `engine.service` or none. Never rejects.
  */
-export async function askHidden(config: Config, clock: Pick<Clock, 'now'>) {
+export async function askHidden(config: AskedConfig, clock: Pick<Clock, 'now'>) {
   const asked = new Map<string, Asked>();
   for (const [name, { engine }] of [[undefined, config] as const, ...config.projects]) {
     const isTold = engine.url.some(tellsProject);

@@ -5,7 +5,7 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
 import { isUsual } from '../common/header-names.ts';
-import type { EngineConfig } from '../config/config.ts';
+import type { EngineConfig } from './config.ts';
 import {
   answerHead,
   decodedAnswer,

@@ -4,7 +4,7 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
-import type { EngineConfig } from '../config/config.ts';
+import type { EngineConfig } from './config.ts';
 import { answerHead, bodyUpTo, decodedAnswer } from '../proxy/forwarded.ts';
 import { reasonOf, Silence, type Upstream } from '../proxy/upstream.ts';
 import { decodeText } from '../xml/text-encoding.ts';

@@ -1,7 +1,7 @@
 import { type Clock, shareFor, inTime as settledIn } from '../common/clock.ts';
 import { messageOf } from '../common/errors.ts';
 import type { Emit, ReplicaState } from '../common/events.ts';
-import type { EngineConfig } from '../config/config.ts';
+import type { EngineConfig } from './config.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf, Silence } from '../proxy/upstream.ts';
 import { askDiscover, inTime, soapContent } from './own-questions.ts';

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import type { EngineConfig } from '../config/config.ts';
+import type { EngineConfig } from './config.ts';
 import {
   createUpstream,
   NotConnected,

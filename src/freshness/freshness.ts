@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../common/clock.ts';
+import type { Cancel, Clock } from '../common/clock.ts';
 import { createLeaseCache, type Leased, leaseStart } from '../common/leases.ts';
 import type { CacheScope, FreshnessStore, Renewed } from './freshness-store.ts';
 
@@ -62,7 +62,7 @@ export function createEpochs(options: {
   const forgotten = new LRUCache<string, Set<string>>({ max: MOST });
   /** By their scopes, of which this gateway uses nothing until the renewal is confirmed. */
   const pending = new Map<string, Pending>();
-  let timer: NodeJS.Timeout | undefined;
+  let cancel: Cancel | undefined;
   let closed = false;
   /** As read last. Where Redis loses it and makes another, keys of the two never meet. */
   let keySecret: string | undefined;
@@ -107,13 +107,13 @@ export function createEpochs(options: {
   }
 
   function tryLater(): void {
-    if (timer !== undefined || closed || pending.size === 0) return;
-    timer = setTimeout(() => {
+    if (cancel !== undefined || closed || pending.size === 0) return;
+    cancel = options.clock.after(PAUSE, () => {
       void Promise.all([...pending].map((one) => tryAgain(...one))).then(() => {
-        timer = undefined;
+        cancel = undefined;
         tryLater();
       });
-    }, PAUSE).unref();
+    });
   }
 
   return {
@@ -160,7 +160,7 @@ export function createEpochs(options: {
     age: known.age,
     close(): void {
       closed = true;
-      clearTimeout(timer);
+      cancel?.();
     },
   };
 }

@@ -67,7 +67,7 @@ const NO_USER = ':';
  */
 export function createMemoryStore(options: {
   newToken: () => string;
-  clock: Clock;
+  clock: Pick<Clock, 'now' | 'wall'>;
   orphanLease?: number;
 }) {
   const { newToken, clock, orphanLease = 0 } = options;

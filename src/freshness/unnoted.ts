@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { LEASE_MARGIN } from '../common/leases.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
@@ -35,11 +34,8 @@ type SessionStore = Pick<FreshnessStore, 'session'>;
 export type Note = (session: Unnoted) => Promise<unknown>;
 type Sleep = (milliseconds: number) => Promise<unknown>;
 
-/** Keeps no process alive. */
-const pause: Sleep = (milliseconds) => delay(milliseconds, undefined, { ref: false });
-
 /** Keeps sessions, and notes them as soon as that can be done. */
-export function createUnnoted(note: Note, sleep = pause) {
+export function createUnnoted(note: Note, sleep: Sleep) {
   const table = createOwnedTable<Unnoted>(MAX_SESSIONS);
   const closing = new AbortController();
   let noting = false;
@@ -82,7 +78,7 @@ export function createUnnoted(note: Note, sleep = pause) {
 /** Notes a session in the store as a dirty one. */
 export function noteIn(
   { store, newToken }: { store: SessionStore; newToken: () => string },
-  sleep = pause,
+  sleep: Sleep,
 ): Note {
   return async ({ name, record, shared }) => {
     const { version } = record;

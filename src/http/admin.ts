@@ -12,15 +12,10 @@ import { HEADER_VALUE } from '../cache/stored-answer.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
 import type { WarmUp } from '../cache/warm/warm.ts';
+import { type AdminPage, mergePages, page, type Query, readQuery } from './admin-page.ts';
 import { sendWhole } from './answers.ts';
 import { readBody } from './read-body.ts';
-import {
-  forgedAct,
-  isXmlaHeader,
-  queryParameters,
-  refuseDelegation,
-  REQUEST_ID,
-} from './request-head.ts';
+import { forgedAct, isXmlaHeader, refuseDelegation, REQUEST_ID } from './request-head.ts';
 import { readXmlaPath } from './xmla-path.ts';
 
 /** An XMLA request that an administrator asks about. */
@@ -123,21 +118,6 @@ const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
 /** So many queries stand in a diagnosis. */
 const DIAGNOSED = 50;
 
-type Query<Words extends z.ZodRawShape> = z.output<z.ZodObject<Words>>;
-/**
- * What one path below /admin tells, to administrators and viewers.
- * @param words of its query
- */
-const page = <Words extends z.ZodRawShape>(
-  words: Words,
-  tell: (query: Query<Words>, principal: Principal) => Promise<object>,
-  toPurgers = false,
-) => ({
-  toPurgers,
-  tell: (target: string, principal: Principal) =>
-    tell(readQuery({ url: target }, words), principal),
-});
-
 export type Admin = ReturnType<typeof createAdmin>;
 /**
  * What is told by `GET` below /admin, to programs and to the console: how the gateway is, and a page of what it remembers of
@@ -148,18 +128,20 @@ export function createAdmin(options: {
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
   warmUp: Pick<WarmUp, 'begin'> & { tell: () => Promise<object> };
-  console: Record<'overview' | 'system' | 'watches', () => Promise<object>> & {
+  console: Record<'overview' | 'system' | 'hooks', () => Promise<object>> & {
     status: (principal: Principal) => Promise<object>;
   };
+  /** Pages of features, which may share a page with those here. */
+  ofFeatures?: readonly Readonly<Record<string, AdminPage>>[];
   clock: Pick<Clock, 'wall'>;
   emit: Emit;
 }) {
   const { permissions, purgeLog, statistics, warmUp, console, clock, emit } = options;
-  const pages: Readonly<Record<string, ReturnType<typeof page>>> = {
+  const own: Readonly<Record<string, AdminPage>> = {
     '/admin/status': page({}, (_query, principal) => console.status(principal), true),
     '/admin/reasons': page({}, async () => ({ reasons: WORDS }), true),
     '/admin/purges': page({ limit: PAGE.limit }, tellPurges, true),
-    '/admin/watches': page({}, console.watches, true),
+    '/admin/watches': page({}, console.hooks, true),
     '/admin/warm': page({}, () => warmUp.tell()),
     '/admin/overview': page({}, console.overview),
     '/admin/system': page({}, console.system),
@@ -176,6 +158,7 @@ export function createAdmin(options: {
       statistics.entries,
     ),
   };
+  const pages = mergePages([...(options.ofFeatures ?? []), own]);
 
   async function tellPurges({ limit }: Readonly<Record<'limit', number>>) {
     const { complete, purges } = await purgeLog.latest(limit);
@@ -329,31 +312,6 @@ const FILTER = {
     .optional(),
   slower: whole(0, 999_999_999, 0, ' of milliseconds'),
 };
-
-/** The query of a request, in which each of these words may stand once, and no other. */
-function readQuery<Words extends z.ZodRawShape>(
-  request: Pick<IncomingMessage, 'url'>,
-  words: Words,
-): Query<Words> {
-  const names = Object.keys(words);
-  const given = Object.entries(queryParameters(request));
-  const unknown = given.map(([name]) => name).filter((name) => !names.includes(name));
-  if (unknown.length > 0) {
-    const list = names.join(', ').replace(/, (\S+)$/, ' and $1') || 'none';
-    const allowed = `${names.length === 1 ? 'is' : 'are'} ${list}`;
-    throw refused(`${unknown.join(', ')} is no query parameter here; allowed ${allowed}`);
-  }
-  const repeated = given.find(([, value]) => typeof value !== 'string');
-  if (repeated !== undefined) throw refused(`${repeated[0]} is given more than once`);
-  const read = z.object(words).safeParse(Object.fromEntries(given));
-  if (read.success) return read.data;
-  throw refused(
-    read.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`).join('; '),
-  );
-}
-
-const refused = (why: string) =>
-  new GatewayError('bad-request', `The query is refused: ${why.replace(/\.$/, '')}.`);
 
 function sendPretty(response: ServerResponse, value: unknown, status = 200): void {
   sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`, status);

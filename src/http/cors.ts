@@ -1,5 +1,5 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
-import type { ListenConfig } from '../config/config.ts';
+import type { CorsConfig } from '../features/cors/config.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -20,7 +20,7 @@ const UNLISTED: CorsAnswer = { headers: {}, preflight: undefined };
 
 /** Knows the answers to all listed origins, and to the rest. @param named the headers that `engine.headers` names */
 export function createCors(
-  { origins, max_age: maxAge }: ListenConfig['cors'],
+  { origins, max_age: maxAge }: CorsConfig,
   named: readonly string[] = [],
 ) {
   if (origins.length === 0) return undefined;

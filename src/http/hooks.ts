@@ -8,7 +8,7 @@ import type { Purge, PurgeOrder } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import type { HookConfig } from '../config/config.ts';
+import type { HookConfig } from '../features/hooks/config.ts';
 import { sendJson } from './answers.ts';
 import { purgeFailure } from './clear-cache.ts';
 import { readBody } from './read-body.ts';
@@ -96,7 +96,7 @@ export interface HookOptions {
   readonly purge: Purge;
   /** Told of a purge, which may end after the answer. */
   readonly during: <T>(work: Promise<T>) => Promise<T>;
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'now' | 'wall'>;
   readonly newId: () => string;
   readonly emit: Emit;
 }

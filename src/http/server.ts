@@ -13,7 +13,7 @@ import { clientNetwork } from '../auth/login-throttle.ts';
 import type { Clock } from '../common/clock.ts';
 import type { ConnectionClosing, Emit } from '../common/events.ts';
 import { readPemFiles } from '../common/pem-files.ts';
-import type { Config, ListenConfig } from '../config/config.ts';
+import type { LimitsConfig, ListenConfig } from './config.ts';
 import { PLAIN_TEXT, sendWhole } from './answers.ts';
 import { trustedProxies } from './request-head.ts';
 
@@ -28,8 +28,8 @@ const SWEEP = 20;
 /** So long idle ones stay then, since a request may be on its way on each: that one is answered, as the last (ms). */
 const BREATH = 500;
 
-type Limits = Pick<Config['limits'], 'connections' | 'head' | 'head_timeout'>;
-type ServerConfig = Pick<Config, 'listen'> & { readonly limits: Limits };
+type Limits = Pick<LimitsConfig, 'connections' | 'head' | 'head_timeout'>;
+type ServerConfig = Readonly<{ listen: ListenConfig; limits: Limits }>;
 
 /** @param answer answers every request */
 export function createGatewayServer(

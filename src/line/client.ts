@@ -17,14 +17,23 @@ import {
   type StoredAnswer,
   withSession,
 } from '../cache/stored-answer.ts';
+import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
+import type { BodyAccount } from '../common/body-account.ts';
+import type { Cancel, Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
+import type { Emit, EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
 import { isOfPage } from '../common/header-names.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { EngineStep, PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
-import { type CorsAnswer, QUIET_CHALLENGE, varyByOrigin, dropCors } from '../http/cors.ts';
+import {
+  type Cors,
+  type CorsAnswer,
+  QUIET_CHALLENGE,
+  varyByOrigin,
+  dropCors,
+} from '../http/cors.ts';
 import {
   acceptsGzip,
   clientProgram,
@@ -33,7 +42,6 @@ import {
   traceOf,
 } from '../http/request-head.ts';
 import { answerHeaders, breakOff, endWith, SHORT } from '../proxy/forwarded.ts';
-import type { LineOptions } from './options.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
 /** The facts of a replay. */
@@ -57,7 +65,7 @@ const NO_TRANSPORT_CAPS = '0,0,0,0,0';
 export type Wishes = ReturnType<typeof wishesOf>;
 
 /** What a request says of how it wants to be answered, and who it is. */
-export function wishesOf(headers: IncomingHttpHeaders, cors: LineOptions['cors']) {
+export function wishesOf(headers: IncomingHttpHeaders, cors: Cors) {
   return {
     takesGzip: acceptsGzip(headers['accept-encoding']),
     /** Whether the client negotiates what it can read (SSAS); it is told on every reply: plain text. */
@@ -110,10 +118,20 @@ function engineTimes(steps: EngineSteps, now: number): EngineTimes {
 }
 
 /** What clients share. */
-type ClientServices = Pick<
-  LineOptions,
-  'account' | 'clock' | 'newId' | 'addressOf' | 'holdBody' | 'patience' | 'cors' | 'emit'
->;
+interface ClientServices {
+  readonly account: Pick<BodyAccount, 'request'>;
+  /** Counts a body for as long as it is sent. */
+  readonly holdBody: MemoryTier['hold'];
+  /** For how long a request of a project may wait in all until it is at the engine (ms). */
+  readonly patience: (project: string | undefined) => number;
+  /** Whose request it is, by the connection or a trusted proxy. */
+  readonly addressOf: (request: IncomingMessage) => string;
+  /** Which pages of other origins may ask. */
+  readonly cors: Cors;
+  readonly clock: Pick<Clock, 'now' | 'every'>;
+  readonly newId: () => string;
+  readonly emit: Emit;
+}
 
 /**
  * The client of one XMLA request. Every head of an XMLA answer is written here and nowhere else, so that
@@ -276,7 +294,7 @@ export class XmlaClient implements Client, PassThroughClient {
     const letGo = holdBody(text);
     // It has waited for the engine already, as long as that took.
     const room = account.request(this.owner, () => this.#longestWait());
-    let looks: NodeJS.Timeout | undefined;
+    let stopLooks: Cancel | undefined;
     try {
       const since = clock.now();
       const waiting = room.grow(INFLATING, signal);
@@ -288,11 +306,11 @@ export class XmlaClient implements Client, PassThroughClient {
       response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
       response.setTimeout(LONGEST_STALL, () => response.destroy());
       let taken: number | undefined = 0;
-      looks = setInterval(() => {
+      stopLooks = clock.every(LOOKS, () => {
         const before = taken;
         taken = response.socket?.bytesWritten;
         if (taken === before && room.isInTheWay()) response.destroy();
-      }, LOOKS);
+      });
       for await (const piece of pieces()) {
         facts.bytes += piece.length;
         response.write(piece, (error) => {
@@ -306,7 +324,7 @@ export class XmlaClient implements Client, PassThroughClient {
     } catch (error) {
       this.fail(error);
     } finally {
-      clearInterval(looks);
+      stopLooks?.();
       letGo();
       room.release();
     }
@@ -445,6 +463,16 @@ export class XmlaClient implements Client, PassThroughClient {
     this.#services.emit(facts);
   }
 }
+
+export type ClientOf = ReturnType<typeof createClients>;
+export const createClients =
+  (services: ClientServices) =>
+  (
+    request: IncomingMessage,
+    response: ServerResponse,
+    head: { readonly wishes: Wishes; readonly places: Places } | undefined,
+  ): XmlaClient =>
+    new XmlaClient(request, response, services, head);
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 

@@ -1,14 +1,15 @@
+import type { QueryCache } from '../cache/cache.ts';
+import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { Client, Query } from '../cache/query.ts';
 import { inflatedWithSession, type StoredAnswer, withSession } from '../cache/stored-answer.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Verdict } from '../common/events.ts';
+import type { Emit, Verdict } from '../common/events.ts';
 import type { AdminQuestion } from '../http/admin.ts';
 import { answerDigest } from '../xmla/answer/answer-digest.ts';
 import { INSPECTION_SLICE } from '../xmla/answer/inspect-answer.ts';
 import type { Look } from './explain.ts';
-import type { LineOptions } from './options.ts';
 import type { SharedQuery } from './query.ts';
-import { createOwnTurns, type OwnTurn } from './understand.ts';
+import { createOwnTurns, type EngineOf, type OwnTurn } from './understand.ts';
 
 /** Of what is not compared. */
 const NOTHING = { why: undefined, entry: null, engine: [], key: null, epochs: null } as const;
@@ -19,7 +20,14 @@ const notCached = (why?: string) => ({ ...NOTHING, verdict: 'not-cached' as cons
  * those that change a session, store or answer. The engine is asked where there is an entry alone, and once more where it
  * says something else.
  */
-export function createComparison({ cache, engineOf, holdBody, emit }: LineOptions, look: Look) {
+export function createComparison(parts: {
+  readonly cache: Pick<QueryCache, 'entryOf' | 'fetch'>;
+  readonly engineOf: EngineOf;
+  readonly holdBody: MemoryTier['hold'];
+  readonly look: Look;
+  readonly emit: Emit;
+}) {
+  const { cache, engineOf, holdBody, look, emit } = parts;
   const ownTurn = createOwnTurns();
 
   /** @returns what the engine says, or the word for why that cannot be compared */

@@ -1,28 +1,31 @@
+import type { QueryCache } from '../cache/cache.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
 import type { GatewayReason } from '../common/reasons.ts';
 import type { AdminQuestion, TellAbout } from '../http/admin.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
-import type { LineOptions } from './options.ts';
 import type { QueryOf } from './query.ts';
-import { judge } from './session-step.ts';
-import { destinationOf, understand } from './understand.ts';
+import type { Examine } from './session-step.ts';
+import { destinationOf, type EngineOf, understand } from './understand.ts';
 
 export type Look = ReturnType<typeof createLook>;
-/** What would become of a request, by the steps of the handler, less those that change a session, ask an engine or answer. */
-export function createLook(options: LineOptions, queryOf: QueryOf) {
-  const { names, sessions } = options;
-  const looking = {
-    ...options,
-    sessions: { ...sessions, find: sessions.peek },
-    names: { ...names, admit: names.wouldAdmit },
-  };
+/**
+ * What would become of a request, by the steps of the handler, less those that change a session, ask an engine or answer.
+ * @param parts.examine looks at sessions and names alone, and keeps nothing
+ */
+export function createLook(parts: {
+  readonly engineOf: EngineOf;
+  readonly examine: Examine;
+  readonly queryOf: QueryOf;
+}) {
+  const { engineOf, examine, queryOf } = parts;
 
   async function look({ headers, body, project, principal, ...question }: AdminQuestion) {
     const address = { project, search: '' };
-    const engine = options.engineOf(project);
+    const engine = engineOf(project);
     const destination = destinationOf(engine, address, principal, question.authorization);
     const read = await understand(headers, body, destination);
-    const { asked, judged: step } = await judge(read, destination, principal, looking);
+    const { asked, step } = await examine(read, destination, principal);
     if (step === 'refuse') return refused('unknown-session');
     const { request, subject } = asked;
     const facts = { why: asked.why };
@@ -64,7 +67,12 @@ const refused = (reason: GatewayReason, why?: string) => ({
 });
 
 /** Explains what would become of a request. */
-export function createExplanation({ cache, emit }: LineOptions, look: Look): TellAbout {
+export function createExplanation(parts: {
+  readonly cache: Pick<QueryCache, 'explain'>;
+  readonly look: Look;
+  readonly emit: Emit;
+}): TellAbout {
+  const { cache, look, emit } = parts;
   return async (question) => {
     const { id, administrator, principal, project = '' } = question;
     const { classification, query } = await look(question);

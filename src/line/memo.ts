@@ -3,23 +3,38 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
+import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { KnownKey } from '../cache/query.ts';
+import type { BodyAccount } from '../common/body-account.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
+import type { Emit } from '../common/events.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
-import type { CacheShare } from '../config/config.ts';
-import type { XmlaAddress } from '../http/xmla-path.ts';
+import type { CacheShare } from '../cache/config.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
+import type { Cors } from '../http/cors.ts';
+import type { XmlaAddress } from '../http/xmla-path.ts';
+import type { RoleSets } from '../roles/role-sets.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
-import { placeOf, type Places, placesIn, wishesOf, type Wishes } from './client.ts';
-import type { LineOptions } from './options.ts';
+import {
+  placeOf,
+  type Places,
+  placesIn,
+  wishesOf,
+  type Wishes,
+  type XmlaClient,
+} from './client.ts';
+import type { Judge } from './ports.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
   understand,
   type AskedOf,
+  createOwnTurns,
   type Destination,
   type OwnTurn,
   type UnderstoodRequest,
@@ -65,6 +80,18 @@ export interface Known extends KnownRequest {
   readonly sessionId: string | undefined;
 }
 
+/** A request whose head was checked and whose body has come. */
+export interface Arrived {
+  readonly client: XmlaClient;
+  readonly address: XmlaAddress;
+  readonly principal: Principal;
+  readonly body: Buffer;
+  /** Undefined where the memo does not recognise it. */
+  readonly known: Known | undefined;
+  /** Whether a page of another origin sends it. */
+  readonly ofPage: boolean;
+}
+
 /** A request that went all steps. */
 export interface Handled {
   readonly request: IncomingMessage;
@@ -86,13 +113,31 @@ const READINGS = 3;
 /** Statements that were passed through once: bytes of all, and of each beside its text. */
 const PASSED_ONCE = { maxSize: 1024 * 1024, overhead: 200 } as const;
 
+export type Memo = ReturnType<typeof createMemo>;
+
 /**
  * Remembers what was understood of requests, byte by byte but for ids that clients make anew ({@link Layout}), so
  * that one that comes again need not be read. It decides nothing by itself.
  */
-export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagReaders) {
-  const { authenticator, sessions, roleSets, clock, blind } = options;
-  const heads = createKnownHeads(options.secret, bytesOfHead);
+export function createMemo(
+  parts: {
+    readonly authenticator: Pick<Authenticator, 'remembered'>;
+    readonly sessions: Pick<Sessions, 'held'>;
+    readonly roleSets: Pick<RoleSets, 'heldName'>;
+    readonly judge: Judge;
+    readonly cors: Cors;
+    readonly account: Pick<BodyAccount, 'open'>;
+    readonly clock: Pick<Clock, 'wall'>;
+    /** Keys digests of heads. */
+    readonly secret: string;
+    readonly newId: () => string;
+    readonly emit: Emit;
+  },
+  ownTurn: OwnTurn = createOwnTurns(),
+) {
+  const { authenticator, sessions, roleSets, judge, clock } = parts;
+  const readers: TagReaders = [];
+  const heads = createKnownHeads(parts.secret, bytesOfHead);
   const requests = createKnownBodies(({ asked }: KnownRequest) => besideBody(asked));
   const passedOnce = new LRUCache<string, true>({
     maxSize: PASSED_ONCE.maxSize,
@@ -117,7 +162,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       place: destination.place,
       settings: destination.settings,
       user: destination.user,
-      wishes: wishesOf(headers, options.cors),
+      wishes: wishesOf(headers, parts.cors),
       places: placesIn(request.rawHeaders),
       layouts: [],
     });
@@ -126,7 +171,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
 
   async function note(head: KnownHead, handled: Handled, answer: KnownRequest['answer']) {
     const { request, body, asked, destination, principal } = handled;
-    const room = options.account.open('fill');
+    const room = parts.account.open('fill');
     try {
       // What finds no room is learnt when it comes again.
       if (!room.grow(body.length)) return;
@@ -142,7 +187,7 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       if (requests.keep(head.layouts, gaps, body, value))
         heads.note(request, principal.owner, head);
     } catch (error) {
-      options.emit({ type: 'internal-error', id: options.newId(), error });
+      parts.emit({ type: 'internal-error', id: parts.newId(), error });
     } finally {
       room.release();
     }
@@ -158,11 +203,22 @@ export function createMemo(options: LineOptions, ownTurn: OwnTurn, readers: TagR
       const { asked, answer } = found.value;
       return { head, sessionId: found.session, asked, answer };
     },
+    /** What a body asks. One that was recognised is not read. */
+    async read(arrived: Arrived, destination: Destination): Promise<UnderstoodRequest> {
+      const { client, principal, body, known } = arrived;
+      if (known !== undefined) return inSession(known.asked, known.sessionId);
+      const { request, signal } = client;
+      const turnOfClient: OwnTurn = async (bytes) => {
+        await ownTurn(bytes, principal.owner);
+        signal.throwIfAborted();
+      };
+      return understand(request.headers, body, destination, turnOfClient, readers);
+    },
     /** The key under which it finds its answer, where login, session and roles are as they were. Counts in this turn. */
     keyOf({ head, answer, sessionId: id }: Known): KnownKey | undefined {
       if (answer === undefined || !head.login.countsForHits()) return undefined;
       const { key, roles, session: before } = answer;
-      if (blind.size > 0 && key.captured.scopes.some((scope) => blind.has(scope))) return undefined;
+      if (judge(key.captured.scopes) !== undefined) return undefined;
       const { name } = head.login.principal;
       if (roles !== undefined && roleSets.heldName(name) !== roles) return undefined;
       if (before === undefined || id === undefined) return before === id ? key : undefined;

@@ -1,17 +1,17 @@
 import { tellSessions } from '../cache/answer-sessions.ts';
 import type { Query } from '../cache/query.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Stale } from '../common/events.ts';
+import type { Invalidate, Stale } from '../common/events.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { AnswerWatch } from '../engine/http-engine.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { XmlaClient } from './client.ts';
-import type { LineOptions } from './options.ts';
+import type { Seen } from './ports.ts';
 import { noteBegun, type SessionStep } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
-import { noteBeginning } from './ways.ts';
 
 /** One request that goes to the engine and past the cache. */
 interface Passing {
@@ -27,9 +27,15 @@ interface Passing {
   readonly purges?: boolean;
 }
 
+export type Pass = ReturnType<typeof createPass>;
+
 /** Passes requests through, and sees to what their answers mean for sessions and cache. */
-export function createPass(options: LineOptions) {
-  const { sessions, invalidate } = options;
+export function createPass(parts: {
+  readonly sessions: Pick<Sessions, 'begin' | 'dirty' | 'forwarded'>;
+  readonly invalidate: Invalidate;
+  readonly seen: Pick<Seen, 'beginning'>;
+}) {
+  const { sessions, invalidate, seen } = parts;
 
   /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
   async function drop(passing: Passing, state: 'after' | 'unknown'): Promise<void> {
@@ -68,7 +74,8 @@ export function createPass(options: LineOptions) {
               // What begins a session can change it as well.
               leftState: asked?.leavesState !== false || !isKept,
             });
-            if (asked && body) noteBeginning(options, { asked, body, destination }, profile);
+            if (profile === undefined || asked === undefined || body === undefined) return;
+            seen.beginning({ asked, body, destination }, profile);
           }
         : undefined,
       changed: purges === true ? (state) => drop(passing, state) : undefined,

@@ -1,15 +1,17 @@
-import { entryScopes } from '../cache/projects.ts';
+import { entryScopes, type KnownNames, type projectPolicy } from '../cache/projects.ts';
 import type { Query } from '../cache/query.ts';
 import { listOf } from '../common/list-of.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { CacheShare } from '../config/config.ts';
+import type { AuthConfig } from '../auth/config.ts';
+import type { CacheConfig, CacheShare } from '../cache/config.ts';
+import type { RoleSets } from '../roles/role-sets.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
 import type { XmlaClient } from './client.ts';
-import type { LineOptions } from './options.ts';
+import type { Judge, Seen } from './ports.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
-import { noteBeginning } from './ways.ts';
 
 /** A query, and by whose answers it may be answered. */
 export interface SharedQuery extends Query {
@@ -37,8 +39,19 @@ interface QuerySource {
 export type QueryOf = ReturnType<typeof createQueryOf>;
 
 /** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
-export function createQueryOf(options: LineOptions) {
-  const { sessions, names, config, blind } = options;
+export function createQueryOf(parts: {
+  readonly sessions: Pick<Sessions, 'begin' | 'confirm' | 'dirty' | 'forwarded'>;
+  readonly names: Pick<KnownNames, 'answered'>;
+  readonly config: {
+    readonly auth: Pick<AuthConfig, 'provider'>;
+    readonly cache: Pick<CacheConfig, 'engine_permissions_ignored'>;
+  };
+  readonly policyOf: ReturnType<typeof projectPolicy>;
+  readonly roleSets: Pick<RoleSets, 'nameFor'>;
+  readonly judge: Judge;
+  readonly seen: Pick<Seen, 'beginning'>;
+}) {
+  const { sessions, names, config, judge, seen } = parts;
 
   const { provider } = config.auth;
   /** Of answers that are shared with no other user: a name of the users file is not that of the engine. */
@@ -46,9 +59,9 @@ export function createQueryOf(options: LineOptions) {
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
     const { asked, destination, principal, body, session, fresh, client } = source;
-    const { request, parts, forwarded, named, projects: inRequest } = asked;
+    const { request, parts: keyParts, forwarded, named, projects: inRequest } = asked;
     const { engine, traits, addressee, settings, user } = destination;
-    if (!request || !parts || !forwarded || !named) {
+    if (!request || !keyParts || !forwarded || !named) {
       return 'unknown-shape';
     }
     const { project } = addressee;
@@ -58,7 +71,7 @@ export function createQueryOf(options: LineOptions) {
     // A project in the path narrows the answer only where the engine is told of it.
     const told = engine.tellsProject && project !== undefined && request.method === 'Execute';
     const spans = qualified || (spansCatalogs && !told);
-    const policy = options.policyOf(projects, spans, named.cubes);
+    const policy = parts.policyOf(projects, spans, named.cubes);
     if (policy.cache === 'off') return 'cache-off';
     const unknown = asked.functions.filter((name) => !policy.functions.has(foldName(name)));
     if (unknown.length > 0) {
@@ -67,15 +80,16 @@ export function createQueryOf(options: LineOptions) {
       return 'unknown-function';
     }
     const scopes = entryScopes(projects, spans);
-    if (blind.size > 0 && scopes.some((scope) => blind.has(scope))) return 'watch-blind';
+    const judged = judge(scopes);
+    if (judged !== undefined) return judged;
     // A project may be shared because its own engine is asked with one login for all; this may be another engine.
     const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
-    const roles = share === 'roles' ? await options.roleSets.nameFor(principal.name) : undefined;
+    const roles = share === 'roles' ? await parts.roleSets.nameFor(principal.name) : undefined;
     let replica: string | undefined;
     return {
       parts: {
-        asked: parts,
+        asked: keyParts,
         // Whose answers it may be given.
         identity: share === 'everyone' ? share : (roles ?? `${ofUser}:${user}`),
         session: session === undefined ? null : sessionPart(asked, session),
@@ -96,14 +110,21 @@ export function createQueryOf(options: LineOptions) {
       answered: () => names.answered(inRequest),
       async began(id, before) {
         const facts = { principal: user, asked, replica, leftState: false };
-        noteBeginning(options, source, await noteBegun(sessions, destination, id, before, facts));
+        const profile = await noteBegun(sessions, destination, id, before, facts);
+        if (profile !== undefined) seen.beginning(source, profile);
       },
       async ask(signal, unwanted) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);
         const { replica: only } = session?.record ?? {};
         // A query only reads.
         const again = asked.sessionIds.length === 0 && asked.session.kind === 'none';
-        const to = { ...addressee, query: parts.query, replica: only, again, label: inRequest[0] };
+        const to = {
+          ...addressee,
+          query: keyParts.query,
+          replica: only,
+          again,
+          label: inRequest[0],
+        };
         // It shapes no answer, so it is not in the key.
         const headers = { ...forwarded, traceparent: client?.facts.trace || undefined };
         const answer = await engine.ask(to, headers, body, signal, unwanted, client);

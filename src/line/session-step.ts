@@ -1,7 +1,11 @@
+import type { Permissions } from '../auth/authenticator.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import type { Client } from '../cache/query.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
+import type { CacheConfig } from '../cache/config.ts';
 import type { Engine } from '../engine/http-engine.ts';
 import type { Touch } from '../engine/own-questions.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
@@ -10,7 +14,6 @@ import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
 import type { Property } from '../xmla/request/read-request.ts';
-import type { LineOptions } from './options.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
 export interface KnownSession {
@@ -35,46 +38,59 @@ export interface SessionStep {
   readonly replica: string | undefined;
 }
 
-/**
- * Judges a request by the names in it and by its sessions, before anything is kept under them or changed in these.
- * @returns the request as it goes on; whether what it changes is purged, unless the engine did nothing; and what its
- *   sessions mean for it: `refuse` for what is answered with the Fault for unknown sessions
- * @param ofPage whether a page of another origin sends it
- * @throws GatewayError `identity-refused`; `forbidden` for what such a page may not do
- */
-export async function judge(
-  read: UnderstoodRequest,
-  destination: Destination,
-  principal: Principal,
-  { config, permissions, sessions, names }: LineOptions,
-  ofPage = false,
-) {
-  if (read.asksForOther) {
-    throw new GatewayError(
-      'identity-refused',
-      'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
-    );
-  }
-  const { change } = read;
-  const isPurge = change !== undefined && (!change.refresh || config.cache.purge_on_refresh_cube);
-  const purges = isPurge && permissions.mayPurge(principal);
-  if (ofPage && (purges || doesMore(read))) {
-    throw new GatewayError(
-      'forbidden',
-      'Nothing was done: a page of another origin may ask, and may neither change anything for others nor clear the cache.',
-    );
-  }
-  const isAdmitted = names.admit(principal.owner, read.projects);
-  const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
-  const asked = unkept === read.unkept ? read : { ...read, unkept, bypass: read.bypass ?? unkept };
-  const judged = await judgeSession(asked, destination, purges, sessions.find);
-  return { asked, purges, judged };
+export type Examine = ReturnType<typeof createExamine>;
+
+/** Examines requests by the names in them and by their sessions, before anything is kept under them or changed in these. */
+export function createExamine(parts: {
+  readonly config: { readonly cache: Pick<CacheConfig, 'purge_on_refresh_cube'> };
+  readonly permissions: Pick<Permissions, 'mayPurge'>;
+  readonly sessions: Pick<Sessions, 'find'>;
+  /** `admit` says whether anything may be kept under these names of the user. */
+  readonly names: Pick<KnownNames, 'admit'>;
+}) {
+  const { config, permissions, sessions, names } = parts;
+
+  /**
+   * @returns the request as it goes on; whether what it changes is purged, unless the engine did nothing; and what its
+   *   sessions mean for it: `refuse` for what is answered with the Fault for unknown sessions
+   * @param ofPage whether a page of another origin sends it
+   * @throws GatewayError `identity-refused`; `forbidden` for what such a page may not do
+   */
+  return async function examine(
+    read: UnderstoodRequest,
+    destination: Destination,
+    principal: Principal,
+    ofPage = false,
+  ) {
+    if (read.asksForOther) throw asksForOther();
+    const { change } = read;
+    const isPurge = change !== undefined && (!change.refresh || config.cache.purge_on_refresh_cube);
+    const purges = isPurge && permissions.mayPurge(principal);
+    if (ofPage && (purges || doesMore(read))) {
+      throw new GatewayError(
+        'forbidden',
+        'Nothing was done: a page of another origin may ask, and may neither change anything for others nor clear the cache.',
+      );
+    }
+    const isAdmitted = names.admit(principal.owner, read.projects);
+    const unkept = read.unkept ?? (isAdmitted ? undefined : 'many-names');
+    const asked =
+      unkept === read.unkept ? read : { ...read, unkept, bypass: read.bypass ?? unkept };
+    const step = await planFor(asked, destination, purges, sessions.find);
+    return { asked, purges, step };
+  };
 }
+
+const asksForOther = () =>
+  new GatewayError(
+    'identity-refused',
+    'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
+  );
 
 /** Of what runs in no session that is known. */
 const STRANGE = { named: undefined, known: undefined, begins: false, replica: undefined } as const;
 
-async function judgeSession(
+async function planFor(
   asked: UnderstoodRequest,
   { place, traits, user }: Destination,
   purges: boolean,
@@ -136,7 +152,7 @@ const UNKNOWN_SESSION = '3238789130';
 export async function enterSession(
   asked: UnderstoodRequest,
   step: SessionStep | 'refuse',
-  sessions: Sessions,
+  sessions: Pick<Sessions, 'settled' | 'dirty' | 'dirtyAll' | 'end' | 'takeCatalog'>,
 ): Promise<SessionStep> {
   if (step === 'refuse') {
     throw new GatewayError(
@@ -174,7 +190,7 @@ export async function enterSession(
  * @returns the profile under which it is noted; undefined where it is not clean
  */
 export async function noteBegun(
-  sessions: Sessions,
+  sessions: Pick<Sessions, 'begin' | 'dirty'>,
   { place, engine, traits }: Destination,
   id: string,
   before: readonly string[],
@@ -244,18 +260,24 @@ interface Home extends Pick<Destination, 'addressee'> {
   readonly settings: Pick<Destination['settings'], 'session_idle'>;
 }
 
+export type KeepAlive = ReturnType<typeof createKeepAlive>;
+
 /**
  * Keeps a session alive at the engine, which sees none of the requests that the cache answers. Rides on one of these, with
  * its login, since no credentials are kept.
  */
-export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions' | 'clock'>) {
+export function createKeepAlive(parts: {
+  readonly sessions: Pick<Sessions, 'forwarded' | 'end'>;
+  readonly clock: Pick<Clock, 'wall' | 'after'>;
+}) {
+  const { sessions, clock } = parts;
   /** One for each session at one time. */
   const underWay = new Map<string, Promise<Touch | undefined>>();
 
   /** Resolves to undefined where the engine has not answered in time. */
   function touch({ name, record }: KnownSession, { engine, addressee }: Home, key: string) {
     const { promise, resolve } = Promise.withResolvers<Touch | undefined>();
-    const timer = setTimeout(resolve, PATIENCE, undefined).unref();
+    const cancel = clock.after(PATIENCE, () => resolve(undefined));
     // Bound to no client: others ride on it, and its answer counts when all of them have gone.
     const { signal } = new AbortController();
     void engine
@@ -266,7 +288,7 @@ export function createKeepAlive({ sessions, clock }: Pick<LineOptions, 'sessions
         resolve(answer);
       })
       .finally(() => {
-        clearTimeout(timer);
+        cancel();
         underWay.delete(key);
       });
     underWay.set(key, promise);

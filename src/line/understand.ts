@@ -10,7 +10,7 @@ import { isAscii } from '../common/fold-case.ts';
 import { nameAsRead } from '../common/header-names.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
-import type { EngineConfig } from '../config/config.ts';
+import type { EngineConfig } from '../engine/config.ts';
 import type { Engine } from '../engine/http-engine.ts';
 import type { EngineAddressee, QueryHeaders } from '../engine/replicas.ts';
 import type { ErrorShape } from '../http/answers.ts';

@@ -1,19 +1,24 @@
+import type { QueryCache } from '../cache/cache.ts';
+import type { MemoryTier } from '../cache/memory-tier.ts';
 import { tellSessions } from '../cache/answer-sessions.ts';
 import type { Client, Query } from '../cache/query.ts';
+import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import { foldObjectName } from '../common/fold-case.ts';
 import { principalOf } from '../common/principal.ts';
+import type { Admission } from '../engine/admission.ts';
 import { inXml } from '../engine/own-questions.ts';
 import { extendProfile } from '../sessions/digests.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import type { Beginning, KeptRequest, Way } from '../cache/warm/candidates.ts';
 import type { AskedWay, Job, WarmLine } from '../cache/warm/warm.ts';
 import { ofNoClient, withoutReader } from './compare.ts';
-import type { LineOptions } from './options.ts';
 import type { QueryOf, SharedQuery } from './query.ts';
-import { enterSession, judge, noteBegun } from './session-step.ts';
+import { enterSession, type Examine, noteBegun } from './session-step.ts';
 import {
   type Destination,
   destinationOf,
+  type EngineOf,
   understand,
   type UnderstoodRequest,
 } from './understand.ts';
@@ -44,8 +49,19 @@ class Place {
 }
 
 /** Asks as an ordinary request is asked, for no user: the steps of the handler, with another client. */
-export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine {
-  const { sessions, cache, clock, work } = options;
+export function createWarmLine(parts: {
+  readonly engineOf: EngineOf;
+  readonly examine: Examine;
+  readonly queryOf: QueryOf;
+  readonly sessions: Sessions;
+  readonly cache: Pick<QueryCache, 'answer' | 'entryOf' | 'fetch'>;
+  readonly admitBackground: Admission['admitBackground'];
+  readonly hasRoom: MemoryTier['hasRoom'];
+  readonly clock: Pick<Clock, 'now'>;
+  /** Told of what is under way. */
+  readonly work: Readonly<Record<'begin' | 'end', () => void>>;
+}): WarmLine {
+  const { engineOf, examine, queryOf, sessions, cache, clock, work } = parts;
 
   const open: WarmLine['open'] = ({ as, cut, beginnings, since, onDemand }) => {
     const { principal, authorization, isUser } = as;
@@ -63,7 +79,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
 
     function destinationFor({ project, query }: KeptRequest): Destination {
       const address = { project: project ?? undefined, search: query.join('&') };
-      const chosen = options.engineOf(address.project);
+      const chosen = engineOf(address.project);
       const own = destinationOf(chosen, address, principal, authorization);
       return { ...own, addressee: { ...own.addressee, admitted: () => place?.leave } };
     }
@@ -74,7 +90,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       const end = () => own.gone.abort(until.reason);
       until.addEventListener('abort', end, { once: true });
       try {
-        const leave = await options.admitBackground(() => own.overtake(), until);
+        const leave = await parts.admitBackground(() => own.overtake(), until);
         own.leave = leave;
         place = own;
         return await use(own).finally(leave);
@@ -87,15 +103,15 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
     async function read(request: KeptRequest, headers: Headers, body: Buffer) {
       const destination = destinationFor(request);
       const own = await understand(headers, body, destination);
-      return { destination, body, ...(await judge(own, destination, principal, options)) };
+      return { destination, body, ...(await examine(own, destination, principal)) };
     }
 
     /** Undefined where it would not begin a session that is clean. */
     async function begin(beginning: KeptRequest) {
       const bytes = Buffer.from(beginning.body, 'latin1');
-      const { asked, judged, destination } = await read(beginning, beginning.headers, bytes);
+      const { asked, step, destination } = await read(beginning, beginning.headers, bytes);
       const { request, forwarded, leavesState } = asked;
-      const begins = judged !== 'refuse' && judged.begins && !leavesState;
+      const begins = step !== 'refuse' && step.begins && !leavesState;
       if (!begins || request === undefined || forwarded === undefined) return undefined;
       const { engine, addressee } = destination;
       const replica = engine.replicaFor(undefined);
@@ -139,7 +155,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       const before = await cache.entryOf(query);
       if (before === undefined) return failed('epochs-unknown');
       if (before.entry !== undefined) return { result: 'there', ms: 0 };
-      if (!options.hasRoom(bytes, since)) return skipped('memory');
+      if (!parts.hasRoom(bytes, since)) return skipped('memory');
       return withPlace(cut, async (own) => {
         let began: number | undefined;
         let found: AskedWay | undefined;
@@ -216,10 +232,10 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
       if (settings.kind === 'kylin' && candidate.subject === 'DISCOVER_PROPERTIES')
         return [skipped('discover-type')];
       if (await onlyOnDemand(seen, candidate.catalogs)) return [skipped('refresh-policy')];
-      if (seen.judged !== 'refuse' && seen.judged.before === 'take-catalog') {
-        await enterSession(seen.asked, seen.judged, sessions);
+      if (seen.step !== 'refuse' && seen.step.before === 'take-catalog') {
+        await enterSession(seen.asked, seen.step, sessions);
         // As of any session, the answer that moves it is not kept.
-        const session = seen.judged.known;
+        const session = seen.step.known;
         const moving = await queryOf({ ...seen, principal, session, fresh: false });
         if (typeof moving === 'string') return [skipped(moving)];
         await withPlace(cut, ({ gone: { signal } }) =>
@@ -227,14 +243,14 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
         );
         seen = await read(way, headers, body);
       }
-      const { asked, judged } = seen;
+      const { asked, step } = seen;
       // Redis may have lost the session, or all sessions count as changed: the next one gets another.
-      const isLost = judged === 'refuse' || /^(?:unknown|dirty)-/.test(judged.reason ?? '');
+      const isLost = step === 'refuse' || /^(?:unknown|dirty)-/.test(step.reason ?? '');
       if (way.session !== null && isLost) begun.delete(nameOf(way));
-      if (judged === 'refuse' || judged.before !== 'nothing') return [skipped('session-differs')];
-      const reason = asked.bypass ?? judged.reason;
+      if (step === 'refuse' || step.before !== 'nothing') return [skipped('session-differs')];
+      const reason = asked.bypass ?? step.reason;
       if (reason !== undefined) return [skipped(reason)];
-      const source = { ...seen, session: judged.known, fresh: false };
+      const source = { ...seen, session: step.known, fresh: false };
       const queries = await queriesOf(source, candidate.users);
       if (typeof queries === 'string') return [skipped(queries)];
       if (queries.length === 0) return [skipped('of-one-user')];
@@ -277,7 +293,7 @@ export function createWarmLine(options: LineOptions, queryOf: QueryOf): WarmLine
   };
 
   const forwards = (project: string) =>
-    options.engineOf(project === '' ? undefined : project).settings.login === 'forward';
+    engineOf(project === '' ? undefined : project).settings.login === 'forward';
   return { open, forwards };
 }
 

@@ -1,25 +1,17 @@
-import type { Query } from '../cache/query.ts';
-import type { KeptRequest, Way } from '../cache/warm/candidates.ts';
+import type { Candidates, KeptRequest, Way } from '../cache/warm/candidates.ts';
 import { ASCII_BASED, gapsIn, startOf, textIn } from './memo.ts';
-import type { LineOptions } from './options.ts';
-import type { KnownSession } from './session-step.ts';
-import type { Destination, UnderstoodRequest } from './understand.ts';
+import type { Seen, SeenRequest } from './ports.ts';
 
 /** Shorter values are sizes and limits, which an engine may refuse as zeros (characters). */
 const ID = 32;
 /** What may be a password in a text of its own, such as that of a data source. */
 const SECRET = /(?:password|pwd)\s*=/i;
-interface Seen {
-  readonly asked: UnderstoodRequest;
-  readonly body: Buffer;
-  readonly destination: Pick<Destination, 'addressee'>;
-}
 
 /**
  * A request as it is kept to be asked again: without the ids in ignored properties and the id of its session. Undefined
  * where it is not certain what of it is an id, or it may hold a secret.
  */
-function kept({ asked, body, destination }: Seen) {
+function kept({ asked, body, destination }: SeenRequest) {
   const { forwarded, encoding, session, sessionIds } = asked;
   if (forwarded === undefined || !ASCII_BASED.has(encoding?.name ?? '')) return undefined;
   const gaps = gapsIn(body);
@@ -49,33 +41,27 @@ function kept({ asked, body, destination }: Seen) {
   };
 }
 
-type Notes = Pick<LineOptions, 'candidates'>;
-/** Notes how queries are asked, for the warm-up. */
-export function noteWay(
-  { candidates }: Notes,
-  seen: Seen,
-  user: string,
-  { parts }: Pick<Query, 'parts'>,
-  session: KnownSession | undefined,
-): void {
-  const part = parts.session ?? '';
-  candidates.noteWay(parts.asked.digest, part, user, () => {
-    const found = kept(seen);
-    if (found === undefined || (found.session === null) !== (session === undefined))
-      return undefined;
-    const { subject, named } = seen.asked;
-    const { profile = '', catalog = null } = session?.record ?? {};
-    const way: Way = {
-      ...found.request,
-      session: found.session && { ...found.session, profile, catalog },
-      part,
-    };
-    const catalogs = [...new Set([...(named?.catalogs.catalogs ?? []), ...[catalog ?? []].flat()])];
-    return { subject, project: found.request.project ?? '', catalogs, way };
-  });
-}
-
-/** Notes how a session was begun. @param profile under which it is noted; undefined where it is not clean */
-export function noteBeginning({ candidates }: Notes, seen: Seen, profile: string | undefined) {
-  if (profile !== undefined) candidates.noteBeginning(profile, () => kept(seen)?.request);
-}
+/** Notes how queries are asked and sessions begun, for the warm-up. */
+export const createSeen = (candidates: Pick<Candidates, 'noteWay' | 'noteBeginning'>): Seen => ({
+  query(request, user, parts, session) {
+    const part = parts.session ?? '';
+    candidates.noteWay(parts.asked.digest, part, user, () => {
+      const found = kept(request);
+      if (found === undefined || (found.session === null) !== (session === undefined))
+        return undefined;
+      const { subject, named } = request.asked;
+      const { profile = '', catalog = null } = session?.record ?? {};
+      const way: Way = {
+        ...found.request,
+        session: found.session && { ...found.session, profile, catalog },
+        part,
+      };
+      const all = [...(named?.catalogs.catalogs ?? []), ...[catalog ?? []].flat()];
+      const catalogs = [...new Set(all)];
+      return { subject, project: found.request.project ?? '', catalogs, way };
+    });
+  },
+  beginning(request, profile) {
+    candidates.noteBeginning(profile, () => kept(request)?.request);
+  },
+});

@@ -1,5 +1,5 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
-import type { LogConfig } from '../config/config.ts';
+import type { LogConfig } from './config.ts';
 import type { GatewayEvent } from '../common/events.ts';
 
 /** How a line tells its time and its level (a word). */

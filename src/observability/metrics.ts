@@ -39,10 +39,9 @@ export interface Gauges {
   readonly owedPurges: () => number;
   /** What is not set at Redis as a purge needs it. */
   readonly redisConditions: () => readonly string[];
-  /** Projects that are watched, since when their source has not answered (ms), and whether that is blind. */
-  readonly watches: () => readonly (readonly [project: string, age: number, blind: boolean])[];
   /** The names of the hooks of the configuration. */
   readonly hooks: () => Iterable<string>;
+  readonly ofFeatures: readonly GaugeRow[];
   readonly states: States;
   /** When the gateway's own certificate ends (Unix time, ms). */
   readonly certificateEnd: () => number | undefined;
@@ -256,18 +255,7 @@ export function createMetrics(names: Names, gauges: Gauges, clock: Now = perform
     },
     { labelNames: ['key'], aggregator: 'min' },
   );
-  gauge(
-    'watch_age_seconds',
-    'Seconds since the source by which a project is watched has answered any gateway.',
-    () => gauges.watches().map(([project, age]) => [{ project }, age / 1000]),
-    { labelNames: ['project'], aggregator: 'min' },
-  );
-  gauge(
-    'watch_blind',
-    'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
-    () => gauges.watches().map(([project, , blind]) => [{ project }, Number(blind)]),
-    { labelNames: ['project'], aggregator: 'min' },
-  );
+  for (const row of gauges.ofFeatures) gauge(...row);
   gauge('workers', 'Processes whose figures these are.', () => 1);
   gauge(
     'build_info',
@@ -382,15 +370,18 @@ const aboutIn = (registry: Registry) => (name: string, help: string) => ({
 
 type Figures = number | readonly (readonly [labels: Record<string, string>, figure: number])[];
 
-/** Makes gauges that tell one figure, or one for each set of labels, of which there may be none. `aggregator`: of several workers. */
+/** A gauge of one figure, or of one for each set of labels, of which there may be none. */
+export type GaugeRow = readonly [
+  name: string,
+  help: string,
+  read: () => Figures | Promise<Figures>,
+  /** `aggregator`: how the figures of several workers become one; their sum where it is missing. */
+  options?: { labelNames?: string[]; aggregator?: 'min' | 'max' },
+];
+
 const gaugesIn =
   (registry: Registry) =>
-  (
-    name: string,
-    help: string,
-    read: () => Figures | Promise<Figures>,
-    options: { labelNames?: string[]; aggregator?: 'min' | 'max' } = {},
-  ) =>
+  (...[name, help, read, options = {}]: GaugeRow) =>
     new Gauge({
       ...aboutIn(registry)(name, help),
       ...options,

@@ -84,7 +84,7 @@ export function createRoleSets(given: {
       const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
-      return inTime(read(user), DEADLINE, tooLate).catch(fail);
+      return inTime(read(user), DEADLINE, tooLate, clock).catch(fail);
     },
   };
 }

@@ -56,7 +56,7 @@ export type Statistics = ReturnType<typeof createStatistics>;
  * @param parts.names the projects that are told by their names
  */
 export function createStatistics(parts: {
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'now' | 'wall'>;
   readonly names: Parameters<typeof createHour>[1];
 }) {
   const { clock } = parts;

@@ -2,7 +2,7 @@ import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'p
 import { inTime } from '../common/clock.ts';
 import { StorageUnavailable, unknownAuthority } from '../common/errors.ts';
 import { readPemFiles } from '../common/pem-files.ts';
-import type { PostgresConfig } from '../config/config.ts';
+import type { PostgresConfig } from './config.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
 import {
   bytesOf,

@@ -35,7 +35,7 @@ const notForked = (error: unknown) => ({ exit: 'not forked', problem: messageOf(
  * has not taken yet, so that one that stalls keeps no more; that one is closed when the worker ends.
  * @param options.attach serves what workers share; what it returns is called when the worker is gone
  * @param options.text of the configuration file; undefined: there is none
- * @param options.sleep rejects when the signal aborts
+ * @param options.sleep resolves early when the signal aborts
  * @param options.url where the workers can be reached
  */
 export function createWorkerPool(options: {
@@ -124,7 +124,7 @@ export function createWorkerPool(options: {
       const isQuick = clock.now() - born < STEADY;
       pause = isQuick ? Math.min(LONGEST_PAUSE, 2 * pause || FIRST_PAUSE) : 0;
       log.error({ ...end, pause }, 'worker-ended');
-      await options.sleep(pause, stopping.signal).catch(() => {});
+      await options.sleep(pause, stopping.signal);
     }
   }
 

@@ -1,6 +1,6 @@
 import { type AskLeave, createLoginThrottle } from '../auth/login-throttle.ts';
 import type { PurgeLines } from '../cache/purge/purge-log.ts';
-import type { Clock } from '../common/clock.ts';
+import { type Clock, pause } from '../common/clock.ts';
 import {
   checkLease,
   type Announcement,
@@ -70,12 +70,13 @@ export function createPrimary(options: {
   const joinMetrics = createPrimaryMetrics(options.states);
   const links = new Set<Link>();
   let turns = 0;
+  const note: Note = async (session) => {
+    const link = [...links][(turns += 1) % links.size];
+    if (link === undefined) throw new Error('no worker lives');
+    await link.call(UNNOTED, 'note', [session], NOTE_DEADLINE);
+  };
   const unnoted = {
-    ...createUnnoted(async (session) => {
-      const link = [...links][(turns += 1) % links.size];
-      if (link === undefined) throw new Error('no worker lives');
-      await link.call(UNNOTED, 'note', [session], NOTE_DEADLINE);
-    }),
+    ...createUnnoted(note, (milliseconds) => pause(options.clock, milliseconds)),
     async elsewhere(name: string) {
       const ask = (link: Link) => link.call(UNNOTED, 'last', [name], READ_DEADLINE);
       const said = await Promise.all([...links].map((link) => ask(link).catch(() => undefined)));

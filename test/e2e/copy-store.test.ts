@@ -4,7 +4,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { exportStore, importStore, type StoreCommandParts } from '../../src/cli/copy-store.ts';
-import type { SqliteConfig } from '../../src/config/config.ts';
+import type { SqliteConfig } from '../../src/storage/config.ts';
 import { systemClock } from '../../src/common/clock.ts';
 import { createStorage } from '../../src/compose/storage.ts';
 import { apiOf, dataOf, documentOf, users } from '../contract/api-client.ts';

@@ -26,7 +26,7 @@ let gateway: TestGateway;
 /** Called once, in the turn in which the next request comes. */
 let onTaken: (() => void) | undefined;
 let watched: WatchfulClock;
-const clock: Clock = {
+const clock: Pick<Clock, 'now' | 'wall'> = {
   wall: systemClock.wall,
   now() {
     if (

@@ -11,7 +11,7 @@ const ASKED_BY: readonly (readonly [AnsweringPath, RegExp])[] = [
 ];
 
 export interface WatchfulClock {
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'now' | 'wall'>;
   /** Who answered the last hit. */
   answeredBy(): AnsweringPath | undefined;
 }
@@ -44,7 +44,7 @@ export async function hitsUntil(
  * A clock that sees who asks it. Which way a hit was answered must show in nothing that leaves the gateway: so tests
  * read it from the calls of the one thing that every way needs and that they hand in.
  */
-export function watchfulClock(clock: Clock): WatchfulClock {
+export function watchfulClock(clock: Pick<Clock, 'now' | 'wall'>): WatchfulClock {
   let last: AnsweringPath | undefined;
   return {
     clock: {

@@ -1,5 +1,15 @@
+import { systemClock } from '../../src/common/clock.ts';
+import { createFeatures } from '../../src/features/all.ts';
+import { createMemoryFleet } from '../../src/freshness/fleet.ts';
 import type { Gauges } from '../../src/observability/metrics.ts';
 import { bodyAccount } from '../unit/cache/fakes.ts';
+
+const IDLE = createFeatures({
+  clock: systemClock,
+  emit() {},
+  fleet: createMemoryFleet(systemClock)(''),
+  purge: () => Promise.reject(new Error('nothing is purged here')),
+});
 
 /** Of a gateway that holds nothing, and knows nothing of what it is built on. */
 export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
@@ -15,8 +25,8 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   epochAge: () => undefined,
   owedPurges: () => 0,
   redisConditions: () => [],
-  watches: () => [],
   hooks: () => [],
+  ofFeatures: IDLE.gauges,
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,
   ...changes,

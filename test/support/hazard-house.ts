@@ -72,7 +72,10 @@ async function build(
   closers.push(engine.close);
   // Never behind that of Redis, which notes for how long leases count.
   let ahead = 0;
-  const clock: Clock = { now: () => performance.now() + ahead, wall: () => Date.now() + ahead };
+  const clock: Pick<Clock, 'now' | 'wall'> = {
+    now: () => performance.now() + ahead,
+    wall: () => Date.now() + ahead,
+  };
   let wait: (() => Promise<void>) | undefined;
   const sleep = async (milliseconds: number) => {
     if (milliseconds >= PURGE_WAIT) await wait?.();

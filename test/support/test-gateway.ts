@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
-import { systemClock } from '../../src/common/clock.ts';
+import { type Clock, systemClock } from '../../src/common/clock.ts';
 import type { Parts } from '../../src/compose/parts.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import type { GatewayEvent } from '../../src/common/events.ts';
@@ -36,6 +36,9 @@ export interface TestGateway {
 
 type Settings = Record<string, unknown>;
 
+/** Of the clock its two readings may be given; timers run by the system's. */
+type TestParts = Partial<Omit<Parts, 'emit' | 'clock'>> & { clock?: Pick<Clock, 'now' | 'wall'> };
+
 /** So long that what the head of a short answer says does not depend on how busy the machine is (ms). */
 const HOLD_TIME = 10_000;
 
@@ -47,7 +50,7 @@ const HOLD_TIME = 10_000;
  */
 export async function startTestGateway(
   settings: Settings,
-  parts: Partial<Omit<Parts, 'emit'>> = {},
+  { clock, ...parts }: TestParts = {},
   users: readonly string[] = [],
 ): Promise<TestGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-test-'));
@@ -78,7 +81,7 @@ export async function startTestGateway(
   const gateway = await createGateway(
     load(settings),
     {
-      clock: systemClock,
+      clock: { ...systemClock, ...clock },
       random: Math.random,
       randomBytes,
       sleep: (milliseconds) => sleep(milliseconds),

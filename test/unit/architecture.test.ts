@@ -48,11 +48,21 @@ const COMMON = ['common'];
 /** What each part may use, beside itself and what is common. `types`: only as types. */
 const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: readonly string[] }>> = {
   main: {
-    values: ['gateway', 'cli', 'config', 'demo', 'observability', 'compose', 'workers'],
+    values: ['gateway', 'cli', 'config', 'demo', 'observability', 'compose', 'settings', 'workers'],
+    types: ['storage'],
   },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: ['compose', 'config', 'http', 'observability', 'cache', 'statistics', 'workers'],
+    values: [
+      'compose',
+      'features',
+      'config',
+      'http',
+      'observability',
+      'cache',
+      'statistics',
+      'workers',
+    ],
     types: ['storage'],
   },
   compose: {
@@ -70,7 +80,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'roles',
       'sessions',
       'storage',
-      'watch',
+      'features',
       'workers',
       'xmla',
     ],
@@ -79,42 +89,55 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
   app: {
     values: ['http', 'api', 'config', 'console', 'observability'],
-    types: ['line', 'cache', 'statistics', 'storage'],
+    types: ['line', 'cache', 'statistics', 'storage', 'features'],
   },
   line: {
     values: ['auth', 'http', 'engine', 'proxy', 'cache', 'sessions', 'xml', 'xmla'],
-    types: ['freshness', 'config', 'roles'],
+    types: ['freshness', 'roles'],
   },
   http: {
-    values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'statistics'],
-    types: ['config'],
+    values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'settings', 'statistics'],
+    types: ['features'],
   },
-  api: { values: ['http', 'proxy', 'roles', 'datasets'], types: ['auth', 'config'] },
-  engine: { values: ['proxy', 'xml', 'xmla'], types: ['config', 'cache'] },
-  storage: { values: ['roles', 'datasets'], types: ['config'] },
+  api: { values: ['http', 'proxy', 'roles', 'datasets'], types: ['auth', 'storage'] },
+  engine: { values: ['proxy', 'settings', 'xml', 'xmla'], types: ['cache'] },
+  storage: { values: ['roles', 'datasets', 'settings'] },
   proxy: { values: [] },
-  watch: {
-    values: ['engine', 'proxy', 'storage', 'xml', 'xmla'],
-    types: ['cache', 'config', 'freshness'],
+  features: {
+    values: ['cache', 'engine', 'http', 'proxy', 'settings', 'storage', 'xml', 'xmla'],
+    types: ['config', 'freshness', 'line', 'observability'],
   },
   sessions: { values: ['freshness', 'xmla'] },
-  redis: { values: ['freshness'], types: ['cache', 'statistics'] },
-  cache: { values: ['xmla'], types: ['config', 'freshness', 'xml'] },
+  redis: { values: ['freshness', 'settings'], types: ['cache', 'statistics'] },
+  cache: { values: ['settings', 'xmla'], types: ['features', 'freshness', 'xml'] },
   freshness: { values: [] },
   xmla: { values: ['xml'] },
   xml: { values: [] },
   roles: { values: ['freshness'] },
   datasets: { values: [] },
-  auth: { values: [] },
-  cli: { values: ['auth', 'config', 'console', 'http', 'storage'], types: ['cache', 'compose'] },
+  auth: { values: ['settings'] },
+  cli: { values: ['auth', 'console', 'http', 'settings', 'storage'], types: ['cache', 'compose'] },
   common: { values: [] },
   statistics: { values: [], types: ['observability'] },
   console: {
     values: ['http', 'statistics'],
     types: ['cache', 'config', 'auth', 'line', 'observability'],
   },
-  config: { values: ['xmla'] },
-  observability: { values: ['cache'], types: ['config'] },
+  config: {
+    values: [
+      'auth',
+      'cache',
+      'engine',
+      'features',
+      'http',
+      'observability',
+      'redis',
+      'settings',
+      'storage',
+    ],
+  },
+  settings: { values: [] },
+  observability: { values: ['cache', 'settings'] },
 };
 
 describe('imports', () => {
@@ -165,6 +188,19 @@ describe('imports', () => {
     expect(sources.filter(inCircle)).toEqual([]);
   });
 
+  test('of a feature are none of another one, and the list and the configuration alone name features', () => {
+    const featureOf = (path: string) => /^src\/features\/([\w-]+)\//.exec(path)?.[1];
+    const features = new Set(sources.flatMap((path) => featureOf(path) ?? []));
+    expect(features.size).toBeGreaterThan(0);
+    const wrong = imports.filter(({ from, to, typeOnly }) => {
+      const used = featureOf(to);
+      const composes = typeOnly || /^src\/config\/(?:config|rules)\.ts$/.test(from);
+      if (composes && to.endsWith('/config.ts')) return false;
+      return used !== undefined && used !== featureOf(from) && from !== 'src/features/all.ts';
+    });
+    expect(wrong).toEqual([]);
+  });
+
   test('name files that are there', () => {
     const missing = imports.filter(({ to }) => to.startsWith('src/') && !sources.includes(to));
     expect(missing).toEqual([]);
@@ -181,7 +217,10 @@ describe('imports', () => {
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['content-type', /^src\/(http|xml)\//],
-    ['zod', /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin\.ts|storage\/dump\.ts)/],
+    [
+      'zod',
+      /^src\/((demo|roles|datasets)\/|api\/json\.ts|http\/admin(-page)?\.ts|storage\/dump\.ts)/,
+    ],
     ['pg', /^src\/storage\/postgres\.ts$/],
     ['node:sqlite', /^src\/storage\/sqlite-worker\.ts$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
@@ -200,6 +239,14 @@ test('only src/main.ts touches the process', () => {
     return /\bprocess(?:\.[a-z]|\[)/i.test(code) || /from 'node:process'/.test(code);
   });
   expect(touching).toEqual(['src/main.ts']);
+});
+
+test('what decides and waits has its time from the clock that it is given', () => {
+  const rooms = /^src\/(?:cache|compose|features|freshness|line|sessions|watch|gateway\.ts)/;
+  const code = (path: string) => textOf(path).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+  const timers = /(?<!\.)\bset(?:Timeout|Interval)\b/;
+  const own = sources.filter((path) => rooms.test(path) && timers.test(code(path)));
+  expect(own).toEqual([]);
 });
 
 test('nothing is exported by default', () => {
@@ -231,8 +278,8 @@ describe('docs/ARCHITECTURE.md', () => {
     expect(missing).toEqual([]);
   });
 
-  test('the top of src/ holds at most 25 rooms', () => {
+  test('the top of src/ holds at most 26 rooms', () => {
     const rooms = new Set(sources.flatMap((path) => /^src\/([\w-]+)\//.exec(path)?.[1] ?? []));
-    expect(rooms.size).toBeLessThanOrEqual(25);
+    expect(rooms.size).toBeLessThanOrEqual(26);
   });
 });

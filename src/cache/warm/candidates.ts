@@ -4,7 +4,7 @@ import { deflateRaw, inflateRaw } from 'node:zlib';
 import type { Clock } from '../../common/clock.ts';
 import type { Emit, GatewayEvent } from '../../common/events.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
-import type { WarmConfig } from '../../config/config.ts';
+import type { WarmConfig } from '../../features/warm/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 
 /** What a request is understood by, less logins, cookies and ids. */

@@ -5,7 +5,7 @@ import type { Emit, GatewayEvent, WarmCut, WarmResult, WarmRun } from '../../com
 import { foldObjectName } from '../../common/fold-case.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
 import { type Principal, principalOf } from '../../common/principal.ts';
-import type { WarmConfig } from '../../config/config.ts';
+import type { WarmConfig } from '../../features/warm/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 import {
   type Beginning,
@@ -248,7 +248,7 @@ export function createWarmUp(parts: {
     const sign = async () => {
       if (!(await fleet.hold(TASK, LIFE)) || !(await save())) cut('other-gateway');
     };
-    const signs = setInterval(() => void sign().catch(failed), SIGN).unref();
+    const stopSigns = clock.every(SIGN, () => void sign().catch(failed));
     const tell = (state: 'begun' | 'ended') => emit({ type: 'warm-run', state, ...rounded(run) });
 
     async function whole(): Promise<void> {
@@ -260,7 +260,7 @@ export function createWarmUp(parts: {
         emit({ type: 'internal-error', id: run.id, error });
         cut('failures');
       }
-      clearInterval(signs);
+      stopSigns();
       run.ended = wallText();
       if (run.purge !== null && !UNFINISHED.has(run.cut)) done = run.purge;
       await save()

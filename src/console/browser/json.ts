@@ -31,7 +31,7 @@ export interface Watches {
   readonly watches: readonly (Texts<'project' | 'kind' | 'state' | 'why' | 'signature'> &
     Readonly<Record<'every_ms', number>> &
     Readonly<Record<'seen_at' | 'changed_at' | 'purged_at', string | null>>)[];
-  readonly hooks: Told<Console['watches']>['hooks'];
+  readonly hooks: Told<Console['hooks']>['hooks'];
 }
 export interface Reasons {
   readonly reasons: readonly (Texts<'word' | 'outcome' | 'meaning'> & { remedy?: string })[];

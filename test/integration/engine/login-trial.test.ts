@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/common/clock.ts';
-import type { EngineConfig } from '../../../src/config/config.ts';
+import type { EngineConfig } from '../../../src/engine/config.ts';
 import { createLoginTrial } from '../../../src/engine/own-questions.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { readRequest } from '../../../src/xmla/request/read-request.ts';

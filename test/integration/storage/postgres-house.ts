@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { PostgresConfig } from '../../../src/config/config.ts';
+import type { PostgresConfig } from '../../../src/storage/config.ts';
 import { createPostgresStorage } from '../../../src/storage/postgres.ts';
 import type { Storage } from '../../../src/storage/sql-storage.ts';
 import type { PostgresServer } from '../../support/postgres-server.ts';

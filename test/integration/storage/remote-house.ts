@@ -7,7 +7,7 @@ import { createRemoteOperations } from '../../../src/api/remote.ts';
 import { createPermissions, type Login, unauthenticated } from '../../../src/auth/authenticator.ts';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { GatewayEvent, Invalidate } from '../../../src/common/events.ts';
-import type { RemoteConfig } from '../../../src/config/config.ts';
+import type { RemoteConfig } from '../../../src/storage/config.ts';
 import { type Answer, type Message, send } from '../../support/http-client.ts';
 import { basic } from '../../support/test-gateway.ts';
 import { withoutRequestId } from '../../support/request-id.ts';

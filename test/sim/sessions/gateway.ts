@@ -1,6 +1,5 @@
 import type { EngineKind } from '../../../src/common/engine-kinds.ts';
 import { principalOf } from '../../../src/common/principal.ts';
-import type { LineOptions } from '../../../src/line/options.ts';
 import type { SessionAnswer } from '../../support/session-model.ts';
 import { createSessionLink, type SessionLink } from './session-link.ts';
 import type { Program } from './program.ts';
@@ -68,7 +67,7 @@ export function openGateway(options: {
 }): OracleGateway {
   const { number, kind, program, answers, world, time, random } = options;
   const { createPass } = program.pass;
-  const { judge, enterSession } = program.step;
+  const { createExamine, enterSession } = program.step;
   const link = createSessionLink({ ...options, store: options.store.of(`${number}`) });
   const { createUnnoted, noteIn } = program.unnoted;
   const common = { store: link.store, sleep: time.sleep, newToken: options.newToken };
@@ -85,13 +84,14 @@ export function openGateway(options: {
     permissions: { mayPurge: () => false },
     names: { admit: () => true, answered: () => {} },
     policyOf: () => ({ cache: 'on', ttl: 60_000, share: 'user', functions: new Set() }),
-    blind: new Set(),
+    judge: () => undefined,
     roleSets: {},
-    candidates: { noteBeginning: () => {}, noteWay: () => {} },
+    seen: { beginning: () => {} },
     invalidate: async () => true,
-  } as unknown as LineOptions;
-  const queryOf = program.query.createQueryOf(line);
-  const pass = createPass(line);
+  };
+  const queryOf = program.query.createQueryOf(line as never);
+  const examine = createExamine(line as never);
+  const pass = createPass(line as never);
 
   /** One request at the engine. */
   function visit(user: string, shape: Shape, id: string | undefined, arrives: () => void) {
@@ -152,8 +152,8 @@ export function openGateway(options: {
       principal,
     );
     const read = askedIn(shape, id);
-    const { asked, purges, judged } = await judge(read, destination, principal, line);
-    const step = await enterSession(asked, judged, sessions);
+    const { asked, purges, step: planned } = await examine(read, destination, principal);
+    const step = await enterSession(asked, planned, sessions);
     const client = visit(user, shape, id, arrives);
     const { body } = shape;
     const past = async (reason: NonNullable<typeof step.reason>): Promise<Answered> => {

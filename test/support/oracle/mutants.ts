@@ -64,11 +64,11 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
       },
       {
         file: 'cache/memory-tier.ts',
-        find: `new LRUCache<string, Entry>({`,
-        put: `new (class extends LRUCache<string, Entry> {
+        find: `new LRUCache<string, MemoryEntry>({`,
+        put: `new (class extends LRUCache<string, MemoryEntry> {
     override get = (key: string) => super.get(globalThis.bareKeys.get(key) ?? key);
     override peek = (key: string) => super.peek(globalThis.bareKeys.get(key) ?? key);
-    override set = (key: string, entry: Entry) => super.set(globalThis.bareKeys.get(key) ?? key, entry);
+    override set = (key: string, entry: MemoryEntry) => super.set(globalThis.bareKeys.get(key) ?? key, entry);
   })({`,
       },
     ],
@@ -113,7 +113,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a watcher forgets the second purge': {
     replacements: [
       {
-        file: 'watch/watcher.ts',
+        file: 'features/watch/watcher.ts',
         find: `due: note.due || (same === SETTLED && note.same < SETTLED)`,
         put: `due: note.due`,
       },

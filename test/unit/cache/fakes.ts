@@ -1,6 +1,6 @@
 import { createBodyAccount, type BodyAccount } from '../../../src/common/body-account.ts';
 import { type KnownNames, entryScopes } from '../../../src/cache/projects.ts';
-import type { Clock } from '../../../src/common/clock.ts';
+import { type Clock, systemClock } from '../../../src/common/clock.ts';
 import type { MemoryTier } from '../../../src/cache/memory-tier.ts';
 import { createFlights } from '../../../src/cache/flights.ts';
 import type { Epochs } from '../../../src/freshness/freshness.ts';
@@ -22,11 +22,12 @@ export interface HandClock extends Clock {
   stepWall(milliseconds: number): void;
 }
 
-/** A clock that stands still until a test moves it. */
+/** A clock that stands still until a test moves it; its timers run by the system's. */
 export function handClock(): HandClock {
   let now = 1_000;
   let wall = 1_700_000_000_000;
   return {
+    ...systemClock,
     now: () => now,
     wall: () => wall,
     advance(milliseconds) {

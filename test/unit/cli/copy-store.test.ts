@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { exportStore, importStore } from '../../../src/cli/copy-store.ts';
 import { StorageUnavailable } from '../../../src/common/errors.ts';
-import type { StorageConfig } from '../../../src/config/config.ts';
+import type { StorageConfig } from '../../../src/storage/config.ts';
 import type { Storage } from '../../../src/storage/sql-storage.ts';
 import type { StorageRecord } from '../../../src/storage/sql-database.ts';
 

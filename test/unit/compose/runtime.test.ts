@@ -12,6 +12,7 @@ import { createBodyAccount } from '../../../src/common/body-account.ts';
 import type { Parts } from '../../../src/compose/parts.ts';
 import { createRuntime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
+import { createFeatures } from '../../../src/features/all.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ABOUT, statisticsOf } from '../statistics/answered.ts';
 import { createKnownNames } from '../../../src/cache/projects.ts';
@@ -60,8 +61,7 @@ async function makeRuntime() {
     metrics: createMetrics(names, gauges({ memory: cache.memory.usage })),
     statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
-    watches: async () => [],
-    blind: new Set<never>(),
+    features: createFeatures({ ...parts, fleet: cache.fleet, purge: cache.purges.purge }),
     names,
     account,
     parts,

@@ -1,4 +1,4 @@
-import { ConfigError } from '../../../src/config/problems.ts';
+import { ConfigError } from '../../../src/settings/problems.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import type { Config } from '../../../src/config/config.ts';
 

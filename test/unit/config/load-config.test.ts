@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { loadConfig } from '../../../src/config/load-config.ts';
-import { integer, type Reading } from '../../../src/config/kinds.ts';
-import { ConfigError } from '../../../src/config/problems.ts';
-import { key, section } from '../../../src/config/setting.ts';
+import { integer, type Reading } from '../../../src/settings/kinds.ts';
+import { ConfigError } from '../../../src/settings/problems.ts';
+import { key, section } from '../../../src/settings/setting.ts';
 import { fakeReadFile, FOLDER, load, WORKING_FOLDER } from './fake-files.ts';
 import { CERTIFICATE, OTHER_CERTIFICATE, OTHER_KEY } from './pem-samples.ts';
 

@@ -44,7 +44,7 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
     engines: async () => ({ replicas: [] }),
     redis: () => ({ state: 'off', why: undefined, conditions: [] }),
     storage: async () => ({ driver: 'sqlite', state: 'up' }),
-    watches: async () => [],
+    findings: async () => [],
     metrics: createMetrics(anyName, gauges()),
     ...changes,
   });
@@ -195,13 +195,12 @@ describe('a project that is not purged for longer than its ttl', () => {
 });
 
 test('of hooks it is told what they may purge, who was refused in the last hour, and their latest purge', async () => {
-  const { on, watches, overview, clock } = create([purgeAt(PURGED, { principal: 'hook:dbt' })]);
+  const { on, hooks, overview, clock } = create([purgeAt(PURGED, { principal: 'hook:dbt' })]);
   const called = { type: 'hook-called', id: 'i', projects: [] } as const;
   on({ ...called, hook: 'kylin', result: 'refused', why: 'w' });
   on({ ...called, hook: 'kylin', result: 'failed', why: 'w' });
   on({ ...called, hook: 'kylin', result: 'accepted' });
-  expect(await watches()).toEqual({
-    watches: [],
+  expect(await hooks()).toEqual({
     hooks: [
       {
         name: 'kylin',

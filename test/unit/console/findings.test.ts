@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
 import { findingsOf, type State } from '../../../src/console/findings.ts';
+import { blindFinding } from '../../../src/features/watch/watch.ts';
 import { noSums, type ReasonCount } from '../../../src/statistics/hour.ts';
 
 const DAY = 24 * 3_600_000;
@@ -27,7 +28,7 @@ const WELL: State = {
   refusedHooks: [],
   droppedHeaders: [],
   timedOut: [],
-  watches: [],
+  ofFeatures: [],
 };
 
 const find = (changes: Partial<State>) => findingsOf({ ...WELL, ...changes });
@@ -98,9 +99,11 @@ const RULES: readonly (readonly [
   [
     'watch-blind',
     'problem',
-    { watches: [{ project: 'Shop', state: 'blind', why: 'the file is not there' }] },
+    { ofFeatures: blindFinding({ project: 'Shop', state: 'blind', why: 'the file is not there' }) },
     'It is not seen whether the data of Shop changes: the file is not there.',
-    { watches: [{ project: 'Shop', state: 'waiting', why: 'the file is not there' }] },
+    {
+      ofFeatures: blindFinding({ project: 'Shop', state: 'waiting', why: 'the file is not there' }),
+    },
   ],
   [
     'query-times-out',

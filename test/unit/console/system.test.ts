@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
 import { schema } from '../../../src/config/config.ts';
 import { describeConfig } from '../../../src/config/describe-config.ts';
-import type { Setting } from '../../../src/config/setting.ts';
+import type { Setting } from '../../../src/settings/setting.ts';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
 import { createConsole } from '../../../src/console/console.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
@@ -95,7 +95,7 @@ test('no secret of any key stands in what is told of the system', async () => {
       engines: async () => ({ replicas: [] }),
       redis: () => ({ state: 'up', why: undefined, conditions: [] }),
       storage: async () => ({ driver: 'sqlite', state: 'up' }),
-      watches: async () => [],
+      findings: async () => [],
       metrics: createMetrics(anyName, gauges()),
     });
     const text = JSON.stringify(await system());

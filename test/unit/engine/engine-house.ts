@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import type { EngineConfig } from '../../../src/config/config.ts';
+import type { EngineConfig } from '../../../src/engine/config.ts';
 import { createAdmission } from '../../../src/engine/admission.ts';
 import {
   type AnswerWatch,

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import type { EngineConfig } from '../../../src/config/config.ts';
+import type { EngineConfig } from '../../../src/engine/config.ts';
 import { createProbe } from '../../../src/engine/probe.ts';
 import { serviceAuthorization } from '../../../src/proxy/forwarded.ts';
 import { faultAnswer, rowsetAnswer } from '../../support/answers.ts';

@@ -6,11 +6,19 @@ import { connect, type AddressInfo } from 'node:net';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import type { Config } from '../../../src/config/config.ts';
-import { createXmlaHandler, type XmlaHandler } from '../../../src/line/handler.ts';
-import type { KnownKey } from '../../../src/cache/query.ts';
+import { createClients } from '../../../src/line/client.ts';
+import {
+  createAnswerBody,
+  createXmlaHandler,
+  type XmlaHandler,
+} from '../../../src/line/handler.ts';
+import { createReplay } from '../../../src/line/hits.ts';
+import { createMemo } from '../../../src/line/memo.ts';
+import { createQueryOf } from '../../../src/line/query.ts';
+import { createExamine } from '../../../src/line/session-step.ts';
+import type { Client, KnownKey, Query } from '../../../src/cache/query.ts';
 import { execute } from '../../support/envelopes.ts';
 import { send, until } from '../../support/http-client.ts';
-import { NO_CANDIDATES } from '../../support/no-warm-up.ts';
 import { answerWith } from '../cache/stored-answer/session-documents.ts';
 import { bodyAccount, handClock, quiet } from '../cache/fakes.ts';
 import { principalOf } from '../../../src/common/principal.ts';
@@ -51,74 +59,96 @@ beforeEach(async () => {
     age: 0,
     sessionId: undefined,
   });
-  handler = createXmlaHandler({
+  const engineOf = () => ({
+    engine: { id: 'e', tellsProject: false } as never,
+    settings: {
+      kind: 'mondrian',
+      login: 'none',
+      headers: [] as string[],
+      delegation: 'forward',
+      session_idle: undefined,
+      timeout: 300_000,
+    } as const,
+  });
+  const config = {
+    auth: { provider: 'file' },
+    cache: { purge_on_refresh_cube: false, engine_permissions_ignored: false },
+  } as Config;
+  const permissions = createPermissions(
+    { admins: [], viewers: [], purgers: [] } as never,
+    'nobody',
+  );
+  const parts = {
     authenticator: {
       remembered: () => ({ principal, counts: () => true, countsForHits: () => true }),
       checkBehind: never,
     },
     login: () => principal,
     addressOf: () => '192.0.2.1',
-    permissions: createPermissions({ admins: [], viewers: [], purgers: [] } as never, 'nobody'),
+    permissions,
     cors: undefined,
-    dropped: { note() {} },
-    clearCache: async (_request, response) => void response.end('cleared'),
-    engineOf: () => ({
-      engine: { id: 'e', tellsProject: false } as never,
-      settings: {
-        kind: 'mondrian',
-        login: 'none',
-        headers: [],
-        delegation: 'forward',
-        session_idle: undefined,
-        timeout: 300_000,
-      },
-    }),
-    policyOf: () => ({ cache: 'on', ttl: 1_000, share: 'everyone' }) as never,
-    blind: new Set<never>(),
+    engineOf,
     roleSets: { heldName: never, nameFor: never },
     cache: {
-      keyOf: never,
       recall() {
         answered.byMemo += 1;
-        return { answer: stored, source: 'memory', ttl: 1_000, age: 0 };
+        return { answer: stored, source: 'memory' as const, ttl: 1_000, age: 0 };
       },
       bring: () => undefined,
-      textOf: (_key, { body }) => body,
-      async answer(query, client) {
+      textOf: (_key: string, { body }: StoredAnswer) => body,
+      async answer(query: Query, client: Client) {
         answered.byKey += 1;
         client.replay(stored, facts());
         query.found?.(KEY);
       },
-      timedOut: never,
-      explain: never,
-      entryOf: never,
-      fetch: never,
     },
     sessions: {} as never,
-    candidates: NO_CANDIDATES,
-    admitBackground: never,
-    hasRoom: never,
-    names: { admit: () => true, wouldAdmit: () => true, answered() {} },
-    invalidate: async () => true,
-    config: {
-      auth: { provider: 'file' },
-      cache: { purge_on_refresh_cube: false, engine_permissions_ignored: false },
-      limits: { body: 100_000 },
-    } as Config,
+    judge: () => undefined,
     account: bodyAccount(),
+    clock: handClock(),
+    newId: () => 'id',
+    emit: (event: GatewayEvent) => void events.push(event),
+  };
+  const clientOf = createClients({
+    ...parts,
     patience: () => 300_000,
     holdBody(body) {
       sending.push(body);
       return () => void sending.splice(sending.indexOf(body), 1);
     },
+  });
+  const names = { admit: () => true, answered() {} };
+  const memo = createMemo({ ...parts, secret: 's' });
+  const queryOf = createQueryOf({
+    ...parts,
+    config,
+    names,
+    policyOf: () => ({ cache: 'on', ttl: 1_000, share: 'everyone' }) as never,
+    seen: { beginning: never },
+  });
+  const answerBody = createAnswerBody({
+    ...parts,
+    memo,
+    examine: createExamine({ ...parts, config, names }),
+    queryOf,
+    keepAlive: never,
+    pass: never,
+    seen: { query() {} },
+    dropped: { note() {} },
+  });
+  handler = createXmlaHandler({
+    ...parts,
+    clientOf,
+    memo,
+    replay: createReplay({ ...parts, memo }),
+    maxBodyBytes: 100_000,
+    believedHit: never,
+    answerBody,
+    clearCache: async (_request, response) => void response.end('cleared'),
     work: { begin: () => void (working += 1), end: () => void (working -= 1) },
-    clock: handClock(),
-    secret: 's',
-    newId: () => 'id',
-    emit: (event) => void events.push(event),
   });
   server = createServer((request, response) => {
-    if (!handler.handle(request, response)) response.end('another’s');
+    if (!handler(request, response)) response.end('another’s');
     onCome(request, response);
   });
   server.listen(0, '127.0.0.1');

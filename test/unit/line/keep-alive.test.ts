@@ -32,7 +32,10 @@ async function house() {
     sleep: async () => {},
     newToken: () => 'token',
     onError: () => {},
-    unnoted: createUnnoted(async () => {}),
+    unnoted: createUnnoted(
+      async () => {},
+      async () => {},
+    ),
   });
   await sessions.begin(NAME, { principal: 'alice', profile: '', catalog: null, replica: 'r' });
   clock.advance(IDLE / 2);

@@ -6,7 +6,6 @@ import type { RememberedLogin } from '../../../src/auth/verified-credentials.ts'
 import { createBodyAccount } from '../../../src/common/body-account.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { besideBody, createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
-import type { LineOptions } from '../../../src/line/options.ts';
 import { type OwnTurn, understand } from '../../../src/line/understand.ts';
 import type { Scope } from '../../../src/cache/projects.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
@@ -109,16 +108,16 @@ beforeEach(() => {
       },
       roleSets: { heldName: () => roles },
       account: createBodyAccount(() => ({ in_flight: room, queue: 1 })),
-      blind,
+      judge: (scopes: readonly Scope[]) =>
+        scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined,
       clock,
       secret: 's',
       newId: () => 'id',
       emit(event: unknown) {
         throw new Error(`nothing should be told: ${JSON.stringify(event)}`);
       },
-    } as unknown as LineOptions,
+    } as unknown as Parameters<typeof createMemo>[0],
     (...given) => ownTurn(...given),
-    [],
   );
 });
 

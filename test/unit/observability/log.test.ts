@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import type { LogConfig } from '../../../src/config/config.ts';
+import type { LogConfig } from '../../../src/observability/config.ts';
 import { createLog, isAuditLine } from '../../../src/observability/log.ts';
 
 const CONFIG: LogConfig = { level: 'debug', slow: 5_000, statements: 'off' };

@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import type { GatewayEvent, WarmRun } from '../../../src/common/events.ts';
 import { createMetrics, type Gauges } from '../../../src/observability/metrics.ts';
+import { watchGauges } from '../../../src/features/watch/watch.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
 import { answered } from '../statistics/answered.ts';
@@ -125,7 +126,10 @@ const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
   [{ epochAge: () => 700 }, ['epoch_age_seconds']],
   [{ owedPurges: () => 1 }, ['purges_owed']],
   [{ redisConditions: () => ['it has no maxmemory'] }, ['redis_conditions']],
-  [{ watches: () => [['Shop', 1_500, true]] }, ['watch_age_seconds', 'watch_blind']],
+  [
+    { ofFeatures: watchGauges(() => [['Shop', 1_500, true]]) },
+    ['watch_age_seconds', 'watch_blind'],
+  ],
   [
     { states: { engines: () => [], redisUp: () => true, reloaded: () => false, workers: 3 } },
     ['up', 'config_last_reload_successful', 'workers_configured'],

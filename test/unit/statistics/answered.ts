@@ -95,7 +95,7 @@ export const NAMES = {
 /** Those of a gateway that is one process, and shares them with others where there is a store. */
 export function statisticsOf(
   parts: {
-    readonly clock: Clock;
+    readonly clock: Pick<Clock, 'now' | 'wall'>;
     readonly names?: typeof NAMES;
   },
   of: Partial<Parameters<typeof createOwnFigures>[1]> = {},
@@ -114,5 +114,5 @@ export const NO_CONSOLE = {
   status: async () => ({}),
   overview: async () => ({}),
   system: async () => ({}),
-  watches: async () => ({}),
+  hooks: async () => ({}),
 };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { Config, ProjectConfig } from '../../../../src/config/config.ts';
+import type { Config } from '../../../../src/config/config.ts';
+import type { ProjectConfig } from '../../../../src/cache/config.ts';
 import { projectPolicy } from '../../../../src/cache/projects.ts';
 import type { NamedCubes } from '../../../../src/xmla/request/named-objects.ts';
 import { sizes } from '../../../support/sizes.ts';

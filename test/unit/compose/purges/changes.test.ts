@@ -3,6 +3,7 @@ import { purgedScopes } from '../../../../src/cache/projects.ts';
 import type { Purges } from '../../../../src/cache/purge/purge.ts';
 import type { Stale } from '../../../../src/common/events.ts';
 import { createPurging } from '../../../../src/compose/purges.ts';
+import { systemClock } from '../../../../src/common/clock.ts';
 
 const SALES = { project: 'Sales' };
 
@@ -32,6 +33,7 @@ function setUp(given: { ok?: boolean } = {}) {
   const { invalidate, close } = createPurging(
     purges,
     () => 0,
+    systemClock,
     () => {},
   );
   return { invalidate, close, told };

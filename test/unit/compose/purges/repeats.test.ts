@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import type { PurgeOrder, PurgeOutcome, Purges } from '../../../../src/cache/purge/purge.ts';
 import type { GatewayEvent, Stale } from '../../../../src/common/events.ts';
 import { createPurging } from '../../../../src/compose/purges.ts';
+import { systemClock } from '../../../../src/common/clock.ts';
 
 const SALES = { project: 'Sales' };
 const ORDER = { principal: 'ADMIN', cause: 'clear-cache', authorization: 'Basic x' } as const;
@@ -24,6 +25,7 @@ function setUp(
   const repeats = createPurging(
     purges,
     () => state.pause,
+    systemClock,
     (event) => events.push(event),
   );
   return { ...repeats, asked, events, state };

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import type { EngineConfig } from '../../../../src/config/config.ts';
+import type { EngineConfig } from '../../../../src/engine/config.ts';
 import { makeAuthority, type Authority } from '../../../support/certificates.ts';
 import { freePort } from '../../../support/free-port.ts';
 import { sendText, startKylinEngine, type KylinEngine } from '../../../support/kylin-engine.ts';

@@ -9,6 +9,7 @@ import { linkPair, type LinkPair } from '../../../support/link-pair.ts';
 import { createTestClock } from '../../auth/support.ts';
 import { quiet } from '../../cache/fakes.ts';
 import { testPrimary } from '../../../support/primary.ts';
+import { systemClock } from '../../../../src/common/clock.ts';
 
 const HERE = '192.0.2.1';
 /** Longer than any test, and as long as who gets no answer waits (ms). */
@@ -17,7 +18,7 @@ const [LONG, BRIEF] = [60_000, 20];
 /** One primary process and so many workers. */
 function crew(workers = 2) {
   const clock = createTestClock();
-  const attach = testPrimary({ ...clock, wall: clock.now });
+  const attach = testPrimary({ ...systemClock, ...clock, wall: clock.now });
   const links = Array.from({ length: workers }, () => {
     const pair = linkPair(LONG);
     attach(pair.primary);

@@ -157,7 +157,10 @@ test('when a session was made dirty at one worker, no other takes it for clean o
       onError: (error) => {
         throw error;
       },
-      unnoted: createUnnoted(async () => {}),
+      unnoted: createUnnoted(
+        async () => {},
+        async () => {},
+      ),
     });
   const [one, other] = [registry(), registry()];
   const name = { place: 'engine', id: 'id' };

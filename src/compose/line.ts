@@ -1,0 +1,94 @@
+import type { Authenticator, Login, Permissions } from '../auth/authenticator.ts';
+import { type KnownNames, projectPolicy } from '../cache/projects.ts';
+import type { BodyAccount } from '../common/body-account.ts';
+import type { Emit, Invalidate } from '../common/events.ts';
+import type { Config } from '../config/config.ts';
+import type { ClearCacheHandler } from '../http/clear-cache.ts';
+import { createCors } from '../http/cors.ts';
+import { createClients } from '../line/client.ts';
+import { createComparison } from '../line/compare.ts';
+import type { DroppedHeaders } from '../line/dropped-headers.ts';
+import { createExplanation, createLook } from '../line/explain.ts';
+import { createAnswerBody, createXmlaHandler } from '../line/handler.ts';
+import { createBelievedHit, createReplay } from '../line/hits.ts';
+import { createMemo } from '../line/memo.ts';
+import { createPass } from '../line/pass.ts';
+import type { Judge, Seen } from '../line/ports.ts';
+import { createQueryOf } from '../line/query.ts';
+import { createExamine, createKeepAlive } from '../line/session-step.ts';
+import { createWarmLine } from '../line/warm.ts';
+import type { RoleSets } from '../roles/role-sets.ts';
+import type { Cache } from './cache.ts';
+import type { createEngines } from './engines.ts';
+import { type Parts, tellTogether } from './parts.ts';
+
+/** Builds the steps of a request below /mdx/xmla, and what else walks them. */
+export function createLine(
+  config: Config,
+  parts: Pick<Parts, 'clock'> & {
+    readonly cache: Cache;
+    readonly engines: ReturnType<typeof createEngines>;
+    readonly authenticator: Pick<Authenticator, 'remembered' | 'checkBehind'>;
+    readonly login: Login;
+    readonly permissions: Permissions;
+    readonly roleSets: RoleSets;
+    readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
+    readonly account: BodyAccount;
+    readonly judge: Judge;
+    readonly seen: Seen;
+    readonly invalidate: Invalidate;
+    readonly clearCache: ClearCacheHandler;
+    readonly dropped: DroppedHeaders;
+    readonly addressOf: Parameters<typeof createClients>[0]['addressOf'];
+    readonly work: Readonly<Record<'begin' | 'end', () => void>>;
+    readonly newId: () => string;
+    readonly emit: Emit;
+  },
+) {
+  const { engines, permissions, names, newId } = parts;
+  const { queryCache: cache, sessions, memory } = parts.cache;
+  const { engineOf, admitBackground } = engines;
+  const common = {
+    ...parts,
+    config,
+    cache,
+    sessions,
+    engineOf,
+    policyOf: projectPolicy(config),
+    cors: createCors(config.listen.cors, engines.headers),
+    holdBody: memory.hold,
+    patience: (project: string | undefined) =>
+      config.limits.wait ?? engineOf(project).settings.timeout,
+    emit: tellTogether(parts.emit),
+  };
+  const noNames = { admit: names.wouldAdmit };
+  const examine = createExamine({ config, permissions, sessions, names });
+  const examineAside = createExamine({ config, permissions, sessions, names: noNames });
+  const find = sessions.peek;
+  const peek = createExamine({ config, permissions, sessions: { find }, names: noNames });
+  const queryOf = createQueryOf(common);
+  const memo = createMemo({ ...common, secret: newId() });
+  const answerBody = createAnswerBody({
+    ...common,
+    memo,
+    examine,
+    queryOf,
+    keepAlive: createKeepAlive(common),
+    pass: createPass(common),
+  });
+  const steps = { ...common, memo, queryOf };
+  const look = createLook({ engineOf, queryOf, examine: peek });
+  return {
+    handle: createXmlaHandler({
+      ...steps,
+      clientOf: createClients(common),
+      replay: createReplay(steps),
+      maxBodyBytes: config.limits.body,
+      believedHit: createBelievedHit({ ...steps, examine: examineAside }),
+      answerBody,
+    }),
+    explain: createExplanation({ ...common, look }),
+    compare: createComparison({ ...common, look }),
+    warm: createWarmLine({ ...steps, examine, admitBackground, hasRoom: memory.hasRoom }),
+  };
+}

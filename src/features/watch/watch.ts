@@ -1,0 +1,166 @@
+import { purgedScopes, type Scope } from '../../cache/projects.ts';
+import { createGate } from '../../common/body-account.ts';
+import { pause } from '../../common/clock.ts';
+import { finding } from '../../common/finding.ts';
+import type { Judge } from '../../line/ports.ts';
+import type { GaugeRow } from '../../observability/metrics.ts';
+import type { Core, Feature } from '../feature.ts';
+import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
+import { createWatcher, type WatchNote } from './watcher.ts';
+
+/** So many sources are asked at one time, and one that takes longer (ms) counts no more: it must not keep the others waiting. */
+const MOST_ASKED = 8;
+const COUNTS_FOR = 1_000;
+/** Between two polls at least, however long they take (ms). */
+const LEAST_PAUSE = 100;
+
+/** Watchers of the configuration in force. They outlive the reloads that do not concern them. */
+export function watch(core: Core): Feature {
+  const { clock } = core;
+  const files = createGate(MOST_FILES);
+  const asked = createGate(MOST_ASKED);
+  async function enter(signal: AbortSignal) {
+    const leave = await asked.enter(signal);
+    clock.after(COUNTS_FOR, leave);
+    return leave;
+  }
+  const running = new Map<string, ReturnType<typeof start>>();
+  const blind = new Set<Scope>();
+
+  /** In one turn, so that no request meets half of it. */
+  function findBlind(): void {
+    blind.clear();
+    for (const { watched, watcher } of running.values()) {
+      const { name, watch } = watched;
+      if (watch.when_blind !== 'bypass' || !watcher.isBlind()) continue;
+      for (const scope of purgedScopes({ project: name })) blind.add(scope);
+    }
+  }
+
+  const judge: Judge = (scopes) =>
+    blind.size > 0 && scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
+
+  /** @param after what must have ended before it begins */
+  function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
+    const closing = new AbortController();
+    const { signal } = closing;
+    const source = describeSource(watched);
+    const signature = createSource(watched, clock, files);
+    const watcher = createWatcher({ ...core, ...watched, enter, source, signature });
+
+    async function run(): Promise<void> {
+      await after;
+      await watcher.begin();
+      while (!signal.aborted) {
+        findBlind();
+        const began = clock.now();
+        const every = await watcher.poll(signal);
+        findBlind();
+        const left = Math.max(LEAST_PAUSE, began + every - clock.now());
+        await pause(clock, left, signal);
+      }
+      await watcher.leave();
+    }
+
+    const tell = async () => describe(watched, await watcher.note());
+    return { watched, settings, watcher, tell, stop: () => closing.abort(), ended: run() };
+  }
+
+  /** As any gateway of the fleet has noted it. Never rejects. */
+  const tell = () => Promise.all([...running.values()].map((one) => one.tell()));
+
+  return {
+    judge,
+    gauges: watchGauges(() =>
+      [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()]),
+    ),
+    async pages() {
+      const { page } = await import('../../http/admin-page.ts');
+      const watches = page({}, async () => ({ watches: await tell() }), true);
+      return { admin: { '/admin/watches': watches } };
+    },
+    findings: async () => (await tell()).flatMap(blindFinding),
+    configure(config): void {
+      const wanted = new Map(watchedIn(config).map((one) => [one.name, one]));
+      const ending = new Map<string, Promise<void>>();
+      for (const [name, { settings, stop, ended }] of running) {
+        if (settings === JSON.stringify(wanted.get(name))) continue;
+        stop();
+        running.delete(name);
+        ending.set(name, ended);
+      }
+      for (const [name, one] of wanted) {
+        if (running.has(name)) continue;
+        running.set(name, start(one, JSON.stringify(one), ending.get(name)));
+      }
+      findBlind();
+    },
+    /** Gives up the questions under way. Resolves when purges under way are over. */
+    async close(): Promise<void> {
+      const all = [...running.values()];
+      for (const { stop } of all) stop();
+      await Promise.all(all.map(({ ended }) => ended));
+    },
+  };
+}
+
+type Sight = () => readonly (readonly [project: string, ageMs: number, isBlind: boolean])[];
+
+/** @param sight tells how long each source has not answered, and whether its watcher is blind */
+export function watchGauges(sight: Sight): readonly GaugeRow[] {
+  const options: GaugeRow[3] = { labelNames: ['project'], aggregator: 'min' };
+  return [
+    [
+      'watch_age_seconds',
+      'Seconds since the source by which a project is watched has answered any gateway.',
+      () => sight().map(([project, ageMs]) => [{ project }, ageMs / 1000]),
+      options,
+    ],
+    [
+      'watch_blind',
+      'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
+      () => sight().map(([project, , isBlind]) => [{ project }, Number(isBlind)]),
+      options,
+    ],
+  ];
+}
+
+/** Says that a watcher is blind, and why. */
+export const blindFinding = ({
+  project,
+  state,
+  why,
+}: Record<'project' | 'state' | 'why', string>) =>
+  finding('problem', 'watch-blind', state === 'blind')`
+      It is not seen whether the data of ${project} changes: ${why}.
+      What it is watched by did not answer three times in a row, so that no change is purged.
+      Mend that, or correct projects.NAME.watch; mdx-gateway check --connect tries it.`;
+
+/** Tells sources apart without a secret: what stands in a URL before its host, or behind its path, may be one. */
+function describeSource({ name, watch, engine }: Watched): string {
+  const { kind, url, project, query, path } = watch;
+  const { protocol, host, pathname } = url === undefined ? {} : new URL(url);
+  const ofEngine = kind === 'xmla' ? [name, engine.url, engine.kind] : [];
+  return JSON.stringify([kind, protocol, host, pathname, project, query, path, ...ofEngine]);
+}
+
+/** So many letters of the digest of a signature are shown. */
+const SHOWN = 12;
+const timeOf = (wall: number) => (wall === 0 ? null : new Date(wall));
+
+function describe({ name, watch }: Watched, note: WatchNote) {
+  const isWaiting = note.due || note.seen === 0;
+  return {
+    project: name,
+    kind: watch.kind,
+    every_ms: watch.every,
+    state: note.blind ? 'blind' : isWaiting ? 'waiting' : 'seeing',
+    seen_at: timeOf(note.seen),
+    changed_at: timeOf(note.changed),
+    purged_at: timeOf(note.purged),
+    due: note.due,
+    failures: note.failures,
+    why: note.why,
+    signature: note.signature.slice(0, SHOWN),
+  };
+}

@@ -1,0 +1,71 @@
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { GatewayError } from '../common/errors.ts';
+import type { Principal } from '../common/principal.ts';
+import { queryParameters } from './request-head.ts';
+
+/** One page below /admin, for administrators and viewers. */
+export interface AdminPage {
+  /** Whether users who may purge may read it too. */
+  readonly toPurgers: boolean;
+  /**
+   * @param target path and query of the request
+   * @throws GatewayError `bad-request`
+   */
+  readonly tell: (target: string, principal: Principal) => Promise<object>;
+}
+
+export type Query<Words extends z.ZodRawShape> = z.output<z.ZodObject<Words>>;
+
+/** Makes a page. @param words the parameters of its query */
+export const page = <Words extends z.ZodRawShape>(
+  words: Words,
+  tell: (query: Query<Words>, principal: Principal) => Promise<object>,
+  toPurgers = false,
+): AdminPage => ({
+  toPurgers,
+  tell: (target, principal) => tell(readQuery({ url: target }, words), principal),
+});
+
+/** Joins pages; those of one path tell the members of all of them. */
+export function mergePages(all: readonly Readonly<Record<string, AdminPage>>[]) {
+  const merged: Record<string, AdminPage> = {};
+  for (const [path, one] of all.flatMap((pages) => Object.entries(pages))) {
+    const { [path]: before } = merged;
+    merged[path] = before ? joined(before, one) : one;
+  }
+  return merged;
+}
+
+const joined = (first: AdminPage, second: AdminPage): AdminPage => ({
+  toPurgers: first.toPurgers && second.toPurgers,
+  async tell(...asked) {
+    const members = await Promise.all([first.tell(...asked), second.tell(...asked)]);
+    return Object.assign({}, ...members) as object;
+  },
+});
+
+/** Reads the query of a request, in which each of these words may stand once, and no other. */
+export function readQuery<Words extends z.ZodRawShape>(
+  request: Pick<IncomingMessage, 'url'>,
+  words: Words,
+): Query<Words> {
+  const names = Object.keys(words);
+  const given = Object.entries(queryParameters(request));
+  const unknown = given.map(([name]) => name).filter((name) => !names.includes(name));
+  if (unknown.length > 0) {
+    const list = names.join(', ').replace(/, (\S+)$/, ' and $1') || 'none';
+    const allowed = `${names.length === 1 ? 'is' : 'are'} ${list}`;
+    throw refused(`${unknown.join(', ')} is no query parameter here; allowed ${allowed}`);
+  }
+  const repeated = given.find(([, value]) => typeof value !== 'string');
+  if (repeated !== undefined) throw refused(`${repeated[0]} is given more than once`);
+  const read = z.object(words).safeParse(Object.fromEntries(given));
+  if (read.success) return read.data;
+  throw refused(
+    read.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`).join('; '),
+  );
+}
+
+const refused = (why: string) =>
+  new GatewayError('bad-request', `The query is refused: ${why.replace(/\.$/, '')}.`);

@@ -1,0 +1,78 @@
+/** The section `storage`. */
+import { loginRules, service, tlsFiles, tlsRules } from '../settings/connection.ts';
+import * as kinds from '../settings/kinds.ts';
+import type { Broken } from '../settings/problems.ts';
+import { key, orNull, section, type ValueOf } from '../settings/setting.ts';
+import { isDatabaseUrl, isServerUrl, MASKED_URL, PROJECT_PLACE } from '../settings/urls.ts';
+
+/** A query is refused because the PostgreSQL client would take options from it. */
+const storageUrl = kinds.textKind(
+  'URL',
+  'empty, or a URL such as postgres://user:password@db.example:5432/gateway or ' +
+    'https://gateway.example/base, without query and fragment (storage.tls switches encryption on); ' +
+    'a postgres:// URL has a user, an http:// or https:// URL neither user nor password',
+  (text) => {
+    if (text === '') return true;
+    if (/^https?:/i.test(text)) return isServerUrl(text) && !text.includes(PROJECT_PLACE);
+    return isDatabaseUrl(text) && new URL(text).hostname !== '';
+  },
+  MASKED_URL,
+);
+
+export const storage = section({
+  /** Where roles and datasets are: in a file of this machine (sqlite), in a PostgreSQL that
+   * replicas share (postgres), or at another server that speaks the same interface (http). */
+  driver: key(kinds.choice('sqlite', 'postgres', 'http'), 'sqlite'),
+  /** With sqlite: the file. Its folder is made when it is not there. */
+  path: key(kinds.filePath, './data/gateway.sqlite'),
+  /** With postgres: postgres://user:password@host:5432/database. With http: what stands before /api/…. */
+  url: key(storageUrl, ''),
+  /** With http: the login that the server gets, of the client (forward) or a service account. */
+  login: key(kinds.choice('forward', 'service'), 'forward'),
+  /** The service account. It stands here exactly when the login of this section is service. */
+  service,
+  /** With postgres: whether the connection is encrypted, and the certificate of the server checked. */
+  tls: key(kinds.flag, false),
+  ...tlsFiles,
+  /** With postgres: the most connections of this process. */
+  connections: key(kinds.integer(1, 100), 10),
+  /** With postgres: how long an operation may take (null: 1500ms). With http: how long the server
+   * may take to the first byte of its answer, and between two bytes of it (null: 60s). */
+  timeout: orNull(kinds.duration('100ms', '1h')),
+});
+
+export type CheckedStorage = ValueOf<typeof storage>;
+export type StorageConfig = ReturnType<typeof fillInStorage>;
+export type SqliteConfig = Extract<StorageConfig, { readonly driver: 'sqlite' }>;
+export type PostgresConfig = Extract<StorageConfig, { readonly driver: 'postgres' }>;
+export type RemoteConfig = Extract<StorageConfig, { readonly driver: 'http' }>;
+
+/** `storage.timeout: null`, by driver (ms). */
+const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
+/** The keys of its driver only. */
+export function fillInStorage(storage: CheckedStorage) {
+  const { driver, path, url, login, service, tls, ca, certificate, key, connections } = storage;
+  if (driver === 'sqlite') return { driver, path };
+  const timeout = storage.timeout ?? STORAGE_TIMEOUT[driver];
+  const files = { ca, certificate, key };
+  if (driver === 'postgres') return { driver, url, tls, ...files, connections, timeout };
+  return { driver, url, login, service, ...files, timeout };
+}
+
+const STORAGE_URLS = {
+  sqlite: 'must be empty with driver: sqlite, which takes storage.path',
+  postgres: 'must be a postgres:// URL with driver: postgres',
+  http: 'must be an http:// or https:// URL with driver: http',
+} as const;
+
+export function* storageRules(storage: CheckedStorage, reading: kinds.Reading): Broken {
+  const { driver, url, login, tls } = storage;
+  yield* loginRules(storage);
+  const ofUrl = url === '' ? 'sqlite' : /^https?:/i.test(url) ? 'http' : 'postgres';
+  if (driver !== ofUrl) yield ['url', STORAGE_URLS[driver]];
+  const isRemote = driver === 'http';
+  if (login === 'service' && !isRemote) yield ['login', 'must only be service with driver: http'];
+  if (tls && driver !== 'postgres') yield ['tls', 'must only be true with driver: postgres'];
+  const needs = 'needs an encrypted connection: tls: true, or an https:// URL';
+  yield* tlsRules(storage, reading, tls || /^https:/i.test(url) ? '' : needs);
+}
