@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { type Clock, inTime, systemClock } from '../common/clock.ts';
+import { type Clock, inTime } from '../common/clock.ts';
 import { messageOf } from '../common/errors.ts';
 
 /** Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
@@ -30,11 +30,7 @@ export type Link = ReturnType<typeof createLink>;
  * One end of the channel between the primary process and one worker. What is sent arrives in order, or not at all.
  * @param other names the other end in errors
  */
-export function createLink(
-  channel: Channel,
-  other: string,
-  clock: Pick<Clock, 'after'> = systemClock,
-) {
+export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 'after'>) {
   const services = new Map<string, Service>();
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let calls = 0;

@@ -22,6 +22,8 @@ export interface SimulatedGateway {
   readonly home: SimulatedProcess;
   /** Its way to Redis; without one, nothing. */
   set(mood: Mood): void;
+  /** Whether it could not ask Redis, or heard nothing of it, at that moment (ms) or later. */
+  failedSince(moment: number): boolean;
 }
 
 export type SessionHouse = ReturnType<typeof openHouse>;
@@ -114,7 +116,7 @@ export function openHouse(options: {
       unnoted.close();
       worker?.die();
     });
-    return { number, sessions, home, set: link.set };
+    return { number, sessions, home, set: link.set, failedSince: link.failedSince };
   }
 
   const gateways = Array.from({ length: options.gateways }, (_, number) => open(number));

@@ -211,9 +211,10 @@ export async function runLookUps(
       accuse(life, gateway, `${what} in ${catalog} though it works in ${others.join()}`);
     }
   }
-  /** What a gateway knows of the one before, and the store does not, counts there until that was noted. */
+  /** What a gateway knows of another one of its name, and the store does not, counts there until that was noted. */
   const isSure = ({ isAgain, isNoted, nameSince }: Life) =>
-    !isAgain || (isNoted && nameSince > lossAt);
+    !isAgain ||
+    (isNoted && nameSince > lossAt && !gateways.some(({ failedSince }) => failedSince(nameSince)));
   const promisedNow = ({ dirty, catalogs }: Life) => ({ dirty, catalogs: new Set(catalogs) });
 
   const lookUp = (life: Life, gateway: SimulatedGateway) =>
