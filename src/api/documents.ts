@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
-import { createGate, type Gate } from '../common/body-account.ts';
+import { createSemaphore, type Semaphore } from '../common/semaphore.ts';
 import { sendHead } from '../http/answers.ts';
 
 const LIMITS = {
@@ -32,14 +32,14 @@ export type DocumentGate = ReturnType<typeof createDocumentGate>;
 /** @param changed for tests, and {@link slotsBeside} */
 export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   const { slots, received, sent, own, queue, wait } = { ...LIMITS, ...changed };
-  const held = createGate(slots);
-  const receiving = createGate(received);
-  const sending = createGate(sent);
+  const held = createSemaphore(slots);
+  const receiving = createSemaphore(received);
+  const sending = createSemaphore(sent);
   /** Of the users that hold or await a slot. */
-  const users = new Map<string, Gate>();
+  const users = new Map<string, Semaphore>();
 
   /** Works in a slot of each gate, entered in their order. @param work gets what leaves the last one early */
-  async function inSlots<T>({ response }: Asker, gates: readonly Gate[], work: Work<T>) {
+  async function inSlots<T>({ response }: Asker, gates: readonly Semaphore[], work: Work<T>) {
     let leaveLast: (() => void) | undefined;
     using slots = new DisposableStack();
     const patience = new AbortController();
@@ -48,7 +48,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
     response.once('close', goAway);
     if (response.destroyed) goAway();
     try {
-      for (const gate of gates) slots.defer((leaveLast = await gate.enter(patience.signal)));
+      for (const gate of gates) slots.defer((leaveLast = await gate.acquire(patience.signal)));
       // The client may have gone in the very turn in which its slot came.
       patience.signal.throwIfAborted();
     } finally {
@@ -59,15 +59,15 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   }
 
   /** Enters the user's own gate first: a request that waits for others of its user holds no slot that others need. */
-  async function within<T>(asker: Asker, gates: readonly Gate[], work: Work<T>): Promise<T> {
+  async function within<T>(asker: Asker, gates: readonly Semaphore[], work: Work<T>): Promise<T> {
     const user = asker.principal.owner;
-    const mine = users.get(user) ?? createGate(own);
+    const mine = users.get(user) ?? createSemaphore(own);
     if (mine.usage().waiting >= queue) throw overloaded();
     users.set(user, mine);
     try {
       return await inSlots(asker, [mine, ...gates], work);
     } finally {
-      if (mine.usage().inside === 0) users.delete(user);
+      if (mine.usage().held === 0) users.delete(user);
     }
   }
 

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type Queue, type Waiting, waitIn } from '../common/body-account.ts';
+import { type Waiter, waitIn, type WaitQueue } from '../common/semaphore.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 
@@ -24,7 +24,7 @@ export interface Place {
   readonly throttled: (retryAfter: number) => GatewayError;
 }
 
-type Line = Queue<Waiting & Place>;
+type Line = WaitQueue<Waiter & Place>;
 
 /**
  * Checks of passwords, so many at one time; they take a core each, or a connection to the engine. Networks have their turns, those
@@ -86,7 +86,7 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
     await entering.finally(() => (bytes -= place.bytes));
   }
 
-  function next(): Waiting | undefined {
+  function next(): Waiter | undefined {
     if (preferred.length > 0) return preferred[0];
     let turn: { readonly network: string; readonly line: Line; readonly rank: number } | undefined;
     for (const [network, line] of networks) {

@@ -1,4 +1,4 @@
-import type { Gate } from '../common/body-account.ts';
+import type { Semaphore } from '../common/semaphore.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Outcome } from '../common/events.ts';
@@ -300,10 +300,10 @@ function createSharing(
   }
 
   /** Asks in its turn behind a flight that brought nothing: an earlier one may have had more luck. */
-  async function askInTurn(turns: Gate, lookup: Lookup): Promise<void> {
+  async function askInTurn(turns: Semaphore, lookup: Lookup): Promise<void> {
     const { client } = lookup;
     const late = { after: client.waits(), error: noTurn };
-    const leave = await turns.enter(client.signal, late).catch(client.fail.bind(client));
+    const leave = await turns.acquire(client.signal, late).catch(client.fail.bind(client));
     if (leave === undefined) return;
     const isTold = () => found.replayKept(lookup) || isRefused(lookup);
     const ended = Promise.try(() => (isTold() ? undefined : ask(lookup)));

@@ -1,4 +1,4 @@
-import { createGate, type Gate } from '../common/body-account.ts';
+import { createSemaphore, type Semaphore } from '../common/semaphore.ts';
 import type { Clock } from '../common/clock.ts';
 import { leaseHolds, leaseStart, type LeaseStart } from '../common/leases.ts';
 import type { Verdict } from './fill.ts';
@@ -9,7 +9,7 @@ import type { StoredAnswer } from './stored-answer.ts';
  * `turns` those who waited go to the engine a few at a time.
  */
 export type Landing =
-  | (Verdict & { readonly replica: string | undefined; readonly turns: () => Gate })
+  | (Verdict & { readonly replica: string | undefined; readonly turns: () => Semaphore })
   | 'late'
   | 'gone';
 export type Flights = ReturnType<typeof createFlights>;
@@ -93,8 +93,8 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
           if (entries.get(key) === entry) entries.delete(key);
           // A dead table of the Map may keep the entry, and through this its client (see Queue).
           entry.unawaited = undefined;
-          let gate: Gate | undefined;
-          resolve({ ...verdict, replica, turns: () => (gate ??= createGate(TURNS)) });
+          let turns: Semaphore | undefined;
+          resolve({ ...verdict, replica, turns: () => (turns ??= createSemaphore(TURNS, clock)) });
         },
       };
     },

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { crc32, deflateRaw, deflateRawSync, inflateRawSync } from 'node:zlib';
-import { createGate } from '../common/body-account.ts';
+import { createSemaphore } from '../common/semaphore.ts';
 import type { EntryFlaw } from '../common/events.ts';
 import type { Sealer } from '../common/sealing.ts';
 import {
@@ -21,64 +21,81 @@ import { remaining } from './memory-tier.ts';
 
 /** Port: bytes by key outside this process. Rejects when it cannot be reached, or is too slow. */
 export interface ValueTier {
-  /** So many bytes from there on: fewer where it ends before, and none where there is none. */
+  /** Up to `count` bytes from there on: fewer where it ends before, none where there is none. */
   get(key: string, from: number, count: number): Promise<Buffer>;
-  /** For `lifetime` ms, unless a value that began later is there (bytes 8 to 15, big-endian). */
-  set(key: string, value: Buffer, lifetime: number, replace?: boolean): Promise<void>;
+  /** Keeps it, unless a value that began later is there (bytes 8 to 15, big-endian). */
+  set(key: string, value: Buffer, lifetimeMs: number, replace?: boolean): Promise<void>;
 }
 
 /** Longer values stay in memory (bytes): in Redis one holds up all others. */
 export const LONGEST_VALUE = 16 * 1024 * 1024;
 /** Values above this are written one after the other (bytes). */
 export const LARGE = 512 * 1024;
-/** Beyond so many that wait, large values are not kept, and long ones not read: they would fill the memory. */
+/** While more wait, large values are not kept, and long ones not read: they would fill the memory. */
 const MOST_WAITING = 16;
-/** So much is read of a value at first (bytes): all of most of them. */
+/** First part of a value that is read (bytes): all of most of them. */
 export const FIRST = 32 * 1024;
-/** Of longer ones the rest is read in pieces (bytes), of so many values at one time: Redis drops entries for replies that wait. */
+/** Pieces in which the rest of longer ones is read (bytes). */
 export const PIECE = 1024 * 1024;
+/** Long values that are read at one time: Redis drops entries for replies that wait. */
 const READ_AT_ONCE = 4;
-/** In its first so many bytes a value differs from the one that took its place: by its moment, and checksum or seal. */
+/** First bytes of a value, which differ in every other: they hold its moment, and checksum or seal. */
 const TELLING = 1024;
-/** Its answer, or one that began later, is still to be kept in tier 2. */
+/** An answer that is still to be kept in tier 2, or one that began later instead. */
 export interface Filled {
   readonly fill: OrderedFill;
   readonly answer: StoredAnswer;
   readonly tokens: readonly string[];
-  /** It was asked for as a fresh one, which takes the place of whatever is there. */
+  /** It was asked for as a fresh one, which replaces whatever is there. */
   readonly replace: boolean;
 }
 
+type Parts = Omit<Parameters<typeof createFills>[0], 'memory'>;
 export type SharedEntries = ReturnType<typeof createSharedEntries>;
 /** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
-export function createSharedEntries(
-  values: ValueTier,
-  sealer: Sealer,
-  parts: Omit<Parameters<typeof createFills>[0], 'memory'>,
-) {
-  const { account, clock, emit, maxEntry } = parts;
-  const largeWrites = createGate(1);
-  const longReads = createGate(READ_AT_ONCE);
-  /** Look-ups under way. */
-  const finding = new Map<string, Promise<StoredAnswer | undefined>>();
-  const forEver = new AbortController().signal;
-  /** What it takes to write, as a multiple of the body as it lies in memory: compressed, put together, sealed. */
-  const copies = sealer.kind === 'none' ? 2 : 4;
+export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Parts) {
+  const counted = countIn(parts.account);
+  const { look, find } = createReading(values, sealer, parts, counted);
+  return {
+    find,
+    /** Tells no one. @throws when tier 2 cannot say */
+    async peek(key: string): Promise<StoredAnswer | undefined> {
+      const found = await look(key);
+      return typeof found === 'string' ? undefined : found;
+    },
+    keep: createWriting(values, sealer, parts, counted).keep,
+  };
+}
 
-  /** Runs what needs room for values on their way; undefined where there is none. */
-  async function counted<T>(run: (take: (bytes: number, long?: boolean) => void) => Promise<T>) {
-    const share = account.open('value');
+/** Takes room for bytes, or throws NoRoom. `long`: leaves a part to what is short. */
+type Take = (bytes: number, long?: boolean) => void;
+type Counted = ReturnType<typeof countIn>;
+/** Runs what needs room for values on their way; undefined where there is none. */
+function countIn(account: Parts['account']) {
+  return async <T>(run: (take: Take) => Promise<T>) => {
+    const room = account.open('value');
     try {
       return await run((bytes, long) => {
-        if (bytes > 0 && !share.grow(bytes, long)) throw new NoRoom();
+        if (bytes > 0 && !room.grow(bytes, long)) throw new NoRoom();
       });
     } catch (error) {
       if (error instanceof NoRoom) return undefined;
       throw error;
     } finally {
-      share.release();
+      room.release();
     }
-  }
+  };
+}
+
+function createReading(
+  values: ValueTier,
+  sealer: Sealer,
+  { emit, maxEntry }: Parts,
+  counted: Counted,
+) {
+  const longReads = createSemaphore(READ_AT_ONCE);
+  /** Look-ups under way. */
+  const finding = new Map<string, Promise<StoredAnswer | undefined>>();
 
   const look = (key: string) =>
     counted(async (take) => {
@@ -93,10 +110,10 @@ export function createSharedEntries(
       return decoded;
     });
 
-  /** What takes room before it comes, one piece after the other. Nothing where another value took its place meanwhile. */
-  async function readLong(key: string, first: Buffer, take: (bytes: number) => void) {
+  /** Takes room before each piece comes. Reads nothing where another value replaced it meanwhile. */
+  async function readLong(key: string, first: Buffer, take: Take) {
     if (longReads.usage().waiting >= MOST_WAITING) throw new NoRoom();
-    const leave = await longReads.enter(forEver);
+    const leave = await longReads.acquire(FOR_EVER);
     try {
       const pieces = [first];
       let length = first.length;
@@ -129,7 +146,35 @@ export function createSharedEntries(
     return undefined;
   }
 
-  /** Whether something began later is looked at in the turn that sends the value. False: too long. */
+  return {
+    look,
+    /**
+     * Undefined also where tier 2 cannot say. Never rejects. Callers that ask for one key at one time
+     * share one look-up: a purge that was acknowledged since it began has given their successors
+     * another key, and them no right to use what it brings (`take`).
+     * @param besideBytes memory that the asker takes meanwhile
+     */
+    find: (key: string, besideBytes = 0): Promise<StoredAnswer | undefined> =>
+      counted((take) => {
+        take(besideBytes);
+        const found = finding.get(key) ?? findOnce(key);
+        finding.set(key, found);
+        return found;
+      }),
+  };
+}
+
+function createWriting(
+  values: ValueTier,
+  sealer: Sealer,
+  { clock, emit }: Parts,
+  counted: Counted,
+) {
+  const largeWrites = createSemaphore(1);
+  /** Memory for a write, in bodies as they lie in memory: compressed, put together, sealed. */
+  const copies = sealer.kind === 'none' ? 2 : 4;
+
+  /** Looks for something that began later in the turn that sends the value. False: too long. */
   async function keepLatest(key: string, { fill, tokens, replace, ...filled }: Filled) {
     for (;;) {
       const answer = fill.latest() ?? filled.answer;
@@ -145,23 +190,6 @@ export function createSharedEntries(
   }
 
   return {
-    /** Tells no one. @throws when tier 2 cannot say */
-    async peek(key: string): Promise<StoredAnswer | undefined> {
-      const found = await look(key);
-      return typeof found === 'string' ? undefined : found;
-    },
-    /**
-     * Undefined also where tier 2 cannot say. Never rejects. Those who ask for one key at one time share one look-up: a purge that
-     * was acknowledged since it began has given their successors another key, and them no right to use what it brings (`take`).
-     * @param beside bytes of the asker
-     */
-    find: (key: string, beside = 0): Promise<StoredAnswer | undefined> =>
-      counted((take) => {
-        take(beside);
-        const found = finding.get(key) ?? findOnce(key);
-        finding.set(key, found);
-        return found;
-      }),
     /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
     async keep(key: string, filled: Filled): Promise<boolean> {
       const length = bytesOf(filled.answer.body);
@@ -171,7 +199,7 @@ export function createSharedEntries(
         if (isLarge && largeWrites.usage().waiting >= MOST_WAITING) {
           throw new Error('too many large answers wait to be written to Redis');
         }
-        if (isLarge) leave = await largeWrites.enter(forEver);
+        if (isLarge) leave = await largeWrites.acquire(FOR_EVER);
         const isKept = await counted((take) => {
           take(copies * length);
           return keepLatest(key, filled);
@@ -187,6 +215,7 @@ export function createSharedEntries(
   };
 }
 
+const FOR_EVER = new AbortController().signal;
 class NoRoom extends Error {}
 
 /*
@@ -214,15 +243,15 @@ const CHECKSUM_AT = 48;
 const MARKS_AT = 54;
 const MARK = 8;
 const SEALED = 0x80;
-/** A request names far fewer projects than that (`many-catalogs`). */
+/** More epochs than any request names (`many-catalogs`). */
 const MAX_MARKS = 64;
-/** The whole head stands in the first so many bytes. */
+/** Longest head (bytes). */
 export const HEAD_LIMIT = MARKS_AT + MAX_MARKS * MARK;
 /** `long`: as long texts lie in memory. */
 const CODING = { identity: 0, deflate: 2, long: 3 } as const;
 /** Shorter bodies are kept as they are (bytes): 2 KB take as long as all else of a look-up. */
 const COMPRESS_FROM = 4 * 1024;
-/** Shorter bodies are deflated at once (bytes): the thread pool would take much more time. */
+/** Shorter bodies are deflated in this turn (bytes): the thread pool would take much more time. */
 const AT_ONCE = 64 * 1024;
 /** Level 6 takes up to four times as long and makes rowsets 2 % shorter. */
 const DEFLATE_OPTIONS = { level: 1 };
@@ -279,7 +308,7 @@ async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer
   return coded.length < body.length ? { coding: CODING.deflate, coded } : plain;
 }
 
-/** Lengths in bytes, ms of the wall clock; or why it is none of this layout. */
+/** Reads a head: lengths in bytes, ms of the wall clock; or says why it has another layout. */
 export function readHead(value: Buffer) {
   if (value.length < 16) return 'too short';
   if (value.readUInt32BE(0) !== MAGIC) return 'not an entry of this gateway';
@@ -302,13 +331,13 @@ export function readHead(value: Buffer) {
   };
 }
 
-/** 16 digits for each epoch under which it was filled. */
+/** Reads 16 digits for each epoch under which it was filled. */
 export const readMarks = (value: Buffer, head: { readonly length: number }): readonly string[] =>
   value.toString('hex', MARKS_AT, head.length).match(/.{16}/g) ?? [];
 
 /**
- * Reads a value of tier 2, or says why it is refused. Where there is a key, what is not sealed is,
- * too: others who can write to Redis could have made it.
+ * Reads a value of tier 2, or says why it is refused. Where there is a key, values without a seal are
+ * refused, too: others who can write to Redis could have made them.
  * @param maxBody larger bodies are refused before they are decompressed (bytes)
  * @param take told of bytes that are needed beside the value, before they are; may throw
  */
@@ -340,7 +369,7 @@ export async function decodeEntry(
 const checksum = (value: Buffer) =>
   crc32(value.subarray(CHECKSUM_AT + 4), crc32(value.subarray(0, CHECKSUM_AT)));
 
-/** What it says can be said in a head and in metrics without another look. */
+/** Reads a description, and checks all of it: heads and metrics use it without another look. */
 function readDescription(content: Buffer, length: number): Description | undefined {
   if (content.length < length) return undefined;
   try {
@@ -369,11 +398,11 @@ function readDescription(content: Buffer, length: number): Description | undefin
 const isAmount = (value: unknown) =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
-/** An id stands between two quotes. Another gateway may know of more encodings. */
+/** An id stands between two quotes, never first. Another gateway may know more encodings. */
 const isPlace = ({ at, encoding }: SessionPlace, bodyLength: number) =>
   Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
 
-/** In memory of its own; undefined when it is not what its coding says. */
+/** Decodes into memory of its own; undefined when it is not what its coding says. */
 async function decodeBody(
   coding: number,
   coded: Buffer,

@@ -1,82 +1,6 @@
-import { type Clock, systemClock } from './clock.ts';
+import type { Clock } from './clock.ts';
 import { GatewayError } from './errors.ts';
-
-export type Gate = ReturnType<typeof createGate>;
-
-/** Lets a bounded number in at one time; the others wait in the order they came. */
-export function createGate(places: number) {
-  let inside = 0;
-  const queue: Queue<Waiting> = [];
-
-  /** @returns gives the place back; calling it twice does no harm */
-  function entered(): () => void {
-    let left = false;
-    return () => {
-      if (left) return;
-      left = true;
-      const [next] = queue;
-      if (next === undefined) inside -= 1;
-      else next.enter();
-    };
-  }
-
-  /** {@link enter} without a promise; undefined where there is no place. */
-  function tryEnter(): (() => void) | undefined {
-    if (inside >= places) return undefined;
-    inside += 1;
-    return entered();
-  }
-
-  return {
-    tryEnter,
-    /** Resolves to what gives the place back. Rejects as {@link waitIn} does. */
-    async enter(signal: AbortSignal, late?: Parameters<typeof waitIn>[3]): Promise<() => void> {
-      signal.throwIfAborted();
-      const now = tryEnter();
-      if (now !== undefined) return now;
-      await waitIn(queue, {}, signal, late);
-      return entered();
-    },
-    usage: () => ({ inside, waiting: queue.length }),
-  };
-}
-
-export interface Waiting {
-  readonly enter: () => void;
-}
-/**
- * Not a Set, whose table is made anew with every few that come and go: what V8 has moved to its old memory of these tables keeps
- * all later ones, and what has waited in them, until the next full collection.
- */
-export type Queue<T extends Waiting> = T[];
-
-/** Waits in a queue until it is let in. @returns rejects when the signal aborts, or when it is too `late` */
-export function waitIn<T extends object>(
-  queue: Queue<T & Waiting>,
-  given: T,
-  signal: AbortSignal,
-  late?: { readonly after: number; readonly error: () => Error; readonly gaveUp?: () => void },
-  clock: Pick<Clock, 'after'> = systemClock,
-): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const waiting = { ...given, enter: () => leave(resolve) };
-  const giveUp = (reason: unknown) => {
-    leave(() => reject(reason));
-    late?.gaveUp?.();
-  };
-  const onAbort = () => giveUp(signal.reason);
-  const cancel = late && clock.after(late.after, () => giveUp(late.error()));
-  function leave(settle: () => void): void {
-    cancel?.();
-    signal.removeEventListener('abort', onAbort);
-    const at = queue.indexOf(waiting);
-    if (at >= 0) queue.splice(at, 1);
-    settle();
-  }
-  signal.addEventListener('abort', onAbort, { once: true });
-  queue.push(waiting);
-  return promise;
-}
+import { type Waiter, waitIn, type WaitQueue } from './semaphore.ts';
 
 /** Requests may always have this part of the limit, whatever else is under way. */
 const OF_REQUESTS = 1 / 4;
@@ -92,7 +16,7 @@ type Held = Record<'small' | 'large', number>;
 interface User extends Held {
   requests: number;
   /** In their order; what they have already, and the room that they want. */
-  readonly queue: Queue<Waiting & { readonly own: Held; readonly bytes: number }>;
+  readonly queue: WaitQueue<Waiter & { readonly own: Held; readonly bytes: number }>;
 }
 
 export type Share = ReturnType<BodyAccount['open']>;

@@ -1,4 +1,4 @@
-import { type Queue, type Waiting, waitIn } from '../common/body-account.ts';
+import { type Waiter, waitIn, type WaitQueue } from '../common/semaphore.ts';
 import { GatewayError } from '../common/errors.ts';
 
 export type Admission = ReturnType<typeof createAdmission>;
@@ -9,7 +9,7 @@ interface User {
   atEngine: number;
   /** The turn of its last one. */
   turn: number;
-  readonly waiting: Queue<Waiting>;
+  readonly waiting: WaitQueue<Waiter>;
 }
 
 /**
@@ -34,7 +34,7 @@ export function createAdmission(
   const nextTurn = () => (turns += 1);
   const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
   const background = new Set<Overtake>();
-  const lowest: Queue<Waiting> = [];
+  const lowest: WaitQueue<Waiter> = [];
   /** The background included. */
   let atEngine = 0;
   const mayEnter = (user: User) => user.atEngine < limits.per_user;

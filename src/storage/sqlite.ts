@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
-import { createGate } from '../common/body-account.ts';
+import { createSemaphore } from '../common/semaphore.ts';
 import { inTime } from '../common/clock.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import { ADMIN_ROLE } from '../roles/role.ts';
@@ -252,13 +252,13 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
 
   /** A connection that is made when it is needed, and used for one operation at a time. */
   function createLine() {
-    const turn = createGate(1);
+    const turn = createSemaphore(1);
     let connection: Connection | undefined;
     let patience = new AbortController();
     return {
-      isBusy: () => turn.usage().inside > 0,
+      isBusy: () => turn.usage().held > 0,
       async use<T>(work: Work<T>): Promise<T> {
-        const leave = await turn.enter(patience.signal);
+        const leave = await turn.acquire(patience.signal);
         try {
           if (connection?.hasEnded() !== false) connection = await connect();
           return await work(connection.session);

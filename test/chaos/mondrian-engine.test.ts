@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ParseOption, XmlDocument } from 'libxml2-wasm';
 import { createMemoryTier } from '../../src/cache/memory-tier.ts';
 import { keepText, LONG } from '../../src/cache/stored-answer.ts';
-import { createBodyAccount, createGate } from '../../src/common/body-account.ts';
+import { createBodyAccount } from '../../src/common/body-account.ts';
+import { createSemaphore } from '../../src/common/semaphore.ts';
 import { systemClock } from '../../src/common/clock.ts';
 import type { RefusalReason } from '../../src/common/reasons.ts';
 import { watchedIn } from '../../src/features/watch/sources.ts';
@@ -196,7 +197,7 @@ describe('watched by its cubes', () => {
       load({ yaml: JSON.stringify({ engine: { url: engine.url, kind }, projects }) }),
     );
     if (watched === undefined) throw new Error('nothing is watched');
-    const source = createSource(watched, systemClock, createGate(1));
+    const source = createSource(watched, systemClock, createSemaphore(1));
     return () => source(new AbortController().signal);
   };
 

@@ -1,4 +1,4 @@
-import { createGate, type Gate } from '../../common/body-account.ts';
+import { createSemaphore, type Semaphore } from '../../common/semaphore.ts';
 import type { Config } from '../../config/config.ts';
 import type { CheckParts } from '../feature.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
@@ -10,13 +10,13 @@ const SHOWN = 100;
 
 /** Asks each source twice, for `check --connect`: one that differs each time would purge each time. */
 export function checkWatch(config: Config, parts: CheckParts) {
-  const files = createGate(MOST_FILES);
+  const files = createSemaphore(MOST_FILES);
   return Promise.all(watchedIn(config).map((watched) => tryWatch(watched, parts, files)));
 }
 
 const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, SHOWN);
 
-async function tryWatch(watched: Watched, { clock, sleep }: CheckParts, files: Gate) {
+async function tryWatch(watched: Watched, { clock, sleep }: CheckParts, files: Semaphore) {
   const { name, watch } = watched;
   const what = `watch ${name} (${watch.kind})`;
   const ask = createSource(watched, clock, files);

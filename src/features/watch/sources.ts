@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
-import type { Gate } from '../../common/body-account.ts';
+import type { Semaphore } from '../../common/semaphore.ts';
 import type { Clock } from '../../common/clock.ts';
 import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
 import type { Config } from '../../config/config.ts';
@@ -48,7 +48,11 @@ export type Source = (signal: AbortSignal) => Promise<string>;
  * Nothing of one question is kept for the next: certificates are read each time, and no connection waits.
  * @param files bounds how many files are looked at at one time
  */
-export function createSource(watched: Watched, clock: Pick<Clock, 'now'>, files: Gate): Source {
+export function createSource(
+  watched: Watched,
+  clock: Pick<Clock, 'now'>,
+  files: Semaphore,
+): Source {
   const { watch, engine } = watched;
   const asks = {
     xmla: askEngine,
@@ -250,10 +254,10 @@ function askUrl({ watch }: Watched): Source {
     });
 }
 
-function askFile({ watch: { path = '' } }: Watched, files: Gate): Source {
+function askFile({ watch: { path = '' } }: Watched, files: Semaphore): Source {
   let running: Promise<string> | undefined;
   const read = async (signal: AbortSignal) => {
-    const leave = await files.enter(signal);
+    const leave = await files.acquire(signal);
     try {
       const { mtimeNs, size, ino } = await stat(path, { bigint: true });
       return `written ${mtimeNs}, ${size} bytes, inode ${ino}`;

@@ -1,5 +1,5 @@
 import { purgedScopes, type Scope } from '../../cache/projects.ts';
-import { createGate } from '../../common/body-account.ts';
+import { createSemaphore } from '../../common/semaphore.ts';
 import { pause } from '../../common/clock.ts';
 import { finding } from '../../common/finding.ts';
 import type { Judge } from '../../line/ports.ts';
@@ -17,10 +17,10 @@ const LEAST_PAUSE = 100;
 /** Watchers of the configuration in force. They outlive the reloads that do not concern them. */
 export function watch(core: Core): Feature {
   const { clock } = core;
-  const files = createGate(MOST_FILES);
-  const asked = createGate(MOST_ASKED);
+  const files = createSemaphore(MOST_FILES);
+  const asked = createSemaphore(MOST_ASKED);
   async function enter(signal: AbortSignal) {
-    const leave = await asked.enter(signal);
+    const leave = await asked.acquire(signal);
     clock.after(COUNTS_FOR, leave);
     return leave;
   }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Purge } from '../../cache/purge/purge.ts';
-import type { Gate } from '../../common/body-account.ts';
+import type { Semaphore } from '../../common/semaphore.ts';
 import type { Clock } from '../../common/clock.ts';
 import type { Emit } from '../../common/events.ts';
 import type { WatchConfig } from './config.ts';
@@ -54,7 +54,7 @@ export function createWatcher(options: {
   signature: Source;
   fleet: FleetStore;
   purge: Purge;
-  enter: Gate['enter'];
+  enter: Semaphore['acquire'];
   clock: Clock;
   emit: Emit;
 }) {

@@ -4,7 +4,7 @@
  */
 import { request, type IncomingMessage } from 'node:http';
 import { crc32 } from 'node:zlib';
-import { createGate } from '../../../src/common/body-account.ts';
+import { createSemaphore } from '../../../src/common/semaphore.ts';
 import { execute } from '../envelopes.ts';
 import { largeAnswer, questionFor, STATEMENTS } from './large-answer.ts';
 
@@ -84,9 +84,9 @@ async function visit(client: number): Promise<string | undefined> {
   }
 }
 
-const gate = createGate(crowd.atOnce ?? crowd.clients);
+const gate = createSemaphore(crowd.atOnce ?? crowd.clients);
 const visits = Array.from({ length: crowd.clients }, async (_, client) => {
-  const leave = await gate.enter(NEVER);
+  const leave = await gate.acquire(NEVER);
   return visit(client).finally(leave);
 });
 void Promise.all(visits.filter((_, client) => !isSlow(client))).then(() => othersDone.resolve());

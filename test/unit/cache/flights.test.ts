@@ -63,9 +63,9 @@ describe('a flight', () => {
     if (typeof landed !== 'object') {
       throw new Error('it brought something');
     }
-    for (let i = 0; i < 6; i += 1) void landed.turns().enter(signal());
+    for (let i = 0; i < 6; i += 1) void landed.turns().acquire(signal());
     await quiet();
-    expect(landed.turns().usage()).toEqual({ inside: 4, waiting: 2 });
+    expect(landed.turns().usage()).toEqual({ held: 4, waiting: 2 });
   });
 
   test('is left by a client that goes away, and by nobody else', async () => {

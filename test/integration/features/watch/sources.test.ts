@@ -14,7 +14,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createGate } from '../../../../src/common/body-account.ts';
+import { createSemaphore } from '../../../../src/common/semaphore.ts';
 import { systemClock } from '../../../../src/common/clock.ts';
 import { createSource } from '../../../../src/features/watch/sources.ts';
 import { readRequest } from '../../../../src/xmla/request/read-request.ts';
@@ -33,7 +33,7 @@ import { load } from '../../../unit/config/fake-files.ts';
 const { signal } = new AbortController();
 const BASIC = `Basic ${Buffer.from('watcher:good eyes').toString('base64')}`;
 const LOGIN = { user: 'watcher', password: 'good eyes' };
-const fileGate = createGate(1);
+const fileGate = createSemaphore(1);
 let server: StubEngine;
 let folder: string;
 
@@ -338,7 +338,7 @@ describe('a file', () => {
   });
 
   test('waits for those that hang, so that they take few threads', async () => {
-    const leave = await fileGate.enter(signal);
+    const leave = await fileGate.acquire(signal);
     const first = ask();
     const later = ask();
     await expect(Promise.race([first, later, delay(50, 'waits')])).resolves.toBe('waits');

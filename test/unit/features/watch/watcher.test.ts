@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { PurgeOrder } from '../../../../src/cache/purge/purge.ts';
-import { createGate } from '../../../../src/common/body-account.ts';
+import { createSemaphore } from '../../../../src/common/semaphore.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createMemoryFleet, fleetOf, type FleetStore } from '../../../../src/freshness/fleet.ts';
 import { createWatcher } from '../../../../src/features/watch/watcher.ts';
@@ -54,7 +54,7 @@ function watcherOf(
       purges.push({ by: `${gateway} ${principal} ${cause}`, data: String(data) });
       return purgeEnds();
     }) as never,
-    enter: createGate(1).enter,
+    enter: createSemaphore(1).acquire,
     clock,
     emit: (event) => void events.push(event),
   });
