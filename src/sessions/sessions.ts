@@ -72,6 +72,9 @@ export function createSessions(options: {
   /** Made dirty here → the version of its record ('' for none) that no gateway uses; undefined: not yet. */
   const dirtied = createOwnedTable<{ readonly version: string | undefined }>(MAX_SESSIONS);
 
+  /** Catalogs that are being noted: others may know of one before its own gateway has the answer of the store. */
+  const taking = new Map<string, Promise<unknown>>();
+
   function isDirtyHere(key: string): boolean {
     const here = dirtied.get(key);
     return here !== undefined && here.version === undefined;
@@ -148,6 +151,16 @@ export function createSessions(options: {
     return reply;
   }
 
+  /** Notes a catalog. Who comes meanwhile waits for it. */
+  async function note(key: string, call: SessionCall) {
+    const noting = change(key, call);
+    const over = noting
+      .catch(() => {})
+      .finally(() => void (taking.get(key) === over && taking.delete(key)));
+    taking.set(key, over);
+    return noting;
+  }
+
   async function waitOut(lease: number): Promise<void> {
     if (lease > 0) await sleep(lease * LEASE_MARGIN);
   }
@@ -155,7 +168,7 @@ export function createSessions(options: {
   /** Whether what no gateway takes for clean is still all that there is. */
   async function isStill(key: string, version: string): Promise<boolean> {
     // Elsewhere it may have ended, and the engine may have begun another one under its id.
-    const record = lastRecord(now(key) ?? (await read(key)));
+    const record = lastRecord(await read(key));
     return record === undefined ? version === '' : record.dirty && record.version === version;
   }
 
@@ -178,7 +191,7 @@ export function createSessions(options: {
 
   function held(name: SessionName): FoundSession | undefined {
     const { key, spelling } = digestsOf(name);
-    const found = now(key);
+    const found = taking.has(key) ? undefined : now(key);
     return found && asSpelt(found, spelling);
   }
 
@@ -193,7 +206,8 @@ export function createSessions(options: {
     /** What is known now. A session that was begun in another place, or spelt otherwise, is unknown. */
     find(name: SessionName): FoundSession | Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
-      return held(name) ?? read(key, 'readOnce').then((found) => asSpelt(found, spelling));
+      const ask = () => read(key, 'readOnce').then((found) => asSpelt(found, spelling));
+      return held(name) ?? taking.get(key)?.then(ask) ?? ask();
     },
     /** The same, for what only explains: no life is renewed. */
     async peek(name: SessionName): Promise<FoundSession> {
@@ -240,7 +254,7 @@ export function createSessions(options: {
       const { dirty: _, version: expected, ...before } = record;
       const data = { ...before, ...next };
       try {
-        const { lease } = await change(key, { do: 'take', token: newToken(), expected, data });
+        const { lease } = await note(key, { do: 'take', token: newToken(), expected, data });
         await waitOut(lease);
         return true;
       } catch (error) {

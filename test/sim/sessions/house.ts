@@ -30,7 +30,7 @@ export type SessionHouse = ReturnType<typeof openHouse>;
 
 /** Of each gateway (ms). The longest that the configuration may name is longer. */
 const LEASES = [100, 300, 1_000, 300];
-const LONGEST_LEASE = 2_000;
+export const LONGEST_LEASE = 2_000;
 /** Clocks that do not run alike: less than the margin of a lease apart. */
 const RATES = [1, 1.04, 0.96, 1.02];
 
