@@ -85,9 +85,9 @@ export function noteIn(
     const { record: there, lease } = await store.session(name, { do: 'renew', token: newToken() });
     // The new record would tell of no gateway that holds one from before a loss.
     if (shared) await sleep(lease * LEASE_MARGIN);
-    // Of a name that is or may be taken the next change asks who holds what stood there: its version is another one than here.
-    const mayBeTaken = shared || (there !== undefined && there.version !== version);
-    const token = mayBeTaken ? newToken() : version;
+    // Of a name that is taken the next change asks who holds what stood there: its version is another one than here.
+    const isTaken = !shared && there !== undefined && there.version !== version;
+    const token = isTaken ? newToken() : version;
     await store.session(name, { do: 'put', token, data: record, dirty: true });
   };
 }

@@ -168,7 +168,7 @@ export function createSessions(options: {
   /** Whether what no gateway takes for clean is still all that there is. */
   async function isStill(key: string, version: string): Promise<boolean> {
     // Elsewhere it may have ended, and the engine may have begun another one under its id.
-    const record = lastRecord(await read(key));
+    const record = lastRecord(now(key) ?? (await read(key)));
     return record === undefined ? version === '' : record.dirty && record.version === version;
   }
 

@@ -35,8 +35,12 @@ export const LONGEST_LEASE = 2_000;
 const RATES = [1, 1.04, 0.96, 1.02];
 
 /** The ends of the channel between two processes: what is sent arrives in order, or not at all. */
-function channelPair(time: SimulatedTime, random: Random, homes: readonly SimulatedProcess[]) {
-  const wire = createLink({ time, random, lanes: {} });
+function channelPair(
+  { time, random, habits }: Pick<Parameters<typeof openHouse>[0], 'time' | 'random' | 'habits'>,
+  homes: readonly SimulatedProcess[],
+) {
+  const { slowOneIn = 0, slowMs = 0 } = habits;
+  const wire = createLink({ time, random, lanes: {}, habits: { slowOneIn, slowMs } });
   const heard: ((message: unknown) => void)[] = [];
   const channel = (own: number, other: number): Channel => ({
     send(message, _connection, _options, callback) {
@@ -79,7 +83,7 @@ export function openHouse(options: {
   /** A worker, joined to the primary process. */
   function join(home: SimulatedProcess) {
     const { createLink: linkOf } = program.link;
-    const { ends, cut } = channelPair(time, random, [home, atPrimary]);
+    const { ends, cut } = channelPair(options, [home, atPrimary]);
     const link = linkOf(ends[0], 'the primary process', home.clock);
     const primary = linkOf(ends[1], 'the worker', atPrimary.clock);
     const leave = attach(primary);

@@ -37,8 +37,6 @@ interface Life {
   /** When the first one of its name began (ms), and whether that was another one: gateways may still know that. */
   readonly nameSince: number;
   readonly isAgain: boolean;
-  /** Whether a gateway may still use what it read of that other one, under its lease. */
-  readonly isEarly: boolean;
   /** Whether the store was told of it. */
   isNoted: boolean;
   /** A change was acknowledged: no gateway takes it for clean any more. */
@@ -60,6 +58,8 @@ const THINKS = 40;
 /** How long a query takes at the engine, at most (ms); now and then longer than a lease. */
 const QUERY = 60;
 const LONG_QUERY = 2_500;
+/** A slow hop takes so long at most (ms): less than is waited for an answer. */
+const SLOW = 90;
 /** Between two disturbances, at most (ms). */
 const CALM = 6_000;
 /** How long an outage lasts, and a stall, at most (ms). */
@@ -86,8 +86,8 @@ export async function runLookUps(
     ...settings,
     ...{ time, random: sources(2), isSkewed: does('skewed clocks') },
     habits: {
-      slowOneIn: does('slow links') ? 100 : 0,
-      slowMs: LONG_QUERY,
+      slowOneIn: does('slow links') ? 10 : 0,
+      slowMs: SLOW,
       loseOneIn: does('lost messages') ? 500 : 0,
       doubleOneIn: does('doubled messages') ? 30 : 0,
       reorderOneIn: does('reordered messages') ? 10 : 0,
@@ -97,6 +97,7 @@ export async function runLookUps(
   const violations: string[] = [];
   const counts: Record<string, number> = {};
   const lives: Life[] = [];
+  const ended: Life[] = [];
   let lookUps = 0;
   let ids = 0;
   let lossAt = -Infinity;
@@ -108,6 +109,9 @@ export async function runLookUps(
     violations.push(history.until(`${id} at ${number}: ${words}`, isAbout));
   }
   const anyGateway = () => pick(random, gateways);
+  /** An id is given out again when no gateway uses what it read of it, or is about to note it. */
+  const isFree = ({ overAt = now(), isNoted, underWay }: Life) =>
+    isNoted && underWay === 0 && now() - overAt > 2 * LONGEST_LEASE;
   /** Races are won where many meet in one session, and in one that is clean. */
   function anyLife(): Life {
     if (oneIn(random, 6)) return pick(random, lives);
@@ -133,18 +137,14 @@ export async function runLookUps(
   }
 
   function begin(): Promise<void> {
-    const over = lives.filter(
-      ({ overAt, isNoted, underWay }) => overAt !== undefined && isNoted && underWay === 0,
-    );
-    const before = oneIn(random, 3) && over.length > 0 ? pick(random, over) : undefined;
-    if (before !== undefined) lives.splice(lives.indexOf(before), 1);
+    const before = oneIn(random, 3) ? ended.find(isFree) : undefined;
+    if (before !== undefined) ended.splice(ended.indexOf(before), 1);
     const name = before?.name ?? { place: PLACE, id: `session-${(ids += 1)}` };
     const catalog = oneIn(random, 4) ? 'Sales' : null;
     const dirty = oneIn(random, 8);
     const life: Life = {
       ...{ name, isAgain: before !== undefined, nameSince: before?.nameSince ?? now() },
       ...{ isNoted: true, overAt: undefined, underWay: 0 },
-      isEarly: now() - (before?.overAt ?? 0) < 2 * LONGEST_LEASE,
       dirty: dirty && before === undefined,
       catalogs: new Set(catalog !== null && before === undefined ? [catalog] : []),
     };
@@ -195,8 +195,10 @@ export async function runLookUps(
 
   const end = (life: Life, gateway: SimulatedGateway) =>
     act(life, gateway, 'end', async () => {
-      life.overAt = now();
+      life.overAt ??= now();
       await gateway.sessions.end(life.name);
+      const at = lives.indexOf(life);
+      if (at >= 0) ended.push(...lives.splice(at, 1));
       return 'ended';
     });
 
@@ -212,7 +214,7 @@ export async function runLookUps(
     const { catalog, profile } = record;
     if (promised.dirty) accuse(life, gateway, `${what} though it was made dirty`);
     if (profile !== `in ${catalog}`) accuse(life, gateway, `${what} in ${catalog} as '${profile}'`);
-    const others = [...promised.catalogs].filter((other) => other !== catalog && !life.isEarly);
+    const others = [...promised.catalogs].filter((other) => other !== catalog);
     if (others.length > 0) {
       accuse(life, gateway, `${what} in ${catalog} though it works in ${others.join()}`);
     }
@@ -240,14 +242,30 @@ export async function runLookUps(
       return 'confirmed';
     });
 
+  const atAll = (life: Life) =>
+    Promise.all(gateways.map((gateway) => lookUp(life, gateway))).then(() => undefined);
+
+  /** Who holds it as clean has read it shortly before, and is asked for it as soon as the change was acknowledged. */
+  async function change(make: (life: Life, gateway: SimulatedGateway) => Promise<void>) {
+    const life = anyLife();
+    const isSeen = oneIn(random, 2);
+    if (isSeen) await Promise.all(gateways.map(({ sessions }) => sessions.find(life.name)));
+    const one = async () => {
+      await make(life, anyGateway());
+      if (isSeen) await atAll(life);
+    };
+    // Two clicks of one client, at two gateways.
+    await Promise.all(oneIn(random, 3) ? [one(), one()] : [one()]);
+  }
+
   async function actOn(): Promise<void> {
     for (;;) {
       await time.sleep(random(THINKS));
       const what = random(200);
       if (lives.length < 3 || what < 8) await begin();
-      else if (what < 16) await makeDirty(anyLife(), anyGateway());
-      else if (what < 17) await makeAllDirty(anyLife(), anyGateway());
-      else if (what < 28) await takeCatalog(anyLife(), anyGateway());
+      else if (what < 16) await change(makeDirty);
+      else if (what < 17) await change(makeAllDirty);
+      else if (what < 28) await change(takeCatalog);
       else if (what < 31) await end(anyLife(), anyGateway());
       else await lookUp(anyLife(), anyGateway());
     }

@@ -32,6 +32,7 @@ export const SESSION_MUTANTS: Readonly<Record<string, SessionMutant>> = {
       ...instead(SESSIONS, `{ ...data, dirty: true, version`, `{ ...data, dirty: false, version`),
       AS_IT_IS,
     ],
+    requests: 'any',
   },
   'a session that begins while Redis is away is not noted': {
     replacements: instead(UNNOTED, `    await note(session);\n`),
@@ -98,19 +99,9 @@ export const SESSION_MUTANTS: Readonly<Record<string, SessionMutant>> = {
   'a record is used after its lease': {
     replacements: instead(
       LEASES,
-      `return now - start.now < length`,
-      `return now - start.now < 9 * length`,
+      `return now - start.now < length && wall >= start.wall && wall - start.wall < length;`,
+      `return now - start.now < 9 * length && wall >= start.wall;`,
     ),
-  },
-  'a session that was made dirty here is believed to be the one that is still held': {
-    replacements: instead(
-      SESSIONS,
-      `const record = lastRecord(await read(key));`,
-      `const record = lastRecord(now(key) ?? (await read(key)));`,
-    ),
-  },
-  'an answer that a change overtook is kept': {
-    replacements: instead(SESSIONS, `if (reply.record === undefined || !overtaken) keep`, `keep`),
   },
   'a catalog that the store does not confirm is taken to the engine': {
     replacements: instead(SESSIONS, `return dirty([key]);`, `return true;`),
@@ -119,40 +110,14 @@ export const SESSION_MUTANTS: Readonly<Record<string, SessionMutant>> = {
   'a catalog that another gateway has noted is not waited for': {
     replacements: instead(SESSIONS, `      if (left > 0) await sleep(left);\n`),
   },
-  'a record is confirmed by what is held': {
-    replacements: instead(
-      SESSIONS,
-      `const found = await read(digestsOf(name).key);`,
-      `const found = now(digestsOf(name).key) ?? (await read(digestsOf(name).key));`,
-    ),
-  },
-  'a session that was made dirty while it began is clean': {
-    replacements: instead(
-      SESSIONS,
-      `const dirtyFromFirst = isDirty || isDirtyHere(key);`,
-      `const dirtyFromFirst = isDirty;`,
-    ),
-  },
   'a change of a session that others may know does not ask for their leases': {
     replacements: instead(UNNOTED, `(isRenewal && !shared)`, `isRenewal`),
     only: { form: 'redis', faults: ['restarts'] },
-  },
-  'what other workers knew of a lost session is not asked for': {
-    replacements: instead(SESSIONS, ` ?? (await unnoted.elsewhere?.(key))`),
-    only: { form: 'workers and redis', faults: ['restarts'] },
   },
   'the primary process does not note who uses a session': {
     replacements: instead(
       'freshness/memory-store.ts',
       `    if (!record.dirty) session.holders.note(holder.id, holder.lease);\n`,
-    ),
-    only: { form: 'workers' },
-  },
-  'the primary process begins what was dirty as clean': {
-    replacements: instead(
-      'freshness/memory-store.ts',
-      `renewed: before !== undefined && isDirty(before),`,
-      `renewed: false,`,
     ),
     only: { form: 'workers' },
   },
@@ -162,5 +127,9 @@ export const SESSION_MUTANTS: Readonly<Record<string, SessionMutant>> = {
       ` else if (!isSameWork(session.data, call.data)) session.renewed = true;`,
     ),
     only: { form: 'workers' },
+  },
+  'what is held of a session is used while its catalog is being noted': {
+    replacements: instead(SESSIONS, `    taking.set(key, over);\n`),
+    only: { form: 'workers', gateways: 2, actors: 16, faults: ['slow links'] },
   },
 };
