@@ -6,6 +6,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { API_ERROR_CODES } from './api-error-codes.ts';
+import { EVENTS } from '../src/features/events.ts';
 import { createMetrics } from '../src/observability/metrics.ts';
 import { REMEDIES } from '../src/common/remedies.ts';
 import * as reasons from '../src/common/reasons.ts';
@@ -49,7 +50,7 @@ function remedyTable(words: Readonly<Partial<Record<keyof typeof REMEDIES, strin
 }
 
 async function metricTable(): Promise<string> {
-  const { registry } = createMetrics({ find: () => undefined }, gauges());
+  const { registry } = createMetrics(EVENTS, { find: () => undefined }, gauges());
   const own = registry
     .getMetricsAsArray()
     .filter(({ name }) => !/^mdx_gateway_(process|nodejs)_/.test(name));

@@ -1,20 +1,18 @@
 import { createKnownNames } from './cache/projects.ts';
 import type { EngineClearing, Purges } from './cache/purge/purge.ts';
-import { createCandidates } from './cache/warm/candidates.ts';
-import { createWarmUp } from './cache/warm/warm.ts';
 import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
 import { oneAfterTheOther } from './common/in-turn.ts';
-import { asWhom } from './compose/as-whom.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings, endOfCertificate } from './compose/config-warnings.ts';
-import { createHub, createIds, type Parts, tellAll } from './compose/parts.ts';
+import { createHub, createIds, type Parts } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
 import { createRuntime, type Runtime } from './compose/runtime.ts';
 import { openStorage } from './compose/storage.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, whatWaits } from './config/describe-config.ts';
 import { createFeatures } from './features/all.ts';
+import { EVENTS } from './features/events.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
 import {
@@ -29,10 +27,8 @@ import { metricsOfAll } from './workers/metrics.ts';
 import { atPrimary } from './workers/shared.ts';
 import { processesOfAll } from './workers/statistics.ts';
 
-/** How often other gateways are told statistics and candidates of the warm-up (ms). */
+/** How often other gateways are told statistics (ms). */
 const SHARED_EVERY = 30_000;
-/** How often it is looked for a run of the warm-up that is due (ms). */
-const LOOKED_EVERY = 1_000;
 const NO_NODE: NodeFacts = { pid: 0, version: '', memoryUsage: { rss: () => 0 } };
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
@@ -66,12 +62,6 @@ export async function createGateway(
   const cache = await createCache(initial, parts, account, clearing, names);
   const newId = createIds(given);
   const id = newId();
-  const ofFleet = { ...parts, fleet: cache.fleet };
-  const candidates = createCandidates(ofFleet);
-  const isShared = initial.cache.redis.url.length > 0;
-  const line = () => runtime.warm;
-  const settings = { ...initial.warm, as: asWhom(initial) };
-  const warmUp = createWarmUp({ ...ofFleet, id, isShared, settings, candidates, line, newId });
   const purges: Purges = {
     async purge(...order) {
       for (;;) {
@@ -85,11 +75,18 @@ export async function createGateway(
   };
   const purging = createPurging(purges, () => current.cache.purge.repeat_after, clock, emit);
   const { purge, invalidate } = purging;
-  const features = createFeatures({ ...parts, fleet: cache.fleet, purge });
+  const features = createFeatures({
+    ...parts,
+    id,
+    newId,
+    purge,
+    fleet: cache.fleet,
+    memory: cache.memory,
+    line: () => runtime.steps,
+  });
   const gauges = {
     memory: () => cache.memory.usage(),
     evictions: () => cache.memory.evictions(),
-    warmed: () => cache.memory.warmed(),
     limits: () => ({ ...current.limits, memory: current.cache.memory }),
     flights: () => cache.flights.usage(),
     engine: () => runtime.engines.usage(),
@@ -101,7 +98,6 @@ export async function createGateway(
     redisConditions: () => cache.redis().conditions,
     droppedHeaders: () => runtime.droppedHeaders(),
     timedOut: () => cache.queryCache.timedOut(),
-    hooks: () => current.hooks.keys(),
     ofFeatures: features.gauges,
     states: {
       // Of several workers the primary process knows these.
@@ -120,17 +116,10 @@ export async function createGateway(
     certificateEnd: () => certificateEnd,
     version,
   };
-  const ownMetrics = createMetrics(names, gauges, clock);
+  const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const ownStatistics = createStatistics({ ...given, names });
-  let tellWarming = tellAll([]);
-  hub.tellTo([
-    metrics.on,
-    ownStatistics.on,
-    (event) => tellWarming(event),
-    ...features.on,
-    listener,
-  ]);
+  const ownStatistics = createStatistics({ ...given, rows: EVENTS, names });
+  hub.tellTo([metrics.on, ownStatistics.on, ...features.on, listener]);
   const figures = createOwnFigures(ownStatistics, {
     entries: cache.memory.list,
     readings: { ...gauges, node, owed: () => cache.owed() },
@@ -148,7 +137,7 @@ export async function createGateway(
   const inForce = atPrimary(primary, 'inForce', async () => ({ waiting, reloaded, workers: 1 }));
   const configuration = atPrimary(primary, 'configuration', async () => describeConfig(current));
   const about = { version, node, certificateEnd: () => certificateEnd, inForce, configuration };
-  const kept = { cache, names, account, parts, metrics, statistics, candidates, warmUp };
+  const kept = { cache, names, account, parts, metrics, statistics };
   const buildRuntime = (config: Config, before?: Runtime) => {
     const known = before?.engineStates.known() ?? [];
     const logins = before?.logins;
@@ -165,11 +154,7 @@ export async function createGateway(
   }
   let runtime = await buildRuntime(initial);
   goBy(initial);
-  const share = () => Promise.all([statistics.share(), candidates.share()]);
-  const beats = [
-    clock.every(SHARED_EVERY, () => void share()),
-    clock.every(LOOKED_EVERY, () => void warmUp.look()),
-  ];
+  const beats = [clock.every(SHARED_EVERY, () => void statistics.share())];
   const server = createGatewayServer(initial, runtime.handle, parts);
   failing.move();
   /** Settles when a shutdown waits no longer. */
@@ -188,8 +173,6 @@ export async function createGateway(
     names.configure(config);
     features.configure(config);
     ownStatistics.configure(config.statistics);
-    warmUp.configure({ ...config.warm, as: asWhom(config) });
-    tellWarming = tellAll(config.warm.mode === 'off' ? [] : [candidates.on, warmUp.on]);
     // Of several workers the primary process warns, once.
     if (primary !== undefined) return;
     for (const message of configWarnings(config, clock.wall(), keys)) {
@@ -246,7 +229,7 @@ export async function createGateway(
       void expired.promise.then(server.breakOff);
       // A reload under way ends first.
       await inTurn(() => {});
-      const background = Promise.all([features.close(), warmUp.close()]);
+      const background = features.close();
       await server.close();
       const all = [...runtimes];
       await Promise.race([Promise.all(all.map((one) => one.idle())), expired.promise]);

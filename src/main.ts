@@ -12,17 +12,18 @@ import { EXIT_USAGE, helpText, helpValue, parseArguments, UsageError } from './c
 import { systemClock } from './common/clock.ts';
 import { messageOf } from './common/errors.ts';
 import { oneAfterTheOther } from './common/in-turn.ts';
-import { asWhom } from './compose/as-whom.ts';
 import { configWarnings } from './compose/config-warnings.ts';
 import { leadWorkers, workerShare } from './compose/lead-workers.ts';
 import type { Config } from './config/config.ts';
 import type { PostgresConfig, SqliteConfig } from './storage/config.ts';
 import { describeConfig } from './config/describe-config.ts';
+import { featureNotes } from './features/all.ts';
 import { type ConfigFile, createConfigFile } from './config/load-config.ts';
 import { ConfigError } from './settings/problems.ts';
 import type { createGateway } from './gateway.ts';
+import { EVENTS } from './features/events.ts';
 import { openLogOutput, openUnblocked, unblock } from './observability/log-output.ts';
-import { createLog, type Log } from './observability/log.ts';
+import { auditLines, createLog, type Log } from './observability/log.ts';
 import { createLink } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
@@ -72,7 +73,7 @@ async function run(words: readonly string[]): Promise<number> {
     case 'check': {
       const config = load(command.config);
       print(describeConfig(config));
-      print(`# warm-up: ${asWhom(config).text}\n`);
+      for (const note of featureNotes(config)) print(`# ${note}\n`);
       if (config.memory.fitted !== undefined) print(`# memory: ${config.memory.fitted}\n`);
       for (const message of configWarnings(config, parts.clock.wall())) {
         complain(`mdx-gateway: warning: ${message}\n`);
@@ -290,8 +291,12 @@ function openLog(config: Config, stdout = STDOUT, base?: object): Log {
   unblock(stdout);
   // What Node.js prints there itself, of errors and warnings, would wait for its reader.
   unblock(STDERR);
-  const output = openLogOutput(openUnblocked(stdout), (flush) => void process.on('exit', flush));
-  return createLog(config.log, output, base);
+  const output = openLogOutput(
+    openUnblocked(stdout),
+    auditLines(EVENTS),
+    (flush) => void process.on('exit', flush),
+  );
+  return createLog(EVENTS, config.log, output, base);
 }
 
 /** Most of the program is loaded here, so that other commands are quick, and its compiled code is found again. */

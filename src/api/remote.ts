@@ -36,6 +36,11 @@ const LONGEST_HELD = 1024 * 1024;
 /** The head of an answer as its client gets it. */
 type AcceptedHead = Omit<UpstreamHead, 'headers'> & { readonly headers: OutgoingHttpHeaders };
 
+interface Remote {
+  readonly config: RemoteConfig;
+  readonly upstream: ReturnType<typeof createUpstream>;
+}
+
 /**
  * The operations at a remote server that speaks the same interface. Login and permission are checked before, and there
  * again by the login that it is sent. Its answers are passed on, errors too; what it may have changed is dropped from
@@ -46,81 +51,14 @@ export function createRemoteOperations(
   { invalidate, documents, limits }: DatasetParts,
 ) {
   const upstream = createUpstream(config, false);
-
-  /**
-   * @param body without content coding; undefined without a body
-   * @param take gets the answer with its head as a client may have it
-   * @throws StorageUnavailable also when the server refused a login that is not the client's, or redirects, which the
-   *   interface does not know
-   */
-  async function ask<T>(
-    { id, request, operation }: ApiExchange,
-    body: Buffer | undefined,
-    signal: AbortSignal | undefined,
-    take: (answer: IncomingMessage, head: AcceptedHead) => Promise<T>,
-  ): Promise<T> {
-    const { service, timeout, url, login } = config;
-    const { method, headers: given } = request;
-    const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
-    const authorization = service ? serviceAuthorization(service) : given.authorization;
-    const path = remoteTarget(url, request.url, QUERY_PARAMETERS[operation.name] ?? []);
-    const headers = requestHeaders(given, authorization, body?.length, (name) => SENT.has(name));
-    let answer: IncomingMessage | undefined;
-    try {
-      answer = await upstream.forward({ method, path, headers, body }, { signal, timeout });
-      const head = answerHead(answer);
-      if (head.status >= 300 && head.status < 400) {
-        const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';
-        const what = 'The storage answers with a redirect; its operator must correct storage.url.';
-        throw new StorageUnavailable(outcome, undefined, `${what}${doubt}`);
-      }
-      if (refusedLogin(head.status, login)) {
-        const what = 'The storage refused the login of the gateway; its operator must correct';
-        throw new StorageUnavailable('nothing-done', undefined, `${what} storage.service.`);
-      }
-      const own = { 'cache-control': 'no-store', [REQUEST_ID]: id };
-      return await take(answer, { ...head, headers: { ...answerHeaders(head.headers), ...own } });
-    } catch (error) {
-      answer?.destroy();
-      if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
-      const known = error instanceof NotConnected ? 'nothing-done' : outcome;
-      throw new StorageUnavailable(known, reasonOf(error, 'storage'));
-    }
-  }
-
-  /**
-   * Passes a request that changes nothing through. Resolves when the client has the answer.
-   * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
-   * @throws GatewayError `client-gone`
-   */
-  async function read(exchange: ApiExchange): Promise<void> {
-    const { request, response } = exchange;
-    const gone = new AbortController();
-    const leave = () => {
-      if (!response.writableFinished) gone.abort();
-    };
-    if (response.destroyed) leave();
-    response.once('close', leave);
-    try {
-      await ask(exchange, undefined, gone.signal, async (answer, head) => {
-        response.writeHead(head.status, head.statusMessage, head.headers);
-        await pipeline(answer, response, { end: false });
-        await once(response.end(), 'close');
-      });
-    } catch (error) {
-      if (!gone.signal.aborted && response.headersSent) breakOff(request, response);
-      if (!gone.signal.aborted) throw error;
-    }
-    // Its going away ends the request, which then fails in one way or another.
-    if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');
-  }
+  const remote: Remote = { config, upstream };
 
   /**
    * Sends a request that changes something, once, and holds its answer, whatever becomes of its client.
    * @throws StorageUnavailable when no whole answer came
    */
   const change = (exchange: ApiExchange, sent: Buffer | undefined) =>
-    ask(exchange, sent, undefined, async (answer, head) => {
+    ask(remote, exchange, sent, undefined, async (answer, head) => {
       const body = await bodyUpTo(answer, LONGEST_HELD);
       if (body === undefined) throw new Error('the answer to a change is too long');
       return { head, body };
@@ -139,25 +77,14 @@ export function createRemoteOperations(
     });
   }
 
-  /** Of a request about roles; undefined without a body. */
-  async function bodyOf({ request, operation, parameters, facts }: ApiExchange) {
-    const limit = { bytes: limits.body, limitName: 'limits.body' };
-    const { roleId } = parameters;
-    facts.subject = roleSubject(roleId);
-    if (!carriesBody(request)) return operation.method === 'DELETE' ? undefined : NOTHING();
-    const body = await (await receiveJson(request, 'JSON', limit))();
-    facts.subject = roleSubject(roleId, ...namesIn(body));
-    return body;
-  }
-
   async function handle(exchange: ApiExchange): Promise<void> {
     const { response, operation } = exchange;
     refuseClimbing(exchange.parameters);
-    if (operation.changes === undefined) return read(exchange);
+    if (operation.changes === undefined) return read(remote, exchange);
     const { head, body } =
       operation.changes === 'datasets'
         ? await changeDataset(exchange)
-        : await change(exchange, await bodyOf(exchange));
+        : await change(exchange, await bodyOf(exchange, limits.body));
     response.writeHead(head.status, head.statusMessage, head.headers).end(body);
   }
 
@@ -169,6 +96,86 @@ export function createRemoteOperations(
     /** Breaks off what is under way. */
     close: upstream.close,
   };
+}
+
+/**
+ * @param body without content coding; undefined without a body
+ * @param take gets the answer with its head as a client may have it
+ * @throws StorageUnavailable also when the server refused a login that is not the client's, or redirects, which the
+ *   interface does not know
+ */
+async function ask<T>(
+  { config, upstream }: Remote,
+  { id, request, operation }: ApiExchange,
+  body: Buffer | undefined,
+  signal: AbortSignal | undefined,
+  take: (answer: IncomingMessage, head: AcceptedHead) => Promise<T>,
+): Promise<T> {
+  const { service, timeout, url, login } = config;
+  const { method, headers: given } = request;
+  const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
+  const authorization = service ? serviceAuthorization(service) : given.authorization;
+  const path = remoteTarget(url, request.url, QUERY_PARAMETERS[operation.name] ?? []);
+  const headers = requestHeaders(given, authorization, body?.length, (name) => SENT.has(name));
+  let answer: IncomingMessage | undefined;
+  try {
+    answer = await upstream.forward({ method, path, headers, body }, { signal, timeout });
+    const head = answerHead(answer);
+    if (head.status >= 300 && head.status < 400) {
+      const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';
+      const what = 'The storage answers with a redirect; its operator must correct storage.url.';
+      throw new StorageUnavailable(outcome, undefined, `${what}${doubt}`);
+    }
+    if (refusedLogin(head.status, login)) {
+      const what = 'The storage refused the login of the gateway; its operator must correct';
+      throw new StorageUnavailable('nothing-done', undefined, `${what} storage.service.`);
+    }
+    const own = { 'cache-control': 'no-store', [REQUEST_ID]: id };
+    return await take(answer, { ...head, headers: { ...answerHeaders(head.headers), ...own } });
+  } catch (error) {
+    answer?.destroy();
+    if (error instanceof GatewayError || error instanceof StorageUnavailable) throw error;
+    const known = error instanceof NotConnected ? 'nothing-done' : outcome;
+    throw new StorageUnavailable(known, reasonOf(error, 'storage'));
+  }
+}
+
+/**
+ * Passes a request that changes nothing through. Resolves when the client has the answer.
+ * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
+ * @throws GatewayError `client-gone`
+ */
+async function read(remote: Remote, exchange: ApiExchange): Promise<void> {
+  const { request, response } = exchange;
+  const gone = new AbortController();
+  const leave = () => {
+    if (!response.writableFinished) gone.abort();
+  };
+  if (response.destroyed) leave();
+  response.once('close', leave);
+  try {
+    await ask(remote, exchange, undefined, gone.signal, async (answer, head) => {
+      response.writeHead(head.status, head.statusMessage, head.headers);
+      await pipeline(answer, response, { end: false });
+      await once(response.end(), 'close');
+    });
+  } catch (error) {
+    if (!gone.signal.aborted && response.headersSent) breakOff(request, response);
+    if (!gone.signal.aborted) throw error;
+  }
+  // Its going away ends the request, which then fails in one way or another.
+  if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');
+}
+
+/** Of a request about roles; undefined without a body. */
+async function bodyOf({ request, operation, parameters, facts }: ApiExchange, bytes: number) {
+  const limit = { bytes, limitName: 'limits.body' };
+  const { roleId } = parameters;
+  facts.subject = roleSubject(roleId);
+  if (!carriesBody(request)) return operation.method === 'DELETE' ? undefined : NOTHING();
+  const body = await (await receiveJson(request, 'JSON', limit))();
+  facts.subject = roleSubject(roleId, ...namesIn(body));
+  return body;
 }
 
 const NOTHING = () => Buffer.alloc(0);

@@ -6,7 +6,7 @@ import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
 import { createExplaining } from './explain.ts';
-import { createFills, type Verdict } from './fill.ts';
+import { createFills, type FillParts, type Verdict } from './fill.ts';
 import { createFillOrder, type Flight, type Flights, type Landing } from './flights.ts';
 import { createKeys, type PartDigests, queryKey, withoutEpochs } from './key.ts';
 import { ageOf, type MemoryTier, timeLeft } from './memory-tier.ts';
@@ -51,7 +51,7 @@ interface Lookup {
   readonly digests: () => PartDigests;
 }
 
-type QueryCacheParts = Parameters<typeof createFills>[0] & {
+type QueryCacheParts = FillParts & {
   readonly epochs: Epochs;
   readonly memory: MemoryTier;
   /** Undefined without Redis, like `sharedFlights`. */
@@ -316,7 +316,7 @@ function createSharing(
 /** Asks the engine, and keeps what it answers. */
 function createAsking(
   parts: Pick<QueryCacheParts, 'epochs' | 'memory' | 'entries' | 'clock' | 'random' | 'emit'> &
-    Parameters<typeof createFills>[0],
+    FillParts,
   timeouts: Pick<Timeouts, 'note' | 'forget'>,
   unshareable: Pick<Unshareable, 'note' | 'forget'>,
 ) {

@@ -10,12 +10,13 @@ import { keepText, type StoredAnswer } from './stored-answer.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
 
-/** What a piece needs beside its bytes, however few these are (bytes; measured, rounded up). */
+/** Memory of a piece beside its bytes, however few these are (bytes; measured, rounded up). */
 const PIECE_OVERHEAD = 256;
 /** A short answer is held back until it is whole, so that its head can say whether it was stored … */
 const HOLD_BYTES = 64 * 1024;
-/** … but never for longer than a person would notice (ms). */
-const HOLD_TIME = 50;
+/** … but never for longer than a person would notice. */
+const HOLD_MS = 50;
+const BROKEN_OFF = 'The engine broke its answer off.';
 
 export type Verdict =
   /** `began`: when its engine request began, by the clock that never steps back (ms). */
@@ -24,222 +25,293 @@ export type Verdict =
   /** The engine gave no answer, or broke it off. */
   | { readonly kind: 'failed'; readonly error: unknown };
 
+export interface FillParts {
+  readonly memory: Pick<MemoryTier, 'hold'>;
+  readonly account: Pick<BodyAccount, 'open'>;
+  /** Longest body that is kept, now (bytes). */
+  readonly maxEntry: () => number;
+  readonly clock: Clock;
+  readonly emit: Emit;
+  readonly holdTime?: number | undefined;
+}
+
 /**
  * Asks the engine, streams its answer to the client that leads, whatever its inspection says, and
  * inspects it (a long one without keeping that client waiting). When the client goes away, the fill
  * goes on for the others, as long as its answer may be shared. What is kept has its room in the
  * account; where there is none, the answer passes unstored.
+ *
+ * A fill is *asking* until the engine answers. Then it is *keeping*: the client's head is withheld, then
+ * the answer streams, and a copy of it is inspected. It ends as *kept*, *refused* (then the answer goes
+ * on to its client) or *failed* (also broken off).
  * @param lifetime the ttl with its jitter (ms)
- * @returns begins one; `bypass` is said instead of `miss`. One that must wait for the engine leaves its queue once no client
- *   waits any more (`unwanted`)
+ * @returns begins one; `bypass` is said instead of `miss`. While it waits for the engine, it leaves the
+ *   queue once no client waits any more (`unwanted`)
  */
-export function createFills(
-  parts: {
-    readonly memory: Pick<MemoryTier, 'hold'>;
-    readonly account: Pick<BodyAccount, 'open'>;
-    /** Of a body, now (bytes). */
-    readonly maxEntry: () => number;
-    readonly clock: Clock;
-    readonly emit: Emit;
-    readonly holdTime?: number | undefined;
-  },
-  lifetime: (ttl: number) => number,
-) {
-  const { account, clock, emit, holdTime = HOLD_TIME } = parts;
-  const inspections = createInspections();
-  const readers: TagReaders = [];
+export function createFills(parts: FillParts, lifetime: (ttl: number) => number) {
+  const shared = { ...parts, lifetime, inspections: createInspections(), readers: [] };
+  return (...fill: FillArguments) => beginFill(shared, ...fill);
+}
 
-  return (
-    query: Query,
-    client: Client,
-    unwanted: () => AbortSignal,
-    bypass: Outcome | undefined,
-  ) => {
-    const verdict = Promise.withResolvers<Verdict>();
-    const finishing = Promise.withResolvers<boolean>();
-    const abort = new AbortController();
-    const share = account.open('fill');
+type Shared = FillParts & {
+  readonly lifetime: (ttl: number) => number;
+  readonly inspections: Inspections;
+  readonly readers: TagReaders;
+};
+type FillArguments = [
+  query: Query,
+  client: Client,
+  unwanted: () => AbortSignal,
+  bypass: Outcome | undefined,
+];
+function beginFill(shared: Shared, ...[query, client, unwanted, bypass]: FillArguments) {
+  const { inspections, clock } = shared;
+  const finishing = Promise.withResolvers<boolean>();
+  const abort = new AbortController();
+  const room = shared.account.open('fill');
+  const state = createState(query, client, bypass, shared.emit);
 
-    async function run(): Promise<void> {
-      try {
-        await relay(await query.ask(abort.signal, unwanted));
-      } catch (error) {
-        verdict.resolve({ kind: 'failed', error });
-        client.fail(error);
-      } finally {
-        // What a slow client has not taken yet are the very pieces that were kept.
-        void client.over().then(share.release);
-      }
+  async function run(): Promise<void> {
+    try {
+      await relay(await query.ask(abort.signal, unwanted));
+    } catch (error) {
+      state.fail(error);
+      client.fail(error);
+    } finally {
+      // What a slow client has not taken yet are the very pieces that were kept.
+      void client.over().then(room.release);
     }
+  }
 
-    async function relay({ head, body, length, began }: EngineAnswer): Promise<void> {
-      const { errorsAsData, successHeader } = query.engineTraits;
-      const contentType = head.headers['content-type'];
-      const { method } = query.parts.asked;
-      const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
-      const announced = Number(head.headers['content-length'] ?? 0);
-      const text = keepText(settle);
-      // What a fresh answer takes the place of would be found in memory until it is kept.
-      const inspection = inspections.begin(inspect, { announced, atOnce: query.fresh });
-      // Also where the answer is not kept: the client may go on in a session that the engine began by itself.
-      const tellOf = query.session
-        ? undefined
-        : tellSessions(head, (...ids) => query.began(...ids));
-      const out = holdBack(client, head, outcome, holdTime, clock);
-      const maxEntry = parts.maxEntry();
-      let refusal: RefusalReason | undefined;
-      let size = 0;
-      /** What is left of the inspection when the client has everything. */
-      let behind: Promise<void> | undefined;
+  async function relay(answer: EngineAnswer): Promise<void> {
+    const { head, length } = answer;
+    const copy = createCopy(answer, { query, client, room, state }, shared);
+    // Also where the answer is not kept: the client may go on in a session that the engine began.
+    const tell = query.session ? undefined : tellSessions(head, (...ids) => query.began(...ids));
+    const out = holdBack(client, head, state.outcome, shared.holdTime, clock);
+    copy.refuseUnfit();
+    try {
+      await stream(answer.body, copy, out, tell);
+    } catch (error) {
+      copy.giveUp();
+      return out.fail(state.breakOff(error, abort.signal.aborted));
+    }
+    await tell?.();
+    // What is left of it when the client has everything.
+    const behind = state.isRefused() ? undefined : copy.inspected();
+    if (behind !== undefined) {
+      out.end(length());
+      await behind;
+    }
+    if (!state.isRefused()) await keep(copy, answer);
+    if (behind === undefined) out.end(length());
+  }
 
-      function outcome(isWhole: boolean): Outcome {
-        if (bypass !== undefined) return bypass;
-        if (refusal !== undefined) return { kind: 'miss', detail: refusal, stored: false };
-        return isWhole && behind === undefined ? { kind: 'miss', stored: true } : { kind: 'miss' };
+  /** Passes the answer on to the client. */
+  async function stream(body: Body, copy: Copy, out: Way, tell?: Tell): Promise<void> {
+    // From here on the body is listened to: nothing may be awaited before.
+    for await (const piece of body) {
+      if (!state.isRefused()) copy.write(piece);
+      const telling = tell?.(piece);
+      if (telling !== undefined) await telling;
+      const isTaken = out.write(piece);
+      if (!state.isRefused()) {
+        const roomier = inspections.room();
+        if (roomier !== undefined) await roomier;
+        continue;
       }
+      // What no other waits for moves at the pace of this client, and ends when it goes away.
+      if (!isTaken) await client.drained();
+      room.release();
+      if (client.signal.aborted) abort.abort(client.signal.reason);
+    }
+  }
 
-      /** Bytes that were inspected are kept. */
-      function inspect(slice: Buffer): void {
-        inspector.write(slice);
-        if (inspector.refusal === undefined) text.write(slice);
-        else refuse(inspector.refusal);
-      }
+  async function keep(copy: Copy, { began }: EngineAnswer): Promise<void> {
+    const kept = await copy.judge();
+    if (typeof kept === 'string') return copy.refuse(kept);
+    const answer: StoredAnswer = {
+      ...kept,
+      requestedAt: began.wall,
+      lifetime: shared.lifetime(query.ttl),
+      engineMilliseconds: clock.now() - began.now,
+    };
+    copy.handOver(answer.body);
+    const letGo = shared.memory.hold(answer.body);
+    state.keep(answer, began.now);
+    // By then those who waited for the flight hold it by themselves, and so does tier 2.
+    if (await finishing.promise) setImmediate(letGo);
+    else letGo();
+  }
 
-      function refuse(reason: RefusalReason): void {
-        refusal = reason;
-        giveUp();
-        emit({ type: 'not-stored', project: query.project, reason });
-        if (bypass === undefined) client.notStored(reason);
-        verdict.resolve({ kind: 'refused', reason });
-      }
+  const over = run();
+  return {
+    /** As soon as it is known: a refused answer may go on for a while. Never rejects. */
+    verdict: state.verdict,
+    /**
+     * Gives the client the end of a short answer, when it is kept: a client that asks again must
+     * find it. Resolves when all is over. Never rejects. `isNeeded`: by others, or by tier 2.
+     */
+    finish(isNeeded: boolean): Promise<void> {
+      finishing.resolve(isNeeded);
+      return over;
+    },
+  };
+}
 
-      function giveUp(): void {
-        inspection.stop();
-        text.stop();
-      }
+/** Where a fill stands: told to those who wait, to its client by the head, and to the log. */
+function createState(query: Query, client: Client, bypass: Outcome | undefined, emit: Emit) {
+  const { promise: verdict, resolve } = Promise.withResolvers<Verdict>();
+  let state: Verdict | 'open' = 'open';
+  function enter(next: Verdict): void {
+    if (state !== 'open') return;
+    state = next;
+    resolve(next);
+  }
+  const refusal = () => (state !== 'open' && state.kind === 'refused' ? state.reason : undefined);
+  const { project } = query;
 
-      function keep(piece: Buffer): void {
-        size += piece.length;
-        if (size > maxEntry) return refuse('too-large');
-        if (!share.grow(piece.length + PIECE_OVERHEAD)) return refuse('no-room');
-        inspection.write(piece);
-      }
+  return {
+    verdict,
+    isRefused: () => refusal() !== undefined,
+    /** What the head says when it is opened. */
+    outcome(isWhole: boolean): Outcome {
+      if (bypass !== undefined) return bypass;
+      const detail = refusal();
+      if (detail !== undefined) return { kind: 'miss', detail, stored: false };
+      const isKept = state !== 'open' && state.kind === 'answer';
+      return isWhole && isKept ? { kind: 'miss', stored: true } : { kind: 'miss' };
+    },
+    keep: (answer: StoredAnswer, began: number) => enter({ kind: 'answer', answer, began }),
+    refuse(reason: RefusalReason): void {
+      enter({ kind: 'refused', reason });
+      emit({ type: 'not-stored', project, reason });
+      if (bypass === undefined) client.notStored(reason);
+    },
+    fail: (error: unknown) => enter({ kind: 'failed', error }),
+    /** The engine broke its answer off, or the fill was ended. Returns what its client is told. */
+    breakOff(error: unknown, isEnded: boolean): unknown {
+      const isTold = error instanceof GatewayError || isEnded;
+      const failure = isTold
+        ? error
+        : new GatewayError('engine-unreachable', BROKEN_OFF, { cause: error });
+      if (state !== 'open') return failure;
+      emit({ type: 'not-stored', project, reason: 'truncated' });
+      enter({ kind: 'failed', error: failure });
+      return failure;
+    },
+  };
+}
 
-      /** Of a long text, what was compressed and what the client has taken needs no room any more. */
-      function settle(): void {
-        const { done, made } = text.usage();
-        if (refusal === undefined) share.shrinkTo(Math.max(size - done, client.backlog()) + made);
-      }
+type Body = EngineAnswer['body'];
+type Way = ReturnType<typeof holdBack>;
+type Tell = ReturnType<typeof tellSessions>;
+type Copy = ReturnType<typeof createCopy>;
+/** The copy of an answer that may be kept: inspected as it comes, with its room in the account. */
+function createCopy(
+  { head, length }: EngineAnswer,
+  fill: {
+    readonly query: Query;
+    readonly client: Client;
+    readonly room: ReturnType<BodyAccount['open']>;
+    readonly state: Pick<ReturnType<typeof createState>, 'refuse'>;
+  },
+  shared: Pick<Shared, 'maxEntry' | 'inspections' | 'readers'>,
+) {
+  const { query, client, room, state } = fill;
+  const { inspections, readers } = shared;
+  const maxEntry = shared.maxEntry();
+  const { errorsAsData, successHeader } = query.engineTraits;
+  const contentType = head.headers['content-type'];
+  const { method } = query.parts.asked;
+  const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
+  const announced = Number(head.headers['content-length'] ?? 0);
+  const text = keepText(settle);
+  // What a fresh answer replaces would be found in memory until it is kept.
+  const inspection = inspections.begin(inspect, { announced, atOnce: query.fresh });
+  let isGivenUp = false;
+  let size = 0;
 
-      /** What may be kept of the whole answer, or why nothing may. */
-      async function judge() {
-        if (size !== length()) return 'truncated';
-        const found = inspector.end();
-        if (!found.ok) return found.reason;
-        const cut = sessionCut(query.session, head, found.session);
-        if (cut === undefined) return 'session-in-answer';
-        // The pieces stay until the client has them; where a session is cut out, there are two copies for a moment.
-        const copies = cut.cut === undefined ? 1 : 2;
-        const { made } = text.usage();
-        if (!share.grow(made === 0 ? copies * size : made)) return 'no-room';
-        const body = await text.end(cut.cut);
-        // After the last byte: whatever made the session another one before that may have shaped the answer.
-        if (query.session && !(await query.session.confirm())) return 'session-changed';
-        return { body, ...cut.shown };
-      }
+  /** Bytes that were inspected are kept. */
+  function inspect(slice: Buffer): void {
+    inspector.write(slice);
+    if (inspector.refusal === undefined) text.write(slice);
+    else refuse(inspector.refusal);
+  }
 
+  function giveUp(): void {
+    isGivenUp = true;
+    inspection.stop();
+    text.stop();
+  }
+
+  function refuse(reason: RefusalReason): void {
+    giveUp();
+    state.refuse(reason);
+  }
+
+  /** Gives back the room of what was compressed of a long text, and its client has taken. */
+  function settle(): void {
+    const { done, made } = text.usage();
+    if (!isGivenUp) room.shrinkTo(Math.max(size - done, client.backlog()) + made);
+  }
+
+  return {
+    giveUp,
+    refuse,
+    inspected: inspection.done,
+    /** Refuses what its head alone forbids to keep. */
+    refuseUnfit(): void {
       const unfit =
         refuseByHead(head, successHeader) ??
         refuseBySessionHeader(query.session, head) ??
         (announced > maxEntry ? 'too-large' : undefined);
       if (unfit !== undefined) refuse(unfit);
-      try {
-        // From here on the body is listened to: nothing may be awaited before.
-        for await (const piece of body) {
-          if (refusal === undefined) keep(piece);
-          const telling = tellOf?.(piece);
-          if (telling !== undefined) await telling;
-          const isTaken = out.write(piece);
-          if (refusal === undefined) {
-            const room = inspections.room();
-            if (room !== undefined) await room;
-            continue;
-          }
-          // What no other waits for moves at the pace of this client, and ends when it goes away.
-          if (!isTaken) await client.drained();
-          share.release();
-          if (client.signal.aborted) abort.abort(client.signal.reason);
-        }
-      } catch (error) {
-        giveUp();
-        const isTold = error instanceof GatewayError || abort.signal.aborted;
-        const brokenOff = 'The engine broke its answer off.';
-        const failure = isTold
-          ? error
-          : new GatewayError('engine-unreachable', brokenOff, { cause: error });
-        if (refusal === undefined) {
-          emit({ type: 'not-stored', project: query.project, reason: 'truncated' });
-          verdict.resolve({ kind: 'failed', error: failure });
-        }
-        return out.fail(failure);
-      }
-      await tellOf?.();
-      if (refusal === undefined) behind = inspection.done();
-      if (behind !== undefined) {
-        out.end(length());
-        await behind;
-      }
-      const shared = refusal === undefined ? await judge() : refusal;
-      if (typeof shared !== 'string') {
-        const answer: StoredAnswer = {
-          ...shared,
-          contentType: contentType ?? '',
-          contentLanguage: head.headers['content-language'],
-          requestedAt: began.wall,
-          lifetime: lifetime(query.ttl),
-          engineMilliseconds: clock.now() - began.now,
-        };
-        // From here on the body counts for those who need it, and here what the client has not taken yet.
-        share.shrinkTo(Buffer.isBuffer(answer.body) ? size : client.backlog());
-        const letGo = parts.memory.hold(answer.body);
-        verdict.resolve({ kind: 'answer', answer, began: began.now });
-        // By then those who waited for the flight hold it by themselves, and so does tier 2.
-        if (await finishing.promise) setImmediate(letGo);
-        else letGo();
-      } else if (refusal === undefined) refuse(shared);
-      if (behind === undefined) out.end(length());
-    }
-
-    const over = run();
-    return {
-      /** As soon as it is known: a refused answer may go on for a while. Never rejects. */
-      verdict: verdict.promise,
-      /**
-       * Gives the client the end of a short answer, when it is kept: a client that asks again must
-       * find it. Resolves when all is over. Never rejects. `isNeeded`: by others, or by tier 2.
-       */
-      finish(isNeeded: boolean): Promise<void> {
-        finishing.resolve(isNeeded);
-        return over;
-      },
-    };
+    },
+    write(piece: Buffer): void {
+      size += piece.length;
+      if (size > maxEntry) return refuse('too-large');
+      if (!room.grow(piece.length + PIECE_OVERHEAD)) return refuse('no-room');
+      inspection.write(piece);
+    },
+    /** What may be kept of the whole answer, or why nothing may. */
+    async judge() {
+      if (size !== length()) return 'truncated';
+      const found = inspector.end();
+      if (!found.ok) return found.reason;
+      const cut = sessionCut(query.session, head, found.session);
+      if (cut === undefined) return 'session-in-answer';
+      // The pieces stay until the client has them; a session that is cut out makes two copies for a moment.
+      const copies = cut.cut === undefined ? 1 : 2;
+      const { made } = text.usage();
+      if (!room.grow(made === 0 ? copies * size : made)) return 'no-room';
+      const body = await text.end(cut.cut);
+      // After the last byte: whatever changed the session before that may have shaped the answer.
+      if (query.session && !(await query.session.confirm())) return 'session-changed';
+      const contentLanguage = head.headers['content-language'];
+      return { body, ...cut.shown, contentType: contentType ?? '', contentLanguage };
+    },
+    /** From here on the body counts for those who need it, and here what its client has not taken yet. */
+    handOver: (body: StoredAnswer['body']) =>
+      room.shrinkTo(Buffer.isBuffer(body) ? size : client.backlog()),
   };
 }
 
 /**
- * The way of an answer to the client that leads. `outcome`: what its head says when it is opened.
+ * Withholds the head of an answer from the client that leads, until the answer is whole, long, or late.
+ * @param outcome what the head says when it is opened
  */
 function holdBack(
   client: Client,
   head: AnswerHead,
   outcome: (isWhole: boolean) => Outcome,
-  holdTime: number,
+  holdTime: number | undefined,
   clock: Clock,
 ) {
   let held: Buffer[] | undefined = [];
   let heldBytes = 0;
-  // What has arrived by then counts: a process that was kept from running sees its end before it opens.
-  const cancel = clock.after(holdTime, () => void setImmediate(open, false));
+  // One more turn: a process that was kept from running sees what has arrived before it opens.
+  const cancel = clock.after(holdTime ?? HOLD_MS, () => void setImmediate(open, false));
 
   function open(isWhole: boolean): boolean {
     cancel();
@@ -272,20 +344,21 @@ function holdBack(
   };
 }
 
-/** So much is inspected as it comes (bytes): as much as is held back, for what the head says. */
+/** Inspected as it comes (bytes): as much as is held back, for what the head says. */
 const AT_ONCE = 64 * 1024;
-/** As long as more comes, so many bytes may wait until nothing does. */
+/** As long as more comes, this much may wait until nothing does (bytes). */
 const AT_LEISURE = 4 * 1024 * 1024;
-/** Beyond so many bytes that wait, answers come only as fast as they are inspected. */
+/** While more waits (bytes), answers come only as fast as they are inspected. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
+type Inspections = ReturnType<typeof createInspections>;
 /**
- * What waits is inspected in the order in which it came, some 64 KiB of all answers together in a
- * turn of the event loop: no other request waits for longer. A turn in which more of some answer
- * came is left to those who wait for it.
+ * Inspects what waits in the order in which it came, some 64 KiB of all answers together in a turn of
+ * the event loop: no other request waits for longer. A turn in which more of some answer came is left
+ * to those who wait for it.
  */
 export function createInspections() {
-  /** Each has its slice inspected, and returns the bytes that this was worth: 0 of an answer that was given up. */
+  /** Each inspects its slice, and returns its bytes: 0 for an answer that was given up. */
   const queue: (() => number)[] = [];
   let waiting = 0;
   let moreCame = false;
@@ -353,7 +426,7 @@ export function createInspections() {
           }
           leftAtOnce = 0;
           end ??= Promise.withResolvers();
-          // Of an answer that breaks off no one asks how its inspection went.
+          // No caller asks how the inspection of an answer went that broke off.
           end.promise.catch(() => {});
           for (let at = 0; at < piece.length; at += INSPECTION_SLICE) {
             const slice = piece.subarray(at, at + INSPECTION_SLICE);

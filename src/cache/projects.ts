@@ -7,27 +7,21 @@ import type { CacheScope } from '../freshness/freshness-store.ts';
 import { foldName } from '../xmla/names.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
 
-/**
- * What a purge can name. `everything` is of every entry; `unassigned`, which every purge renews, of
- * those that name no project, a name too long, or may span several.
- */
-export type Scope = CacheScope;
-
 /** Spellings (percent-decoded once) that an engine could take for one project share a scope. */
-export function projectScope(name: string): Scope {
+export function projectScope(name: string): CacheScope {
   return isLongName(name) ? 'unassigned' : `project:${foldObjectName(name)}`;
 }
 
 /** What a purge renews in one atomic step. */
-export function purgedScopes(stale: Stale): readonly Scope[] {
+export function purgedScopes(stale: Stale): readonly CacheScope[] {
   // A name that is too long may be another spelling of one under which entries are kept.
   if (stale === 'everything' || isLongName(stale.project)) return ['everything', 'unassigned'];
   return [projectScope(stale.project), 'unassigned'];
 }
 
 /** `spans`: whether its answer may hold data of projects that the request does not name. */
-export function entryScopes(projects: readonly string[], spans: boolean): readonly Scope[] {
-  const scopes = new Set<Scope>(['everything', ...projects.map(projectScope)]);
+export function entryScopes(projects: readonly string[], spans: boolean): readonly CacheScope[] {
+  const scopes = new Set<CacheScope>(['everything', ...projects.map(projectScope)]);
   if (spans || projects.length === 0) scopes.add('unassigned');
   const all = [...scopes];
   // `everything` comes first in any case.
@@ -97,7 +91,7 @@ const HOUR = 3_600_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 /** Beside the texts (bytes, rounded up). */
 const ENTRY_OVERHEAD = 300;
-const NOTHING_NEW = { added: new Set<Scope>(), charged: undefined };
+const NOTHING_NEW = { added: new Set<CacheScope>(), charged: undefined };
 /**
  * Names of projects and catalogs, one for a scope: each takes memory, known to the engine or not.
  * So they count for the user who named them first, and drive out no other user's.
@@ -109,7 +103,7 @@ interface Configured {
 export type KnownNames = ReturnType<typeof createKnownNames>;
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
-  let configured: ReadonlyMap<Scope, string> = new Map();
+  let configured: ReadonlyMap<CacheScope, string> = new Map();
   /** Who named it first, and the spelling that the engine answered, if it did. */
   const named = createOwnedTable<{ user: string; spelling: string | undefined }>(
     MAX_BYTES,
@@ -121,7 +115,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
     (user) => 2 * user.length + ENTRY_OVERHEAD,
   );
 
-  const isNew = (scope: Scope) => !configured.has(scope) && !named.get(scope);
+  const isNew = (scope: CacheScope) => !configured.has(scope) && !named.get(scope);
 
   /** The new ones of the names, and the charge for them; undefined when that is too much. */
   function charge(user: string, names: readonly string[]) {

@@ -5,12 +5,12 @@ import type { RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
 import type { AnswerText, StoredAnswer } from './stored-answer.ts';
 import type { KeyParts, PartDigests } from './key.ts';
-import type { Scope } from './projects.ts';
+import type { CacheScope } from '../freshness/freshness-store.ts';
 
 /** One cacheable request. What is told here never throws or rejects. */
 export interface Query {
   readonly parts: KeyParts;
-  readonly scopes: readonly Scope[];
+  readonly scopes: readonly CacheScope[];
   /** Milliseconds. */
   readonly ttl: number;
   /** How long the engine may be silent (ms). */

@@ -15,7 +15,7 @@ import {
   type SessionPlace,
   type StoredAnswer,
 } from './stored-answer.ts';
-import type { createFills } from './fill.ts';
+import type { FillParts } from './fill.ts';
 import type { OrderedFill } from './flights.ts';
 import { remaining } from './memory-tier.ts';
 
@@ -50,7 +50,7 @@ export interface Filled {
   readonly replace: boolean;
 }
 
-type Parts = Omit<Parameters<typeof createFills>[0], 'memory'>;
+type Parts = Omit<FillParts, 'memory'>;
 export type SharedEntries = ReturnType<typeof createSharedEntries>;
 /** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
 export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Parts) {

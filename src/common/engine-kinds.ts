@@ -86,3 +86,7 @@ export const ENGINE_KINDS = {
 
 export type EngineKind = keyof typeof ENGINE_KINDS;
 export const ENGINE_KIND_NAMES = Object.keys(ENGINE_KINDS) as readonly EngineKind[];
+
+/** Whether an engine clears its own cache only for a caller whose login it gets. */
+export const clearsAsCaller = ({ clear, login }: Readonly<Record<'clear' | 'login', string>>) =>
+  clear !== 'none' && login === 'forward';

@@ -49,9 +49,6 @@ export type PurgeResult = (typeof PURGE_RESULTS)[number];
 /** `engine-failed`: an engine did not clear its own cache; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;
 
-/** `accepted`: a purge is under way or pending; `failed`: an engine did not clear its own cache, or the gateway failed. */
-export type HookResult = 'cleared' | 'accepted' | 'ignored' | 'refused' | 'failed';
-
 export type ConnectionClosing = (typeof CONNECTION_CLOSINGS)[number];
 /**
  * At limits.connections: unused; waits for its client; new. `address`: its address has too many unfinished heads;
@@ -107,228 +104,136 @@ export type TimedOutQuery = Readonly<Record<'digest' | 'project' | 'since', stri
   refused: number;
 };
 
-/** How a cached answer compares with what the engine says now (docs/OPERATIONS.md). */
-export type Verdict =
-  | 'same'
-  | 'stale'
-  | 'unstable'
-  | 'purged'
-  | 'no-entry'
-  | 'not-cached'
-  | 'failed';
-
-export type WarmResult = (typeof WARM_RESULTS)[number];
-/** What became of a query of the warm-up; `overtaken`: it was given up for a user, or when its run ended. */
-export const WARM_RESULTS = [
-  'stored',
-  'there',
-  'not-stored',
-  'failed',
-  'skipped',
-  'overtaken',
-] as const;
-export type WarmCut = (typeof WARM_CUTS)[number];
-/** Why a run of the warm-up ended before its end. */
-export const WARM_CUTS = [
-  'purge',
-  'budget',
-  'failures',
-  'off',
-  'shutdown',
-  'gateway-gone',
-  'other-gateway',
-] as const;
-
-/** A run of the warm-up, as it is told and noted. Moments are ISO 8601. */
-export interface WarmRun {
-  readonly id: string;
-  /** The process that made it. */
-  readonly gateway: string;
-  /** The purge after which it began by itself; null for one that was asked for. */
-  readonly purge: string | null;
-  /** Who asked for it; null for one that began by itself. */
-  readonly by: string | null;
-  readonly project: string | null;
-  readonly begun: string;
-  ended: string | null;
-  cut: WarmCut | null;
-  planned: number;
-  stored: number;
-  there: number;
-  /** These by their reasons. */
-  readonly not_stored: Record<string, number>;
-  readonly failed: Record<string, number>;
-  readonly skipped: Record<string, number>;
-  engine_seconds: number;
+/**
+ * Everything that the gateway has to tell, by its type. Times are milliseconds, sizes bytes. `project` is the name in the
+ * request path, '' without one. A feature adds its events to it (src/features).
+ */
+export interface EventMap {
+  'xmla-answered': {
+    readonly id: string;
+    readonly principal: string;
+    readonly address: string;
+    /** Its class; `other` for one that is not known, '' where it names none. */
+    readonly program: string;
+    readonly project: string;
+    readonly catalogs: readonly string[];
+    /** `?`: its answer may hold data of cubes that it does not name. */
+    readonly cubes: readonly string[] | '?';
+    /** Names what is asked, by any user in any session; '' when the body was not understood. */
+    readonly digest: string;
+    /** MDX, in which personal data may stand; '' of a Discover and of what was not understood. */
+    readonly statement: string;
+    /** Discover request type, at most 255 characters of it; `Execute`; or '' when the body was not understood. */
+    readonly subject: string;
+    /** What of the request was not understood, at most 255 characters; may hold names of the client's; '' for none. */
+    readonly why: string;
+    readonly outcome: Outcome;
+    readonly status: number;
+    readonly bytes: number;
+    readonly milliseconds: number;
+    /** Where the engine was to be asked. */
+    readonly engine: EngineTimes | undefined;
+    /** For a hit: what the engine needed for this answer when it was asked. */
+    readonly saved: number;
+    /** The header traceparent (W3C Trace Context); '' without one. */
+    readonly trace: string;
+    /** False when the client went away or the engine broke off before the end. */
+    readonly complete: boolean;
+  };
+  'engine-answered': { readonly project: string; readonly milliseconds: number };
+  'engine-failed': {
+    readonly project: string;
+    /** Its URL as configured, where a replica was called by itself. */
+    readonly replica?: string;
+    readonly reason: words.GatewayReason;
+    readonly error: unknown;
+  };
+  'engine-state': ReplicaState;
+  stored: { readonly project: string; readonly bytes: number };
+  /** With others that ask for the same slow query; `gave-up` waiting for them. */
+  'shared-flight': { readonly end: (typeof FLIGHT_ENDS)[number] };
+  'not-stored': { readonly project: string; readonly reason: words.RefusalReason };
+  /** One for each who asked; one more when a purge that was owed was done at last. */
+  purged: {
+    readonly id: string;
+    readonly scope: Stale;
+    readonly principal: string;
+    readonly cause: PurgeCause;
+    readonly result: PurgeResult;
+    /** False for a project that is neither in the configuration nor was asked for at any gateway. */
+    readonly known: boolean;
+    /** Gateways that told that they forgot the old epochs, this one included. */
+    readonly replicas: number;
+    /** Until no replica could use the old epochs. */
+    readonly waited: number;
+    readonly engine_calls: number;
+    /** By a hook or a statement: the id of the request. */
+    readonly call?: string;
+    /** By a statement: what of the request counts as a change. */
+    readonly why?: string;
+    readonly milliseconds: number;
+  };
+  /** One for each request below /api, when it is over. */
+  'api-answered': {
+    readonly id: string;
+    /** '' for a refused login. */
+    readonly principal: string;
+    /** In the words of the table of operations; '' when the request asks for none. */
+    readonly operation: string;
+    /** The role or dataset, and users, that it names, at most 255 characters; '' where that was not understood. */
+    readonly subject: string;
+    readonly changes: boolean;
+    readonly status: number;
+    readonly reason: words.ApiReason | words.GatewayReason | undefined;
+    /** What is behind the reason, unless it was told as `internal-error`. */
+    readonly error: unknown;
+    readonly milliseconds: number;
+  };
+  'purge-refused': { readonly principal: string; readonly why: string };
+  /** By POST /admin/explain; `user` is whose request it was taken for. */
+  explained: {
+    readonly id: string;
+    readonly principal: string;
+    readonly user: string;
+    readonly project: string;
+  };
+  'diagnosis-saved': { readonly principal: string };
+  'redis-failed': {
+    readonly operation: (typeof REDIS_OPERATIONS)[number];
+    readonly error: unknown;
+  };
+  'redis-state':
+    | { readonly state: 'up' }
+    | {
+        readonly state: 'down';
+        /** In one sentence without secrets. */
+        readonly why: string;
+        readonly code: string | undefined;
+      };
+  swept: { readonly scanned: number; readonly unlinked: number };
+  /** A value in Redis that does not check out; it was taken for a miss. */
+  'entry-rejected': { readonly why: EntryFlaw };
+  'login-refused': {
+    /** Of the request. */
+    readonly id: string;
+    readonly reason: (typeof LOGIN_REFUSALS)[number];
+    /** Of one that cannot be read, in words that hold nothing of it. */
+    readonly why: string | undefined;
+    /** Only the name of a known user: another may be a password typed into the wrong field. */
+    readonly user: string | undefined;
+    readonly address: string;
+  };
+  'connection-closed': { readonly why: ConnectionClosing };
+  'users-loaded': { readonly count: number };
+  warning: { readonly message: string; readonly error?: unknown };
+  'internal-error': { readonly id: string; readonly error: unknown };
 }
 
-/**
- * Everything that the gateway has to tell; log and metrics subscribe. Times are milliseconds, sizes bytes. `project`
- * is the name in the request path, '' without one.
- */
-export type GatewayEvent =
-  | {
-      readonly type: 'xmla-answered';
-      readonly id: string;
-      readonly principal: string;
-      readonly address: string;
-      /** Its class; `other` for one that is not known, '' where it names none. */
-      readonly program: string;
-      readonly project: string;
-      readonly catalogs: readonly string[];
-      /** `?`: its answer may hold data of cubes that it does not name. */
-      readonly cubes: readonly string[] | '?';
-      /** Names what is asked, by any user in any session; '' when the body was not understood. */
-      readonly digest: string;
-      /** MDX, in which personal data may stand; '' of a Discover and of what was not understood. */
-      readonly statement: string;
-      /** Discover request type, at most 255 characters of it; `Execute`; or '' when the body was not understood. */
-      readonly subject: string;
-      /** What of the request was not understood, at most 255 characters; may hold names of the client's; '' for none. */
-      readonly why: string;
-      readonly outcome: Outcome;
-      readonly status: number;
-      readonly bytes: number;
-      readonly milliseconds: number;
-      /** Where the engine was to be asked. */
-      readonly engine: EngineTimes | undefined;
-      /** For a hit: what the engine needed for this answer when it was asked. */
-      readonly saved: number;
-      /** The header traceparent (W3C Trace Context); '' without one. */
-      readonly trace: string;
-      /** False when the client went away or the engine broke off before the end. */
-      readonly complete: boolean;
-    }
-  | { readonly type: 'engine-answered'; readonly project: string; readonly milliseconds: number }
-  | {
-      readonly type: 'engine-failed';
-      readonly project: string;
-      /** Its URL as configured, where a replica was called by itself. */
-      readonly replica?: string;
-      readonly reason: words.GatewayReason;
-      readonly error: unknown;
-    }
-  | ({ readonly type: 'engine-state' } & ReplicaState)
-  | { readonly type: 'stored'; readonly project: string; readonly bytes: number }
-  /** With others that ask for the same slow query; `gave-up` waiting for them. */
-  | { readonly type: 'shared-flight'; readonly end: (typeof FLIGHT_ENDS)[number] }
-  | { readonly type: 'not-stored'; readonly project: string; readonly reason: words.RefusalReason }
-  | {
-      /** One for each who asked; one more when a purge that was owed was done at last. */
-      readonly type: 'purged';
-      readonly id: string;
-      readonly scope: Stale;
-      readonly principal: string;
-      readonly cause: PurgeCause;
-      readonly result: PurgeResult;
-      /** False for a project that is neither in the configuration nor was asked for at any gateway. */
-      readonly known: boolean;
-      /** Gateways that told that they forgot the old epochs, this one included. */
-      readonly replicas: number;
-      /** Until no replica could use the old epochs. */
-      readonly waited: number;
-      readonly engine_calls: number;
-      /** By a hook or a statement: the id of the request. */
-      readonly call?: string;
-      /** By a statement: what of the request counts as a change. */
-      readonly why?: string;
-      readonly milliseconds: number;
-    }
-  | {
-      /** One for each request below /api, when it is over. */
-      readonly type: 'api-answered';
-      readonly id: string;
-      /** '' for a refused login. */
-      readonly principal: string;
-      /** In the words of the table of operations; '' when the request asks for none. */
-      readonly operation: string;
-      /** The role or dataset, and users, that it names, at most 255 characters; '' where that was not understood. */
-      readonly subject: string;
-      readonly changes: boolean;
-      readonly status: number;
-      readonly reason: words.ApiReason | words.GatewayReason | undefined;
-      /** What is behind the reason, unless it was told as `internal-error`. */
-      readonly error: unknown;
-      readonly milliseconds: number;
-    }
-  | { readonly type: 'purge-refused'; readonly principal: string; readonly why: string }
-  | {
-      /** One for each call of a hook that is configured. */
-      readonly type: 'hook-called';
-      readonly id: string;
-      readonly hook: string;
-      readonly result: HookResult;
-      /** Those that are purged. */
-      readonly projects: readonly string[];
-      /** Of one that was refused or failed. */
-      readonly why?: string;
-    }
-  | {
-      /** By POST /admin/explain; `user` is whose request it was taken for. */
-      readonly type: 'explained';
-      readonly id: string;
-      readonly principal: string;
-      readonly user: string;
-      readonly project: string;
-    }
-  | {
-      /** By POST /admin/compare; `digest` as in `xmla-answered`. */
-      readonly type: 'compared';
-      readonly id: string;
-      readonly principal: string;
-      readonly project: string;
-      readonly digest: string;
-      readonly verdict: Verdict;
-    }
-  | ({ readonly type: 'warm-run'; readonly state: 'begun' | 'ended' } & Readonly<WarmRun>)
-  | {
-      readonly type: 'warmed';
-      readonly run: string;
-      readonly digest: string;
-      readonly project: string;
-      readonly result: WarmResult;
-      readonly reason?: string;
-      /** What the engine needed. */
-      readonly milliseconds: number;
-    }
-  | { readonly type: 'diagnosis-saved'; readonly principal: string }
-  | {
-      readonly type: 'redis-failed';
-      readonly operation: (typeof REDIS_OPERATIONS)[number];
-      readonly error: unknown;
-    }
-  | {
-      /** Of a watcher whose source answers no more, or again; `why` is '' then, and holds no secrets. */
-      readonly type: 'watch-state';
-      readonly project: string;
-      readonly state: 'seeing' | 'blind';
-      readonly why: string;
-    }
-  | { readonly type: 'redis-state'; readonly state: 'up' }
-  | {
-      readonly type: 'redis-state';
-      readonly state: 'down';
-      /** In one sentence without secrets. */
-      readonly why: string;
-      readonly code: string | undefined;
-    }
-  | { readonly type: 'swept'; readonly scanned: number; readonly unlinked: number }
-  /** A value in Redis that does not check out; it was taken for a miss. */
-  | { readonly type: 'entry-rejected'; readonly why: EntryFlaw }
-  | {
-      readonly type: 'login-refused';
-      /** Of the request. */
-      readonly id: string;
-      readonly reason: (typeof LOGIN_REFUSALS)[number];
-      /** Of one that cannot be read, in words that hold nothing of it. */
-      readonly why: string | undefined;
-      /** Only the name of a known user: another may be a password typed into the wrong field. */
-      readonly user: string | undefined;
-      readonly address: string;
-    }
-  | { readonly type: 'connection-closed'; readonly why: ConnectionClosing }
-  | { readonly type: 'users-loaded'; readonly count: number }
-  | { readonly type: 'warning'; readonly message: string; readonly error?: unknown }
-  | { readonly type: 'internal-error'; readonly id: string; readonly error: unknown };
+export type EventType = keyof EventMap;
+/** Each of these events, with its type. */
+export type EventOf<T extends EventType> = {
+  readonly [K in T]: { readonly type: K } & EventMap[K];
+}[T];
+export type GatewayEvent = EventOf<EventType>;
 
 export type Emit = (event: GatewayEvent) => void;

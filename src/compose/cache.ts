@@ -8,11 +8,10 @@ import type { BodyAccount } from '../common/body-account.ts';
 import { pause } from '../common/clock.ts';
 import type { Config } from '../config/config.ts';
 import { LEASE_LIMITS } from '../common/leases.ts';
-import { createMemoryFleet, createOnce } from '../freshness/fleet.ts';
+import { createMemoryFleet } from '../freshness/fleet.ts';
 import type { FreshnessStore } from '../freshness/freshness-store.ts';
 import { createEpochs } from '../freshness/freshness.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
-import { MESSAGE_LIFE } from '../http/hooks.ts';
 import { createSessions } from '../sessions/sessions.ts';
 import { createUnnoted, noteIn } from '../freshness/unnoted.ts';
 import { createWorkerStores, unnotedAtPrimary } from '../workers/shared.ts';
@@ -118,8 +117,6 @@ export async function createCache(
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     fleet: backend.fleet,
-    /** Signed messages of hooks. */
-    taken: createOnce(backend.fleet, parts.clock, MESSAGE_LIFE),
     /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
     epochAge: isAlone ? () => 0 : epochs.age,
     /** Scopes whose purge Redis has not confirmed yet. */

@@ -2,8 +2,9 @@
 
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { clearsAsCaller } from '../common/engine-kinds.ts';
 import type { Config } from '../config/config.ts';
-import type { EngineConfig } from '../engine/config.ts';
+import { WARNINGS } from '../features/warnings.ts';
 import type { ListenConfig } from '../http/config.ts';
 import { listOf } from '../common/list-of.ts';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
@@ -19,17 +20,13 @@ const ENDING = 14 * 24 * 60 * 60 * 1_000;
  * @param waiting keys whose change waits for a restart
  */
 export function configWarnings(config: Config, now: number, waiting: readonly string[] = []) {
-  const { workers, cache, engine, hooks, limits, projects, storage, warm, withdrawn } = config;
+  const { workers, cache, engine, limits, projects, storage, warm, withdrawn } = config;
   const engines = [
     ['engine', engine] as const,
     ...[...projects].map(([name, own]) => [`projects.${name}.engine`, own.engine] as const),
   ];
-  // A repeated purge has no caller whose login an engine could get, and that of a signed message has none.
-  const uncalled = engines.filter(([, one]) => needsCaller(one)).map(([key]) => key);
-  const engineOf = (project: string) => projects.get(project)?.engine ?? engine;
-  const without = [...hooks].filter(
-    ([, hook]) => hook.format === 'dbt' && hook.projects.values().map(engineOf).some(needsCaller),
-  );
+  // A repeated purge has no caller whose login an engine could get.
+  const uncalled = engines.filter(([, one]) => clearsAsCaller(one)).map(([key]) => key);
   const long = [...projects.keys()]
     .filter(isLongName)
     .map((name) => `projects.${name.slice(0, SHOWN)}…`);
@@ -42,8 +39,7 @@ export function configWarnings(config: Config, now: number, waiting: readonly st
     cache.purge.repeat_after > 0 &&
       uncalled.length > 0 &&
       `cache.purge.repeat_after: a repeated purge drops the entries of the gateway, but does not have an engine with login: forward clear its cache, since it has no login of a user (${listOf(uncalled)}); login: service would`,
-    without.length > 0 &&
-      `${listOf(without.map(([name]) => `hooks.${name}`))}: a purge by such a message drops the entries of the gateway, but does not have an engine with login: forward clear its cache, since it has no login of a user; login: service would`,
+    ...WARNINGS.flatMap(({ warnings }) => warnings?.(config) ?? []),
     config.memory.unfit,
     limits.concurrency < workers &&
       `limits.concurrency: ${limits.concurrency} is less than one place for each of the ${workers} workers; each has one, so that up to ${workers} requests may be at the engine at one time`,
@@ -61,19 +57,18 @@ export function configWarnings(config: Config, now: number, waiting: readonly st
   ].filter((warning) => typeof warning === 'string');
 }
 
-const needsCaller = ({ clear, login }: EngineConfig) => clear !== 'none' && login === 'forward';
-
-/** Users with rights, or of hooks, who are in no line of the users file. */
-function missingUsers({ auth, hooks }: Config): string | undefined {
+/** Users with rights, or named by a feature, who are in no line of the users file. */
+function missingUsers(config: Config): string | undefined {
+  const { auth } = config;
   if (auth.provider !== 'file') return undefined;
   const lines = read(auth.users, (text) => text.split(/\r?\n/));
   const names = new Set(lines?.map((line) => line.split(':', 1)[0]));
   const rights = (['admins', 'viewers', 'purgers'] as const).flatMap((key) =>
-    auth[key].map((name) => [name, `auth.${key}`]),
+    auth[key].map((name) => [name, `auth.${key}`] as const),
   );
-  const callers = [...hooks].map(([hook, { user }]) => [user, `hooks.${hook}.user`]);
-  const missing = [...rights, ...callers]
-    .filter(([name]) => name !== undefined && !names.has(name))
+  const ofFeatures = WARNINGS.flatMap(({ users }) => users?.(config) ?? []);
+  const missing = [...rights, ...ofFeatures]
+    .filter(([name]) => !names.has(name))
     .map(([name, key]) => `${name} (${key})`);
   if (lines === undefined || missing.length === 0) return undefined;
   return `auth.users: not in this file, so that they cannot log in: ${listOf(missing)}; letter case counts`;

@@ -1,5 +1,6 @@
 import { projectScope } from '../cache/projects.ts';
 import type { ClearEngines } from '../cache/purge/purge.ts';
+import { clearsAsCaller } from '../common/engine-kinds.ts';
 import type { Config } from '../config/config.ts';
 import type { EngineConfig } from '../engine/config.ts';
 import { createAdmission } from '../engine/admission.ts';
@@ -52,9 +53,7 @@ export function createEngines(
     engineOf,
     clear,
     /** Whether some engine clears its own cache only for whom it lets in. */
-    clearAsCaller: all.some(
-      ({ settings }) => settings.clear !== 'none' && settings.login === 'forward',
-    ),
+    clearAsCaller: all.some(({ settings }) => clearsAsCaller(settings)),
     /** All that some engine may be sent because its configuration names it. */
     headers: all.flatMap(({ settings }) => settings.headers),
     usage: admission.usage,

@@ -4,9 +4,9 @@ import type { BodyAccount } from '../common/body-account.ts';
 import type { Emit, Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
-import { createCors } from '../http/cors.ts';
+import type { PageOrigins } from '../http/page-origins.ts';
+import type { Line } from '../features/feature.ts';
 import { createClients } from '../line/client.ts';
-import { createComparison } from '../line/compare.ts';
 import type { DroppedHeaders } from '../line/dropped-headers.ts';
 import { createExplanation, createLook } from '../line/explain.ts';
 import { createAnswerBody, createXmlaHandler } from '../line/handler.ts';
@@ -16,7 +16,6 @@ import { createPass } from '../line/pass.ts';
 import type { Judge, Seen } from '../line/ports.ts';
 import { createQueryOf } from '../line/query.ts';
 import { createExamine, createKeepAlive } from '../line/session-step.ts';
-import { createWarmLine } from '../line/warm.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Cache } from './cache.ts';
 import type { createEngines } from './engines.ts';
@@ -35,6 +34,7 @@ export function createLine(
     readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
     readonly account: BodyAccount;
     readonly judge: Judge;
+    readonly pageOrigins: PageOrigins;
     readonly seen: Seen;
     readonly invalidate: Invalidate;
     readonly clearCache: ClearCacheHandler;
@@ -55,7 +55,6 @@ export function createLine(
     sessions,
     engineOf,
     policyOf: projectPolicy(config),
-    cors: createCors(config.listen.cors, engines.headers),
     holdBody: memory.hold,
     patience: (project: string | undefined) =>
       config.limits.wait ?? engineOf(project).settings.timeout,
@@ -78,6 +77,7 @@ export function createLine(
   });
   const steps = { ...common, memo, queryOf };
   const look = createLook({ engineOf, queryOf, examine: peek });
+  const walked = { engineOf, examine, queryOf, look, cache, sessions, memory, admitBackground };
   return {
     handle: createXmlaHandler({
       ...steps,
@@ -88,7 +88,7 @@ export function createLine(
       answerBody,
     }),
     explain: createExplanation({ ...common, look }),
-    compare: createComparison({ ...common, look }),
-    warm: createWarmLine({ ...steps, examine, admitBackground, hasRoom: memory.hasRoom }),
+    /** Steps as features walk them. */
+    steps: { ...walked, work: parts.work } satisfies Line,
   };
 }

@@ -13,7 +13,6 @@ import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { clientAddressReader } from '../http/request-head.ts';
 import { createDroppedHeaders } from '../line/dropped-headers.ts';
-import { createSeen } from '../line/ways.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
 import { atPrimary, loginsAtPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
@@ -36,7 +35,6 @@ export async function createRuntime(
   house: LastingParts & {
     names: KnownNames;
     account: BodyAccount;
-    candidates: Parameters<typeof createSeen>[0];
     cache: Cache;
     purge: Purge;
     parts: Parts;
@@ -78,7 +76,8 @@ export async function createRuntime(
   const xmla = createLine(config, {
     ...lineParts,
     judge: features.judge,
-    seen: createSeen(house.candidates),
+    pageOrigins: features.pageOrigins(config, engines.headers),
+    seen: features.seen,
     work,
   });
 
@@ -116,7 +115,7 @@ export async function createRuntime(
     logins: { asks, kept: authenticator.kept },
     loginsWaiting: authenticator.waiting,
     droppedHeaders: dropped.names,
-    warm: xmla.warm,
+    steps: xmla.steps,
     engineStates,
     /** Calls under way are requests under way: they end before the engines are closed. */
     clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,

@@ -49,7 +49,7 @@ export interface About {
 
 /** What the console shows: how the gateway is, what it was worth in the last hour, and what it is made of. */
 export function createConsole(parts: {
-  config: Pick<Config, 'cache' | 'projects' | 'hooks'>;
+  config: Pick<Config, 'cache' | 'projects'>;
   clock: Pick<Clock, 'now' | 'wall'>;
   about: About;
   permissions: Pick<Permissions, 'rightsOf'>;
@@ -59,7 +59,7 @@ export function createConsole(parts: {
   redis: () => RedisFacts;
   storage: () => Promise<State['storage']>;
   /** Findings of features. */
-  findings: () => Promise<readonly Finding[]>;
+  findings: (hour: (kind: string) => ReturnType<typeof rowsOf>) => Promise<readonly Finding[]>;
   metrics: Pick<Metrics, 'registry'>;
 }) {
   const { config, clock, about, permissions, statistics, purgeLog, storage, metrics } = parts;
@@ -77,14 +77,12 @@ export function createConsole(parts: {
 
   async function readOverview() {
     const now = clock.wall();
-    const [{ processes, ...own }, { hour, entries, ...told }, log, ofStorage, ofFeatures] =
-      await Promise.all([
-        here(),
-        statistics.hour(),
-        purgeLog.latest(ALL_PURGES),
-        storage(),
-        parts.findings(),
-      ]);
+    const [{ processes, ...own }, { hour, entries, ...told }, log, ofStorage] = await Promise.all([
+      here(),
+      statistics.hour(),
+      purgeLog.latest(ALL_PURGES),
+      storage(),
+    ]);
     const minutes = minutesOf(hour, now);
     const sum = sumOf(minutes);
     /** How far back purges are known. */
@@ -118,7 +116,7 @@ export function createConsole(parts: {
       ...own,
       now,
       storage: ofStorage,
-      ofFeatures,
+      ofFeatures: await parts.findings((kind) => rowsOf(hour, kind)),
       owed: loadOf(processes).owed,
       droppedHeaders: [...new Set(processes.flatMap((one) => one.dropped_headers))].sort(),
       timedOut: processes.flatMap((one) => one.timed_out),
@@ -127,7 +125,6 @@ export function createConsole(parts: {
       hour: sum,
       reasons: reasonsOf(hour),
       stale: rowsOf(hour, 'stale').map(({ name }) => name),
-      refusedHooks: rowsOf(hour, 'hook-refused').map(({ name, asks }) => `${name} (${asks})`),
       evictions: processes.map(({ evictions }) => evictions),
       certificateLeft: (about.certificateEnd() ?? Infinity) - now,
       reloaded: own.inForce.reloaded,
@@ -158,27 +155,6 @@ export function createConsole(parts: {
   }
 
   return {
-    /** Tells of each hook, its calls in the last hour, and its latest purge that is remembered. */
-    async hooks() {
-      const [{ hour }, { purges }] = await Promise.all([
-        statistics.hour(),
-        purgeLog.latest(ALL_PURGES),
-      ]);
-      const calls = (kind: 'hook' | 'hook-refused', hook: string) =>
-        rowsOf(hour, kind).find(({ name }) => name === hook)?.asks ?? 0;
-      const hooks = [...config.hooks].map(([name, { format, projects }]) => {
-        const last = purges.find(({ principal }) => principal === `hook:${name}`);
-        return {
-          name,
-          format,
-          projects: [...new Set(projects.values())],
-          taken: calls('hook', name),
-          refused: calls('hook-refused', name),
-          purged_at: last ? new Date(last.at) : null,
-        };
-      });
-      return { hooks };
-    },
     async status(principal: Principal) {
       const { engines, redis, gateway, processes, complete } = await here();
       const { owed, ...load } = loadOf(processes);

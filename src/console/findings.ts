@@ -34,8 +34,6 @@ export interface State {
   readonly certificateLeft: number;
   readonly reloaded: boolean;
   readonly processes: Readonly<Record<'told' | 'wanted', number>>;
-  /** Hooks whose calls were refused in the last hour, with how many. */
-  readonly refusedHooks: readonly string[];
   /** Of clients; an engine might answer by them. */
   readonly droppedHeaders: readonly string[];
   readonly timedOut: readonly TimedOutQuery[];
@@ -111,11 +109,6 @@ export function findingsOf(state: State) {
     ),
 
     ...state.ofFeatures,
-
-    finding('warning', 'hook-refused', state.refusedHooks.length > 0)`
-      Calls of hooks were refused in the last hour: ${listOf(state.refusedHooks)}.
-      The secret or the login is wrong, or a message names a project that is not of its hook; then nothing is purged.
-      The lines hook-called of the log say why. Correct the sender, or hooks.NAME.`,
 
     finding('problem', 'storage-down', state.storage.state === 'down')`
       The storage (${state.storage.driver}) cannot be reached.

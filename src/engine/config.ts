@@ -5,7 +5,6 @@ import { loginRules, service, tlsFiles, tlsRules } from '../settings/connection.
 import * as kinds from '../settings/kinds.ts';
 import type { Broken } from '../settings/problems.ts';
 import { key, list, orNull, section, type ValueOf } from '../settings/setting.ts';
-import { isServerUrl, oneOrMore, PROJECT_PLACE } from '../settings/urls.ts';
 
 /** In lower case: letter case does not count (RFC 9110 §5.1). */
 const headerName = kinds.kind(
@@ -15,17 +14,17 @@ const headerName = kinds.kind(
 );
 
 /** A query is refused because the gateway adds that of the request, credentials because messages show the URL. */
-const engineUrls = oneOrMore(
+const engineUrls = kinds.oneOrMore(
   kinds.textKind(
     'URL',
     'an http:// or https:// URL with a host, without user, password, query and fragment; ' +
       '{project} may stand in it once, as a whole segment of the path',
-    isServerUrl,
+    kinds.isServerUrl,
     // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
     { hides: (text) => /[@?#]/.test(text) },
   ),
   ' for the replicas of the engine, all with {project} or none',
-  (url) => url.includes(PROJECT_PLACE),
+  (url) => url.includes(kinds.PROJECT_PLACE),
 );
 
 export const engine = section({

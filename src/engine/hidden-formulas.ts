@@ -32,16 +32,13 @@ interface Asked {
   readonly project: string | undefined;
 }
 
-interface Declared {
-  readonly engine: EngineConfig;
-  /** Declared as stable. */
-  readonly functions: readonly string[];
-}
-interface AskedConfig {
-  readonly engine: EngineConfig;
-  readonly cache: Pick<Declared, 'functions'>;
-  readonly projects: ReadonlyMap<string, Declared>;
-}
+/** `functions`: declared as stable. */
+type Section = Readonly<{ engine: EngineConfig; functions: readonly string[] }>;
+type AskedConfig = Readonly<{
+  engine: EngineConfig;
+  cache: Pick<Section, 'functions'>;
+  projects: ReadonlyMap<string, Section>;
+}>;
 
 /**
  * What engines keep from the eyes of the cache: functions of their own, and formulas of measures and sets that read clock or

@@ -1,10 +1,22 @@
 import type { Config } from '../config/config.ts';
-import type { Judge } from '../line/ports.ts';
-import type { CheckFeature, CheckParts, Core, CreateFeature } from './feature.ts';
+import type { Judge, Seen } from '../line/ports.ts';
+import { compare } from './compare/compare.ts';
+import type {
+  CheckFeature,
+  CheckParts,
+  Core,
+  CreateFeature,
+  HourCounts,
+  RuntimeCore,
+} from './feature.ts';
+import { cors } from './cors/cors.ts';
+import { hooks } from './hooks/hooks.ts';
+import { asWhom } from './warm/as-whom.ts';
+import { warm } from './warm/warm.ts';
 import { checkWatch } from './watch/check.ts';
 import { watch } from './watch/watch.ts';
 
-const FEATURES: readonly CreateFeature[] = [watch];
+const FEATURES: readonly CreateFeature[] = [warm, watch, hooks, compare, cors];
 const CHECKS: readonly CheckFeature[] = [checkWatch];
 
 export type Features = ReturnType<typeof createFeatures>;
@@ -15,12 +27,15 @@ export function createFeatures(core: Core) {
   return {
     on: all.flatMap(({ on }) => on ?? []),
     judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
+    pageOrigins: (config: Config, headers: readonly string[]) =>
+      all.map((one) => one.pageOrigins?.(config, headers)).find((one) => one !== undefined),
+    seen: joinSeen(all.flatMap(({ seen }) => seen ?? [])),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
-    pages: () => Promise.all(all.map(async ({ pages }) => (await pages?.()) ?? {})),
-    async findings() {
-      return (
-        await Promise.all(all.map(async ({ findings }) => (await findings?.()) ?? []))
-      ).flat();
+    pages: (runtime: RuntimeCore) =>
+      Promise.all(all.map(async ({ pages }) => (await pages?.(runtime)) ?? {})),
+    async findings(hour: HourCounts) {
+      const found = all.map(async ({ findings }) => (await findings?.(hour)) ?? []);
+      return (await Promise.all(found)).flat();
     },
     configure(config: Config): void {
       for (const { configure } of all) configure?.(config);
@@ -38,6 +53,20 @@ function joinJudges([first, ...others]: readonly Judge[]): Judge {
   const next = joinJudges(others);
   return (scopes) => first(scopes) ?? next(scopes);
 }
+
+const joinSeen = (all: readonly Seen[]): Seen => ({
+  query(...seen) {
+    for (const one of all) one.query(...seen);
+  },
+  beginning(...seen) {
+    for (const one of all) one.beginning(...seen);
+  },
+});
+
+/** Says in lines for people what features would do by a configuration. */
+export const featureNotes = (config: Config): readonly string[] => [
+  `warm-up: ${asWhom(config).text}`,
+];
 
 /** Tries what features depend on: one line for each. Never rejects. */
 export async function tryFeatures(config: Config, parts: CheckParts) {

@@ -1,12 +1,27 @@
+import type { RequestHandler } from 'express';
+import type { IncomingMessage } from 'node:http';
+import type { Login } from '../auth/authenticator.ts';
+import type { AskLeave } from '../auth/login-throttle.ts';
+import type { PurgeLog } from '../cache/purge/purge-log.ts';
+import type { QueryCache } from '../cache/cache.ts';
+import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { Finding } from '../common/finding.ts';
 import type { Config } from '../config/config.ts';
+import type { Admission } from '../engine/admission.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
+import type { AdminAct } from '../http/admin-act.ts';
 import type { AdminPage } from '../http/admin-page.ts';
-import type { Judge } from '../line/ports.ts';
-import type { GaugeRow } from '../observability/metrics.ts';
+import type { PageOrigins } from '../http/page-origins.ts';
+import type { Look } from '../line/explain.ts';
+import type { Judge, Seen } from '../line/ports.ts';
+import type { QueryOf } from '../line/query.ts';
+import type { Examine } from '../line/session-step.ts';
+import type { EngineOf } from '../line/understand.ts';
+import type { Figure } from '../observability/figures.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 
 /** The parts of a gateway that outlive every reload, as features use them. */
 export interface Core {
@@ -14,6 +29,12 @@ export interface Core {
   readonly emit: Emit;
   readonly fleet: FleetStore;
   readonly purge: Purge;
+  /** Id of this process among all of the fleet. */
+  readonly id: string;
+  readonly newId: () => string;
+  readonly memory: Pick<MemoryTier, 'warmed'>;
+  /** The steps under the configuration in force. */
+  readonly line: () => Line;
 }
 
 /** Port: what a feature adds to the gateway. It outlives every reload. */
@@ -22,25 +43,72 @@ export interface Feature {
   readonly on?: Emit;
   /** Says why no entry of some scopes may be served now. */
   readonly judge?: Judge;
-  readonly gauges?: readonly GaugeRow[];
-  /** Makes what the HTTP surface serves for it, when the first page is asked for. */
-  readonly pages?: () => Promise<Pages>;
+  /** Says which pages of other origins may ask. @param headers those that `engine.headers` names */
+  readonly pageOrigins?: (config: Config, headers: readonly string[]) => PageOrigins;
+  /** Hears how queries are asked and how sessions begin. */
+  readonly seen?: Seen;
+  readonly gauges?: readonly Figure[];
+  /** Makes what the HTTP surface serves for it, once for each configuration, when that is needed. */
+  readonly pages?: (runtime: RuntimeCore) => Promise<Pages>;
   /** Never rejects. */
-  readonly findings?: () => Promise<readonly Finding[]>;
+  readonly findings?: (hour: HourCounts) => Promise<readonly Finding[]>;
   /** Takes over the configuration that has just come into force. */
   readonly configure?: (config: Config) => void;
   /** Ends what the feature does by itself. Resolves when nothing of it is under way. */
   readonly close?: () => Promise<void>;
 }
 
+/** Steps of a request under one configuration, as features walk them. */
+export interface Line {
+  readonly engineOf: EngineOf;
+  readonly examine: Examine;
+  readonly queryOf: QueryOf;
+  readonly look: Look;
+  readonly cache: QueryCache;
+  readonly sessions: Sessions;
+  readonly memory: Pick<MemoryTier, 'hold' | 'hasRoom'>;
+  readonly admitBackground: Admission['admitBackground'];
+  /** Told of what is under way: what it uses of this configuration is closed after it. */
+  readonly work: Readonly<Record<'begin' | 'end', () => void>>;
+}
+
+/** The parts of a gateway that each reload builds anew, as pages of features use them. */
+export interface RuntimeCore {
+  readonly config: Config;
+  readonly login: Login;
+  readonly askLeave: AskLeave;
+  readonly addressOf: (request: IncomingMessage) => string;
+  /** Counts work that goes on after its answer as a request under way. */
+  readonly during: <T>(work: Promise<T>) => Promise<T>;
+  readonly newId: () => string;
+  readonly purgeLog: Pick<PurgeLog, 'latest'>;
+  readonly line: Line;
+  readonly lastHour: () => Promise<HourCounts>;
+}
+
+/** Events of the last hour at all gateways, of one kind, by name. */
+export type HourCounts = (kind: string) => readonly Readonly<{ name: string; asks: number }>[];
+
 /** Pages of a feature. */
 export interface Pages {
+  /** In their order, before those of /admin. A route leaves to the next what it does not know. */
+  readonly routes?: readonly (readonly [path: string, route: RequestHandler])[];
   /** By their paths below /admin. Several features may add members to one page. */
   readonly admin?: Readonly<Record<string, AdminPage>>;
+  /** Acts (`POST`) by their paths below /admin. */
+  readonly acts?: Readonly<Record<string, AdminAct>>;
 }
 
 /** Function that makes a feature: features are neither classes nor looked up anywhere. */
 export type CreateFeature = (core: Core) => Feature;
+
+/** What an operator should know of a configuration that is not wrong. */
+export interface ConfigWarnings {
+  /** One sentence each. */
+  readonly warnings?: (config: Config) => readonly string[];
+  /** Users that the feature expects in the users file, with the keys that name them. */
+  readonly users?: (config: Config) => readonly (readonly [user: string, key: string])[];
+}
 
 export interface CheckParts {
   readonly clock: Clock;

@@ -1,6 +1,9 @@
-/** What of the query cache may go stale, see `cache/projects.ts`. */
+/**
+ * What of the query cache may go stale as one. `everything`: every entry; `unassigned`, which every
+ * purge renews: entries that name no project, a name too long, or may span several.
+ */
 export type CacheScope = 'everything' | 'unassigned' | `project:${string}`;
-/** What goes stale as one, and has one token; `sessions` are all that were begun before its renewal. */
+/** Scopes have one token each; `sessions` are all that were begun before its renewal. */
 export type Scope = CacheScope | 'sessions';
 
 export interface Reading {

@@ -15,6 +15,10 @@ export interface AdminPage {
   readonly tell: (target: string, principal: Principal) => Promise<object>;
 }
 
+/** Makes a word of a query. @param allowed completes the sentence "must be …" */
+export const word = (allowed: string, is: (text: string) => boolean) =>
+  z.string().refine(is, `must be ${allowed}`);
+
 export type Query<Words extends z.ZodRawShape> = z.output<z.ZodObject<Words>>;
 
 /** Makes a page. @param words the parameters of its query */

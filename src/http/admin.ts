@@ -1,119 +1,17 @@
 import type { RequestHandler } from 'express';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Login, Permissions } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
-import { type Principal, principalOf } from '../common/principal.ts';
+import type { Principal } from '../common/principal.ts';
 import { REASONS } from '../common/reasons.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
-import { HEADER_VALUE } from '../cache/stored-answer.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
-import type { WarmUp } from '../cache/warm/warm.ts';
-import { type AdminPage, mergePages, page, type Query, readQuery } from './admin-page.ts';
-import { sendWhole } from './answers.ts';
-import { readBody } from './read-body.ts';
-import { forgedAct, isXmlaHeader, refuseDelegation, REQUEST_ID } from './request-head.ts';
-import { readXmlaPath } from './xmla-path.ts';
-
-/** An XMLA request that an administrator asks about. */
-export interface AdminQuestion {
-  /** Of the call. */
-  readonly id: string;
-  readonly administrator: Principal;
-  /** Whose request it would be. */
-  readonly principal: Principal;
-  /** Those that an XMLA request is understood by. */
-  readonly headers: IncomingHttpHeaders;
-  /** The login of the administrator, for an engine that gets that of the client. */
-  readonly authorization: string | undefined;
-  /** Without content coding. */
-  readonly body: Buffer;
-  /** As of the path /mdx/xmla/{project}, decoded. */
-  readonly project: string | undefined;
-  /** Aborted when the administrator has gone. */
-  readonly signal: AbortSignal;
-}
-
-/** Port: tells what becomes of an XMLA request, or of what is in the cache for it, and changes nothing, not even a metric of users. */
-export type TellAbout = (question: AdminQuestion) => Promise<object>;
-
-/**
- * `POST /admin/explain` and `POST /admin/compare`, for administrators: they tell when a user has asked something and which
- * sessions are known.
- * @param may.user whether the query may name another user whose request it would be
- * @throws what {@link readBody} and the login throw; GatewayError `forbidden`, `identity-refused`, `bad-request`
- */
-export function createQuestionHandler(
-  options: Admission & { maxBody: number },
-  tell: TellAbout,
-  may: { readonly user: boolean },
-): RequestHandler {
-  return async (request, response) => {
-    const gone = new AbortController();
-    response.once('close', () => gone.abort());
-    const administrator = await administratorOf(request, response, options, 'Nothing is told');
-    const words = may.user ? { ...QUESTION, user: userName.optional() } : QUESTION;
-    const query: Query<typeof QUESTION> & { user?: string | undefined } = readQuery(request, words);
-    const { project, user, user_agent, content_type } = query;
-    const principal = user === undefined ? administrator : principalOf(user);
-    const headers = {
-      ...xmlaHeaders(request.headers),
-      ...(user_agent && { 'user-agent': user_agent }),
-      ...(content_type && { 'content-type': content_type }),
-    };
-    const { authorization } = request.headers;
-    const body = await readBody(request, options.maxBody);
-    const id = idOf(response);
-    const who = { id, administrator, principal, authorization, signal: gone.signal };
-    const told = await tell({ ...who, headers, body, project });
-    sendPretty(response, { project, user: principal.name, ...told });
-  };
-}
-
-/** Each request below /admin has one by then. */
-const idOf = (response: ServerResponse) => String(response.getHeader(REQUEST_ID));
-type Admission = Readonly<{ login: Login; permissions: Permissions }>;
-
-/** @throws what the login throws; GatewayError `forbidden`, `identity-refused` */
-async function administratorOf(
-  request: IncomingMessage,
-  response: ServerResponse,
-  { login, permissions }: Admission,
-  outcome: 'Nothing is told' | 'Nothing was done',
-): Promise<Principal> {
-  const principal = await login(request, idOf(response));
-  refuseDelegation(request.headers, '');
-  const why = permissions.mayAdminister(principal)
-    ? forgedAct(request.headers)
-    : `${principal.name} is not in auth.admins`;
-  if (why !== undefined) throw new GatewayError('forbidden', `${outcome}: ${why}.`);
-  return principal;
-}
-
-/** A word of a query, which must be so. */
-const word = (allowed: string, is: (text: string) => boolean) =>
-  z.string().refine(is, `must be ${allowed}`);
-const isHeader = (text: string) => HEADER_VALUE.test(text);
-const header = word('a value of a header: letters of ISO-8859-1', isHeader).optional();
-/** Names that no path can carry are refused here as they are there. */
-const ofPath = z.string().superRefine((project, { addIssue }) => {
-  const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(project)}`);
-  if (path?.kind === 'xmla' && path.project === project) return;
-  const why = path?.kind === 'bad-project' ? ` ${path.message}` : '';
-  addIssue(`must be a name that can stand in the path /mdx/xmla/{project}.${why}`);
-});
-/** What the header Authorization can carry as a name (RFC 7617 §2), as the log tells it, at most as long as in a password file. */
-const userName = word('a user name: 1 to 255 characters, no colon, no control characters', (text) =>
-  /^(?:iso-8859-1:)?[^:\p{Cc}]{1,255}$/u.test(text),
-);
-/** Browsers do not send the headers of another program: two words count in the place of theirs. */
-const QUESTION = { project: ofPath.optional(), user_agent: header, content_type: header };
-
-const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
-  Object.fromEntries(Object.entries(headers).filter(([name]) => isXmlaHeader(name)));
+import { idOf, sendPretty } from './admin-act.ts';
+import { type AdminPage, mergePages, page, word } from './admin-page.ts';
+import { forgedAct, refuseDelegation } from './request-head.ts';
 
 /** So many queries stand in a diagnosis. */
 const DIAGNOSED = 50;
@@ -127,8 +25,7 @@ export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
   statistics: SharedStatistics;
-  warmUp: Pick<WarmUp, 'begin'> & { tell: () => Promise<object> };
-  console: Record<'overview' | 'system' | 'hooks', () => Promise<object>> & {
+  console: Record<'overview' | 'system', () => Promise<object>> & {
     status: (principal: Principal) => Promise<object>;
   };
   /** Pages of features, which may share a page with those here. */
@@ -136,13 +33,11 @@ export function createAdmin(options: {
   clock: Pick<Clock, 'wall'>;
   emit: Emit;
 }) {
-  const { permissions, purgeLog, statistics, warmUp, console, clock, emit } = options;
+  const { permissions, purgeLog, statistics, console, clock, emit } = options;
   const own: Readonly<Record<string, AdminPage>> = {
     '/admin/status': page({}, (_query, principal) => console.status(principal), true),
     '/admin/reasons': page({}, async () => ({ reasons: WORDS }), true),
     '/admin/purges': page({ limit: PAGE.limit }, tellPurges, true),
-    '/admin/watches': page({}, console.hooks, true),
-    '/admin/warm': page({}, () => warmUp.tell()),
     '/admin/overview': page({}, console.overview),
     '/admin/system': page({}, console.system),
     [DIAGNOSIS]: page({}, diagnose),
@@ -240,36 +135,6 @@ function toldError(error: unknown): object {
   return { error: error.reason, message: error.message };
 }
 
-/**
- * `POST /admin/warm`: begins a run of the warm-up with the login of an administrator, for what that user asked or names.
- * @throws what the login throws; GatewayError `forbidden`, `identity-refused`, `bad-request`, `not-warmed`
- */
-export const createWarmHandler =
-  (parts: Admission & { warmUp: Pick<WarmUp, 'begin'> }): RequestHandler =>
-  async (request, response) => {
-    const principal = await administratorOf(request, response, parts, 'Nothing was done');
-    const { project } = readQuery(request, { project: ofPath.optional() });
-    const { authorization } = request.headers;
-    const queries = namedQueries(await readBody(request, LONGEST_LIST));
-    const begun = await parts.warmUp.begin({ principal, authorization }, { project, queries });
-    sendPretty(response, begun, 202);
-  };
-
-/** Of digests (bytes). */
-const LONGEST_LIST = 64 * 1024;
-const NAMED = z.strictObject({ queries: z.array(z.string().regex(/^[\w-]{22}$/)).min(1) });
-
-/** @returns undefined for no body */
-function namedQueries(body: Buffer): ReadonlySet<string> | undefined {
-  if (body.length === 0) return undefined;
-  try {
-    return new Set(NAMED.parse(JSON.parse(body.toString())).queries);
-  } catch {
-    const rule = '{"queries":["…"]}, with one or more digests of GET /admin/statistics';
-    throw new GatewayError('bad-request', `The body is refused: it may be missing, or ${rule}.`);
-  }
-}
-
 /** The words of Cache-Status: what each means, and what an operator can do about it. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>
   Object.entries(words).map(([word, said]: [string, string | readonly [number, string]]) => {
@@ -312,7 +177,3 @@ const FILTER = {
     .optional(),
   slower: whole(0, 999_999_999, 0, ' of milliseconds'),
 };
-
-function sendPretty(response: ServerResponse, value: unknown, status = 200): void {
-  sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`, status);
-}

@@ -28,12 +28,12 @@ import type { RefusalReason } from '../common/reasons.ts';
 import type { EngineStep, PassThroughClient } from '../engine/http-engine.ts';
 import { asGatewayError, type ErrorShape, sendError } from '../http/answers.ts';
 import {
-  type Cors,
-  type CorsAnswer,
+  type OfPage,
+  type PageOrigins,
   QUIET_CHALLENGE,
   varyByOrigin,
-  dropCors,
-} from '../http/cors.ts';
+  dropOriginHeaders,
+} from '../http/page-origins.ts';
 import {
   acceptsGzip,
   clientProgram,
@@ -65,7 +65,7 @@ const NO_TRANSPORT_CAPS = '0,0,0,0,0';
 export type Wishes = ReturnType<typeof wishesOf>;
 
 /** What a request says of how it wants to be answered, and who it is. */
-export function wishesOf(headers: IncomingHttpHeaders, cors: Cors) {
+export function wishesOf(headers: IncomingHttpHeaders, pageOrigins: PageOrigins) {
   return {
     takesGzip: acceptsGzip(headers['accept-encoding']),
     /** Whether the client negotiates what it can read (SSAS); it is told on every reply: plain text. */
@@ -73,7 +73,7 @@ export function wishesOf(headers: IncomingHttpHeaders, cors: Cors) {
     /** The class of the client program, `other` for one that is not known; '' where it names none. */
     program: clientProgram(headers['user-agent']),
     /** What the browser of a page is told; undefined where no origin is listed. */
-    cors: cors?.(headers.origin),
+    page: pageOrigins?.(headers.origin),
   } as const;
 }
 
@@ -127,7 +127,7 @@ interface ClientServices {
   /** Whose request it is, by the connection or a trusted proxy. */
   readonly addressOf: (request: IncomingMessage) => string;
   /** Which pages of other origins may ask. */
-  readonly cors: Cors;
+  readonly pageOrigins: PageOrigins;
   readonly clock: Pick<Clock, 'now' | 'every'>;
   readonly newId: () => string;
   readonly emit: Emit;
@@ -171,7 +171,7 @@ export class XmlaClient implements Client, PassThroughClient {
     this.request = request;
     this.response = response;
     this.#services = services;
-    this.wishes = head?.wishes ?? wishesOf(request.headers, services.cors);
+    this.wishes = head?.wishes ?? wishesOf(request.headers, services.pageOrigins);
     const given = head ? request.rawHeaders[head.places.id] : request.headers[REQUEST_ID];
     const trace = head ? request.rawHeaders[head.places.trace] : request.headers['traceparent'];
     this.#began = services.clock.now();
@@ -335,7 +335,7 @@ export class XmlaClient implements Client, PassThroughClient {
     if (this.isGone || response.headersSent) return;
     this.facts.outcome = outcome;
     const headers = answerHeaders(head.headers);
-    if (this.wishes.cors !== undefined) dropCors(headers);
+    if (this.wishes.page !== undefined) dropOriginHeaders(headers);
     Object.assign(headers, this.#gatewayHeaders(headers));
     if (length !== undefined && !BODILESS.has(head.status)) headers['content-length'] ??= length;
     response.writeHead(head.status, head.statusMessage, headers);
@@ -382,7 +382,7 @@ export class XmlaClient implements Client, PassThroughClient {
    * Tells a browser what the page may send.
    * @throws GatewayError `forbidden` when there is nothing to tell it: the origin of the page is not listed
    */
-  allow(preflight: CorsAnswer['preflight']): void {
+  allow(preflight: OfPage['preflight']): void {
     if (preflight === undefined) {
       this.facts.why = 'the origin of the page is not listed';
       throw new GatewayError('forbidden', `Nothing was done: ${this.facts.why}.`);
@@ -409,24 +409,24 @@ export class XmlaClient implements Client, PassThroughClient {
   /** Of a page that may ask here, an engine that judges origins by itself is not told. */
   get headersToEngine(): IncomingHttpHeaders {
     const { headers } = this.request;
-    if (this.wishes.cors?.preflight === undefined) return headers;
+    if (this.wishes.page?.preflight === undefined) return headers;
     return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfPage(name)));
   }
 
   /** Those of an answer that does not come from the cache. @param others those that it has beside, which give way */
   #gatewayHeaders(others: OutgoingHttpHeaders = {}): Record<string, string> {
-    const { cors, asksForCaps } = this.wishes;
+    const { page, asksForCaps } = this.wishes;
     const headers: Record<string, string> = {
       [REQUEST_ID]: this.facts.id,
       'cache-status': cacheStatus(this.facts.outcome),
       age: '0',
     };
     if (asksForCaps) headers[TRANSPORT_CAPS] = NO_TRANSPORT_CAPS;
-    if (cors === undefined) return headers;
+    if (page === undefined) return headers;
     const isQuiet =
-      cors.preflight !== undefined && this.request.headers.authorization !== undefined;
+      page.preflight !== undefined && this.request.headers.authorization !== undefined;
     if (isQuiet && 'www-authenticate' in others) headers['www-authenticate'] = QUIET_CHALLENGE;
-    return Object.assign(headers, cors.headers, { vary: varyByOrigin(others['vary']) });
+    return Object.assign(headers, page.headers, { vary: varyByOrigin(others['vary']) });
   }
 
   /** What is left of an answer that was ended is in memory until the client has it. */
@@ -580,11 +580,11 @@ function storedHead(
   ];
   if (answer.contentLanguage !== undefined) head.push('content-language', answer.contentLanguage);
   if (contentCoding !== undefined) head.push('content-encoding', contentCoding);
-  const { cors, asksForCaps } = wishes;
+  const { page, asksForCaps } = wishes;
   const coding = answer.body.length >= GZIP_FROM ? 'accept-encoding' : '';
-  const vary = cors === undefined ? coding : varyByOrigin(coding);
+  const vary = page === undefined ? coding : varyByOrigin(coding);
   if (vary !== '') head.push('vary', vary);
-  if (cors !== undefined) head.push(...Object.entries(cors.headers).flat());
+  if (page !== undefined) head.push(...Object.entries(page.headers).flat());
   // A session id of XML may be anything.
   if (answer.sessionHeader && sessionId !== undefined && HEADER_VALUE.test(sessionId)) {
     head.push('x-as-sessionid', sessionId);

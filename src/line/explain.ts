@@ -2,7 +2,7 @@ import type { QueryCache } from '../cache/cache.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { GatewayReason } from '../common/reasons.ts';
-import type { AdminQuestion, TellAbout } from '../http/admin.ts';
+import type { AdminQuestion, TellAbout } from '../http/admin-act.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import type { QueryOf } from './query.ts';
 import type { Examine } from './session-step.ts';

@@ -6,7 +6,7 @@ import type { Query } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
-import { isPreflight } from '../http/cors.ts';
+import { isPreflight } from '../http/page-origins.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
@@ -76,8 +76,8 @@ export function createXmlaHandler(parts: {
       const asked = path ?? (readXmlaPath(request.url ?? '') as AskedPath);
       shape = errorShape(asked, request);
       const address = checkHead(request, asked, shape);
-      const { cors } = client.wishes;
-      if (cors !== undefined && isPreflight(request)) return client.allow(cors.preflight);
+      const { page } = client.wishes;
+      if (page !== undefined && isPreflight(request)) return client.allow(page.preflight);
       const remembered =
         head?.login ?? parts.authenticator.remembered(request.headers.authorization ?? '');
       const isVerified = remembered?.counts() === true;
@@ -87,7 +87,7 @@ export function createXmlaHandler(parts: {
       client.owner = principal.owner;
       // Not before: a client without a login could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';
-      const ofPage = checkRequest(request, address, facts, cors?.preflight !== undefined);
+      const ofPage = checkRequest(request, address, facts, page?.preflight !== undefined);
       const patience = () => client.patience();
       const room = account.request(principal.owner, patience, announcedLength(request));
       try {

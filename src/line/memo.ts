@@ -15,7 +15,7 @@ import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
 import type { CacheShare } from '../cache/config.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
-import type { Cors } from '../http/cors.ts';
+import type { PageOrigins } from '../http/page-origins.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -125,7 +125,7 @@ export function createMemo(
     readonly sessions: Pick<Sessions, 'held'>;
     readonly roleSets: Pick<RoleSets, 'heldName'>;
     readonly judge: Judge;
-    readonly cors: Cors;
+    readonly pageOrigins: PageOrigins;
     readonly account: Pick<BodyAccount, 'open'>;
     readonly clock: Pick<Clock, 'wall'>;
     /** Keys digests of heads. */
@@ -162,7 +162,7 @@ export function createMemo(
       place: destination.place,
       settings: destination.settings,
       user: destination.user,
-      wishes: wishesOf(headers, parts.cors),
+      wishes: wishesOf(headers, parts.pageOrigins),
       places: placesIn(request.rawHeaders),
       layouts: [],
     });

@@ -2,7 +2,7 @@ import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pino, type DestinationStream } from 'pino';
 import type { Clock } from '../common/clock.ts';
-import { isAuditLine, LINE_FORM } from './log.ts';
+import { LINE_FORM } from './log.ts';
 
 /**
  * Bytes of one write at most: so many a pipe takes in one piece, so that lines of several processes do not run into
@@ -25,15 +25,102 @@ interface Line {
   readonly audit: boolean;
 }
 
+/** Whether a line is dropped last, by its message and its fields. */
+type IsAudit = (message: string | undefined, fields: object | undefined) => boolean;
+
 /** As text where it is whole: the system call takes it as it is. */
 type Piece = string | Buffer;
 
 /**
- * The standard output, to which lines are written without ever waiting for its reader. Those of one callback of the event
- * loop, which may tell all events of a turn, are written together behind it, in their order. What finds no room waits in
- * memory. Lines for which there is none either are dropped, until half of it is free again; then one line says how many.
- * Audit lines are dropped last. The callback ends before anything can end the process in good order; for the rest there
- * is `onExit`.
+ * Lines that wait to be written. Those without room are dropped, until half of it is free again; then one line says how
+ * many. Audit lines are dropped last.
+ */
+function createLineQueue(writePiece: (piece: Piece) => number) {
+  let queue: Line[] = [];
+  /** End of a piece whose beginning is written: its lines can be dropped no more. */
+  let rest: Buffer | undefined;
+  let waitingBytes = 0;
+  let dropped = { lines: 0, audit: 0 };
+  /** Tells what is missing in the log, whatever its level is. */
+  const teller = pino({ ...LINE_FORM, base: null }, { write: (text) => put(lineOf(text, true)) });
+
+  function put(line: Line): void {
+    queue.push(line);
+    waitingBytes += line.size;
+  }
+
+  function hasRoom({ audit, size }: Line): boolean {
+    // What is dropped is missing in one place, where it is told.
+    if (!audit) return dropped.lines === 0 && (waitingBytes === 0 || waitingBytes + size <= ROOM);
+    if (waitingBytes + size > 2 * ROOM) dropOthers();
+    return waitingBytes + size <= 2 * ROOM;
+  }
+
+  function dropOthers(): void {
+    for (const line of queue) {
+      if (line.audit) continue;
+      waitingBytes -= line.size;
+      drop(line);
+    }
+    queue = queue.filter(({ audit }) => audit);
+  }
+
+  function drop({ audit }: Line): void {
+    dropped.lines += 1;
+    if (audit) dropped.audit += 1;
+  }
+
+  function tellDropped(): void {
+    if (dropped.lines === 0 || waitingBytes > ROOM / 2) return;
+    const told = dropped;
+    dropped = { lines: 0, audit: 0 };
+    teller.warn(told, 'log-lines-dropped');
+  }
+
+  return {
+    bytes: () => waitingBytes,
+    /** @returns whether there was room */
+    add(line: Line): boolean {
+      const fits = hasRoom(line);
+      if (fits) put(line);
+      else drop(line);
+      return fits;
+    },
+    /** Writes what there is room for. @returns why it is not all; undefined when it is */
+    write(): NodeJS.ErrnoException | undefined {
+      for (;;) {
+        tellDropped();
+        const lines = rest === undefined ? nextLines(queue) : [];
+        const piece = rest ?? lines.map(({ text }) => text).join('');
+        if (piece.length === 0) return undefined;
+        try {
+          const size = lines.reduce((sum, line) => sum + line.size, rest?.length ?? 0);
+          const written = writePiece(piece);
+          waitingBytes -= written;
+          queue.splice(0, lines.length);
+          rest = written < size ? bytesOf(piece).subarray(written) : undefined;
+        } catch (error) {
+          return error as NodeJS.ErrnoException;
+        }
+      }
+    },
+  };
+}
+
+/** The lines that go with the next write. */
+function nextLines(queue: readonly Line[]): readonly Line[] {
+  let together = 0;
+  const end = queue.findIndex(({ size }, index) => {
+    together += size;
+    return index > 0 && together > MAX_WRITE;
+  });
+  return end < 0 ? queue : queue.slice(0, end);
+}
+
+/**
+ * The standard output, written to without ever waiting for its reader. Lines of one callback of the event loop, which may
+ * tell all events of a turn, are written together behind it, in their order. Lines without room wait in memory. The callback
+ * ends before anything can end the process in good order; for the rest there is `onExit`.
  *
  * @param options.write takes text as UTF-8; returns how many bytes it took; throws where it takes none, with the code
  *   EAGAIN if it may later
@@ -42,22 +129,15 @@ type Piece = string | Buffer;
  */
 export function createLogOutput(options: {
   write: (piece: Piece) => number;
+  isAudit: IsAudit;
   onExit: (flush: () => void) => void;
   clock: Pick<Clock, 'now'>;
   pause: (milliseconds: number) => void;
 }): DestinationStream {
-  let queue: Line[] = [];
-  /** What is still to be written of the last piece: no line may be dropped of which a part is written. */
-  let rest: Buffer | undefined;
-  /** Bytes of all that waits. */
-  let waiting = 0;
-  let dropped = { lines: 0, audit: 0 };
+  const queue = createLineQueue(options.write);
   let planned = false;
   let retry: NodeJS.Timeout | undefined;
-  let delay = FIRST_RETRY;
-
-  /** Whatever the level of the log is: what is missing in it is told. */
-  const teller = pino({ ...LINE_FORM, base: null }, { write: (text) => put(lineOf(text, true)) });
+  let delayMs = FIRST_RETRY;
 
   const output = {
     // So pino says beside each line what it was made of.
@@ -65,11 +145,9 @@ export function createLogOutput(options: {
     lastMsg: undefined,
     lastObj: undefined,
     write(text: string) {
-      const line = lineOf(text, isAuditLine(output.lastMsg, output.lastObj));
-      if (!hasRoom(line)) return drop(line);
-      put(line);
-      if (retry !== undefined) return;
-      if (waiting >= MAX_WRITE) return writeOut();
+      const line = lineOf(text, options.isAudit(output.lastMsg, output.lastObj));
+      if (!queue.add(line) || retry !== undefined) return;
+      if (queue.bytes() >= MAX_WRITE) return writeOut();
       if (planned) return;
       planned = true;
       queueMicrotask(() => {
@@ -81,81 +159,21 @@ export function createLogOutput(options: {
   options.onExit(writeLast);
   return output;
 
-  function put(line: Line): void {
-    queue.push(line);
-    waiting += line.size;
-  }
-
-  function hasRoom({ audit, size }: Line): boolean {
-    // What is dropped is missing in one place, where it is told.
-    if (!audit) return dropped.lines === 0 && (waiting === 0 || waiting + size <= ROOM);
-    if (waiting + size > 2 * ROOM) dropOthers();
-    return waiting + size <= 2 * ROOM;
-  }
-
-  /** All that waits but audit lines. */
-  function dropOthers(): void {
-    for (const line of queue) {
-      if (line.audit) continue;
-      waiting -= line.size;
-      drop(line);
-    }
-    queue = queue.filter(({ audit }) => audit);
-  }
-
-  function drop({ audit }: Line): void {
-    dropped.lines += 1;
-    if (audit) dropped.audit += 1;
-  }
-
-  /** The lines that go with the next write. */
-  function nextLines(): readonly Line[] {
-    let together = 0;
-    const end = queue.findIndex(({ size }, index) => {
-      together += size;
-      return index > 0 && together > MAX_WRITE;
-    });
-    return end < 0 ? queue : queue.slice(0, end);
-  }
-
-  /** Writes what there is room for. @returns why it is not all; undefined when it is */
-  function write(): NodeJS.ErrnoException | undefined {
-    for (;;) {
-      if (dropped.lines > 0 && waiting <= ROOM / 2) {
-        const told = dropped;
-        dropped = { lines: 0, audit: 0 };
-        teller.warn(told, 'log-lines-dropped');
-      }
-      const lines = rest === undefined ? nextLines() : [];
-      const piece = rest ?? lines.map(({ text }) => text).join('');
-      if (piece.length === 0) return undefined;
-      try {
-        const size = lines.reduce((sum, line) => sum + line.size, rest?.length ?? 0);
-        const written = options.write(piece);
-        waiting -= written;
-        queue.splice(0, lines.length);
-        rest = written < size ? bytesOf(piece).subarray(written) : undefined;
-      } catch (error) {
-        return error as NodeJS.ErrnoException;
-      }
-    }
-  }
-
-  /** Whatever the problem is, it may be over later: a disk that is full, a reader that is gone. */
+  /** Tries again whatever the problem is: it may be over later, a disk that is full, a reader that is gone. */
   function writeOut(): void {
-    const before = waiting;
-    const isDone = write() === undefined;
-    delay = isDone || waiting < before ? FIRST_RETRY : Math.min(delay * 2, LONGEST_RETRY);
+    const before = queue.bytes();
+    const isDone = queue.write() === undefined;
+    delayMs = isDone || queue.bytes() < before ? FIRST_RETRY : Math.min(delayMs * 2, LONGEST_RETRY);
     if (isDone) return;
     retry = setTimeout(() => {
       retry = undefined;
       writeOut();
-    }, delay).unref();
+    }, delayMs).unref();
   }
 
   function writeLast(): void {
     const end = options.clock.now() + LAST_WAIT;
-    while (write()?.code === 'EAGAIN' && options.clock.now() < end) options.pause(LAST_PAUSE);
+    while (queue.write()?.code === 'EAGAIN' && options.clock.now() < end) options.pause(LAST_PAUSE);
   }
 }
 
@@ -168,10 +186,15 @@ const lineOf = (text: string, audit: boolean): Line => ({
 const bytesOf = (piece: Piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece);
 
 /** The same to a descriptor. @param onExit calls back when the process ends, whatever ends it */
-export function openLogOutput(fd: number, onExit: (flush: () => void) => void): DestinationStream {
+export function openLogOutput(
+  fd: number,
+  isAudit: IsAudit,
+  onExit: (flush: () => void) => void,
+): DestinationStream {
   const still = new Int32Array(new SharedArrayBuffer(4));
   return createLogOutput({
     write: (piece) => writeSync(fd, piece as string),
+    isAudit,
     onExit,
     clock: performance,
     pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),

@@ -3,7 +3,6 @@ import { tlsFiles, tlsRules } from '../settings/connection.ts';
 import * as kinds from '../settings/kinds.ts';
 import type { Broken } from '../settings/problems.ts';
 import { key, orNull, section, type ValueOf } from '../settings/setting.ts';
-import { MASKED_URL, oneOrMore } from '../settings/urls.ts';
 
 /** What a master among sentinels may be named (sentinel.conf), and what may stand in a Redis hash tag. */
 function redisName(longest: number): kinds.Kind<string> {
@@ -21,13 +20,13 @@ function isRedisUrl(text: string): boolean {
   return !!url && url.hostname !== '' && /^(?:\/\d{0,5})?$/.test(url.pathname);
 }
 
-const redisAddresses = oneOrMore(
+const redisAddresses = kinds.oneOrMore(
   kinds.textKind(
     'URL',
     'empty, or redis:// or rediss:// with a host, without query and fragment, ' +
       'such as rediss://user:password@redis.example:6379',
     isRedisUrl,
-    MASKED_URL,
+    kinds.MASKED_URL,
   ),
   ', all with redis:// or all with rediss://',
   (url) => new URL(url).protocol,

@@ -6,7 +6,8 @@ import { inTime } from '../common/clock.ts';
 import type { FleetStore } from '../freshness/fleet.ts';
 import type { Sealer } from '../common/sealing.ts';
 import type { ReportStore } from '../statistics/shared-statistics.ts';
-import { nodesOf, redisScript, type RedisConnections } from './redis-connections.ts';
+import { nodesOf, type RedisClient, redisScript } from './redis-client.ts';
+import type { RedisConnections } from './redis-connections.ts';
 import { freshnessKey } from './redis-freshness.ts';
 import type { RunAtRedis } from './redis-health.ts';
 
@@ -97,16 +98,29 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[3] * 1000)
 return redis.call('PEXPIRE', KEYS[2], ARGV[3] * 1000)
 `);
-/** A gateway that told nothing for so long is gone (s). */
-const REPORT_LIFE = 120;
+/** How long after its last report a gateway counts as gone. */
+const REPORT_LIFE_SECONDS = 120;
 
-/** Of a note that is not written again (ms): 30 days. */
-const NOTE_LIFE = 30 * 24 * 3_600_000;
+/** How long a note lives that is not written again. */
+const NOTE_LIFE_MS = 30 * 24 * 3_600_000;
 
 /** Values that are read at one time. */
 const BATCH = 200;
 /** Keys that Redis looks at in one step where only names are asked for. */
 const NAMES = 1_000;
+
+const entryKey = (namespace: string, key: string) => `${namespace}:entry:${key}`;
+
+interface Ground {
+  readonly reader: RedisClient;
+  readonly writer: RedisClient;
+  readonly epochs: RedisClient;
+  readonly run: RunAtRedis;
+  readonly namespace: string;
+  /** Texts are sealed for the name under which they lie: under another one they do not open. */
+  readonly seal: (text: string, name: string) => Buffer;
+  readonly open: (sealed: Buffer, name: string) => string | undefined;
+}
 
 /** What gateways share in Redis beside tokens and sessions. */
 export function createRedisCache(options: {
@@ -116,49 +130,40 @@ export function createRedisCache(options: {
   sealer: Sealer;
   newToken: () => string;
 }) {
-  const { run, namespace, sealer, newToken } = options;
-  const { reader, writer, epochs } = options.connections;
-  const entryKey = (key: string) => `${namespace}:entry:${key}`;
-  // The query is the hash tag, so that one script may touch both.
-  const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
-  const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
-  const logKey = freshnessKey(namespace, 'purges');
-  const reportsKey = freshnessKey(namespace, 'statistics');
-  const reportName = (id: string) => `${reportsKey} ${id}`;
-  const taskKey = (task: string) => freshnessKey(namespace, `task:${task}`);
-  const noteKey = (name: string) => freshnessKey(namespace, `note:${name}`);
-  const gateway = newToken();
-  /** Lines, reports and notes are sealed for the name under which they lie: under another one they do not open. */
-  const seal = (text: string, name: string) => sealer.seal(Buffer.from(text), name);
-  const open = (sealed: Buffer, name: string) => sealer.open(sealed, name)?.toString();
+  const { connections, sealer, newToken, ...more } = options;
+  const seal: Ground['seal'] = (text, name) => sealer.seal(Buffer.from(text), name);
+  const open: Ground['open'] = (sealed, name) => sealer.open(sealed, name)?.toString();
+  const ground: Ground = { ...connections, ...more, seal, open };
+  return {
+    values: createValueTier(ground),
+    places: createFlightPlaces(ground),
+    purgeLines: createPurgeLines(ground),
+    reports: createReports(ground),
+    fleet: createFleet(ground, newToken()),
+    sweepStore: createSweepStore(ground),
+  };
+}
 
-  /** Names that match, each batch from one server; some may come twice. */
-  async function* scan(match: string, count: number): AsyncGenerator<string[]> {
-    // Not a step ahead of its reader.
-    const options = { match, count, type: 'string', highWaterMark: 1 };
-    for (const server of nodesOf(writer)) {
-      const steps: AsyncIterable<string[]> = server.scanStream(options);
-      for await (const names of steps) {
-        // COUNT is only a wish.
-        for (let at = 0; at < names.length; at += count) yield names.slice(at, at + count);
-      }
-    }
-  }
-
-  /** Tier 2: one string for each entry, which Redis drops when its time is over. */
-  const values: ValueTier = {
+/** Tier 2: one string for each entry, which Redis drops when its time is over. */
+function createValueTier({ reader, writer, run, namespace }: Ground): ValueTier {
+  return {
     get: (key, from, count) =>
-      run(() => reader.getrangeBuffer(entryKey(key), from, from + count - 1)),
+      run(() => reader.getrangeBuffer(entryKey(namespace, key), from, from + count - 1)),
     async set(key, value, lifetime, replace = false) {
       const life = Math.ceil(lifetime);
       if (life <= 0) return;
       const how = replace ? 'replace' : 'in-order';
-      await run(() => setInOrder(writer, [entryKey(key)], [value, life, how]));
+      await run(() => setInOrder(writer, [entryKey(namespace, key)], [value, life, how]));
     },
   };
+}
 
-  /** Where gateways meet. Whatever is there may be lost at any time: then more than one gateway asks. */
-  const places: FlightPlaces = {
+/** Where gateways meet. Whatever is there may be lost at any time: then more than one gateway asks. */
+function createFlightPlaces({ reader, run, namespace }: Ground): FlightPlaces {
+  // The query is the hash tag, so that one script may touch both.
+  const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
+  const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
+  return {
     async enter(place, token, life, within) {
       const keys = [slowKey(place.query), placeKey(place)];
       const enter = () => enterPlace(reader, keys, [token, life]);
@@ -180,33 +185,44 @@ export function createRedisCache(options: {
       await run(() => reader.del(slowKey(query)));
     },
   };
+}
 
-  /** The log of purges as one list, each line sealed. What does not open there is skipped. */
-  const purgeLines: PurgeLines = {
+/** The log of purges as one list, each line sealed. A line that does not open is skipped. */
+function createPurgeLines({ writer, epochs, namespace, seal, open }: Ground): PurgeLines {
+  const key = freshnessKey(namespace, 'purges');
+  return {
     async add(line, most) {
-      await addLine(epochs, [logKey], [seal(line, logKey), most]);
+      await addLine(epochs, [key], [seal(line, key), most]);
     },
     async all() {
-      const sealed = await writer.lrangeBuffer(logKey, 0, -1);
+      const sealed = await writer.lrangeBuffer(key, 0, -1);
       // The list has the latest first, the port the oldest.
-      return sealed.toReversed().flatMap((line) => open(line, logKey) ?? []);
+      return sealed.toReversed().flatMap((line) => open(line, key) ?? []);
     },
   };
+}
 
-  /** Sealed like the lines; what does not open is skipped. */
-  const reports: ReportStore = {
+/** Sealed like the lines; a report that does not open is skipped. */
+function createReports({ writer, namespace, seal, open }: Ground): ReportStore {
+  const key = freshnessKey(namespace, 'statistics');
+  const reportName = (id: string) => `${key} ${id}`;
+  return {
     async set(id, report) {
-      const keys = [reportsKey, `${reportsKey}:told`];
-      await setReport(writer, keys, [id, seal(report, reportName(id)), REPORT_LIFE]);
+      const args = [id, seal(report, reportName(id)), REPORT_LIFE_SECONDS];
+      await setReport(writer, [key, `${key}:told`], args);
     },
     async all() {
-      const sealed = Object.entries(await writer.hgetallBuffer(reportsKey));
+      const sealed = Object.entries(await writer.hgetallBuffer(key));
       return sealed.flatMap(([id, one]) => open(one, reportName(id)) ?? []);
     },
   };
+}
 
-  /** What fails here says nothing of Redis that requests must know. */
-  const fleet: FleetStore = {
+/** A failure here says nothing of Redis that requests must know. */
+function createFleet({ writer, namespace, seal, open }: Ground, gateway: string): FleetStore {
+  const taskKey = (task: string) => freshnessKey(namespace, `task:${task}`);
+  const noteKey = (name: string) => freshnessKey(namespace, `note:${name}`);
+  return {
     hold: async (task, life) => (await holdTask(writer, [taskKey(task)], [gateway, life])) === 1,
     async leave(task) {
       await leave(writer, [taskKey(task)], [gateway, 0]);
@@ -219,19 +235,21 @@ export function createRedisCache(options: {
     async write(name, text, task) {
       const key = noteKey(name);
       const keys = [key, ...(task === undefined ? [] : [taskKey(task)])];
-      return (await writeNote(writer, keys, [seal(text, key), NOTE_LIFE, gateway])) === 1;
+      return (await writeNote(writer, keys, [seal(text, key), NOTE_LIFE_MS, gateway])) === 1;
     },
   };
+}
 
-  /** On the connection of the writer, in small steps. A sweep that fails says nothing of Redis that requests must know. */
-  const sweepStore: SweepStore = {
+/** Sweeps in small steps. One that fails says nothing of Redis that requests must know. */
+function createSweepStore({ writer, namespace }: Ground): SweepStore {
+  return {
     async *tokens() {
-      for await (const names of scan(freshnessKey(namespace, 'epoch:*'), NAMES)) {
+      for await (const names of scan(writer, freshnessKey(namespace, 'epoch:*'), NAMES)) {
         yield (await writer.mget(names)).filter((one) => one !== null);
       }
     },
     async *heads(bytes) {
-      for await (const names of scan(entryKey('*'), BATCH)) {
+      for await (const names of scan(writer, entryKey(namespace, '*'), BATCH)) {
         const heads = names.map((name) => writer.getrangeBuffer(name, 0, bytes - 1));
         yield (await Promise.all(heads)).map((head, at) => ({ name: names[at] ?? '', head }));
       }
@@ -241,6 +259,17 @@ export function createRedisCache(options: {
       return counts.reduce((sum, count) => sum + count, 0);
     },
   };
+}
 
-  return { values, places, purgeLines, reports, fleet, sweepStore };
+/** Names that match, each batch from one server; some may come twice. */
+async function* scan(redis: RedisClient, match: string, count: number): AsyncGenerator<string[]> {
+  // Not a step ahead of its reader.
+  const options = { match, count, type: 'string', highWaterMark: 1 };
+  for (const server of nodesOf(redis)) {
+    const steps: AsyncIterable<string[]> = server.scanStream(options);
+    for await (const names of steps) {
+      // COUNT is only a wish.
+      for (let at = 0; at < names.length; at += count) yield names.slice(at, at + count);
+    }
+  }
 }

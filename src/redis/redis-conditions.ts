@@ -1,12 +1,8 @@
 import { ReplyError, type Redis } from 'ioredis';
 import { oneAfterTheOther } from '../common/in-turn.ts';
-import {
-  nodesOf,
-  sentinelClients,
-  type RedisClient,
-  type RedisConnections,
-  type RedisTarget,
-} from './redis-connections.ts';
+import { nodesOf, type RedisClient, type RedisTarget } from './redis-client.ts';
+import { sentinelClients } from './redis-client.ts';
+import type { RedisConnections } from './redis-connections.ts';
 
 /** What a sentinel may take to answer (ms). */
 const DEADLINE = 2_000;

@@ -8,7 +8,8 @@ import {
 } from '../freshness/freshness-store.ts';
 import { LEASE_MARGIN } from '../common/leases.ts';
 import type { Sealer } from '../common/sealing.ts';
-import { redisScript, type RedisConnections } from './redis-connections.ts';
+import { redisScript } from './redis-client.ts';
+import type { RedisConnections } from './redis-connections.ts';
 import type { RunAtRedis } from './redis-health.ts';
 
 /** All in one hash slot, so that one script may touch them. Other versions of the gateway may use other names. */

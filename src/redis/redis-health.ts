@@ -1,6 +1,6 @@
 import { ReplyError } from 'ioredis';
 import { unknownAuthority } from '../common/errors.ts';
-import { ConnectionProblem, isDeadline } from './redis-connections.ts';
+import { ConnectionProblem, isDeadline } from './redis-client.ts';
 
 /** Redis is not asked after so many failures in a row, or one silence, until a probe succeeds. */
 const FAILURES = 5;

@@ -3,7 +3,7 @@ import { createPrivateKey } from 'node:crypto';
 import * as kinds from './kinds.ts';
 import { readCertificates, readNamed, shown } from './named-files.ts';
 import type { Broken } from './problems.ts';
-import { key, optional, orNull, REQUIRED, section } from './setting.ts';
+import { key, optional, orNull, REQUIRED, section, type ValuesOf } from './setting.ts';
 
 export const tlsFiles = {
   /** A PEM file with the certificates of the authorities that may have signed the certificate of
@@ -24,11 +24,7 @@ export const service = optional(
   }),
 );
 
-interface TlsFiles {
-  readonly ca?: string | undefined;
-  readonly certificate?: string | undefined;
-  readonly key?: string | undefined;
-}
+type TlsFiles = Partial<ValuesOf<typeof tlsFiles>>;
 
 /** @param needs what is wrong with the files where the connection is not encrypted */
 export function* tlsRules(files: TlsFiles, reading: kinds.Reading, needs = ''): Broken {
@@ -49,13 +45,8 @@ export function* tlsRules(files: TlsFiles, reading: kinds.Reading, needs = ''): 
   }
 }
 
-export function* loginRules({
-  login,
-  service,
-}: {
-  login: string;
-  service: object | undefined;
-}): Broken {
+type Login = Readonly<{ login: string; service: object | undefined }>;
+export function* loginRules({ login, service }: Login): Broken {
   const missing = 'is missing; login: service needs service: { name, password }';
   const surplus = `must only stand together with login: service (login is ${login})`;
   if ((login === 'service') !== !!service) yield ['service', service ? surplus : missing];

@@ -1,6 +1,7 @@
 import type { Clock } from '../common/clock.ts';
-import type { ConnectionClosing, GatewayEvent } from '../common/events.ts';
+import type { EventOf, GatewayEvent } from '../common/events.ts';
 import { inTurns } from '../common/in-turn.ts';
+import type { EventRow, EventRows } from '../observability/event-rows.ts';
 
 /** The hour is counted by minutes of the wall clock (ms). */
 const MINUTE = 60_000;
@@ -9,7 +10,7 @@ const MINUTES = 60;
 const MOST = 200;
 export const OTHERS = 'other';
 
-type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
+type Answered = EventOf<'xmla-answered'>;
 /** Sums of XMLA answers, by outcome; times in ms. */
 export type Sums = ReturnType<typeof noSums>;
 export const noSums = () => ({
@@ -61,18 +62,17 @@ export function addSums(to: Sums, sums: Sums): void {
 }
 
 /**
- * By what is counted. The name of a minute is its beginning; of a reason, its outcome and its word, or the type of another event;
- * of a hit or a miss, the bucket of its duration.
+ * `kind`: by what is counted: `minute`, `project`, `reason`, `hit`, `miss`, or what the row of an event says. `name`: of a minute
+ * its beginning; of a reason its outcome and its word, or what the row of an event says; of a hit or a miss the bucket of its
+ * duration. `last`: when it was counted last (wall clock, ms).
  */
-type Kind = 'minute' | 'project' | 'reason' | 'hit' | 'miss' | 'stale' | 'hook' | 'hook-refused';
 const NO_ROW = { kind: '', name: '', last: 0, ...noSums() };
-/** `last`: when it was counted last (wall clock, ms). */
-type Row<K = Kind> = Omit<typeof NO_ROW, 'kind'> & { kind: K };
-type Table<K = Kind> = Map<K, Map<string, Row<K>>>;
+type Row = typeof NO_ROW;
+type Table = Map<string, Map<string, Row>>;
 /** Of an hour, or of several processes: of each kind and name one row. */
 export type HourReport = readonly Row[];
 
-function rowOf<K>(table: Table<K>, kind: K, name: string): Row<K> {
+function rowOf(table: Table, kind: string, name: string): Row {
   let rows = table.get(kind);
   if (rows === undefined) table.set(kind, (rows = new Map()));
   const known = rows.get(name);
@@ -93,7 +93,7 @@ export function mergeHours(reports: readonly HourReport[]): HourReport {
   }
   return rowsIn(table);
 }
-const rowsIn = <K>(table: Table<K>) =>
+const rowsIn = (table: Table) =>
   Array.from(table.values(), (rows) => Array.from(rows.values())).flat();
 
 /** Whether it is no longer than a report can be: others may write to Redis. */
@@ -117,9 +117,6 @@ const BUCKETS = 192;
 const LEAST = 0.05;
 const GROWTH = Math.log(1.1);
 
-/** What is closed since as many are open as may be. */
-const AT_LIMIT: ReadonlySet<ConnectionClosing> = new Set(['limit', 'stalled', 'busy']);
-
 /** In the place of a project's name. */
 const NO_LOGIN = '\0';
 
@@ -131,10 +128,10 @@ const newMinute = (at: number) => ({
   at,
   /** By the word of the outcome. */
   answers: {
-    hit: new Map() as Table<string>,
-    miss: new Map() as Table<string>,
-    bypass: new Map() as Table<string>,
-    gateway: new Map() as Table<string>,
+    hit: new Map() as Table,
+    miss: new Map() as Table,
+    bypass: new Map() as Table,
+    gateway: new Map() as Table,
   },
   /** By the bucket of their duration. */
   durations: { hit: new Uint32Array(BUCKETS), miss: new Uint32Array(BUCKETS) },
@@ -144,9 +141,11 @@ const newMinute = (at: number) => ({
 
 /**
  * What was answered in the last hour, minute by minute, and what else went wrong.
+ * @param rows what is noted of events beside answers
  * @param names the projects that are told by their names
  */
 export function createHour(
+  rows: EventRows,
   clock: Pick<Clock, 'wall'>,
   names: { find(name: string): { readonly spelling: string } | undefined },
 ) {
@@ -160,7 +159,7 @@ export function createHour(
     const rows = rowsIn(table);
     for (const [outcome, ofOutcome] of Object.entries(answers)) {
       for (const { kind: reason, name, ...sums } of rowsIn(ofOutcome)) {
-        const add = (kind: Kind, as: string) => rows.push({ ...sums, kind, name: as });
+        const add = (kind: string, as: string) => rows.push({ ...sums, kind, name: as });
         add('minute', String(at));
         add('reason', `${outcome} ${reason}`);
         if (name !== NO_LOGIN) add('project', labelOf(name));
@@ -185,7 +184,7 @@ export function createHour(
     return (latest = known?.at === at ? known : (minutes[place] = newMinute(at)));
   }
 
-  function note(last: number, name: string, kind: Kind = 'reason'): void {
+  function note(last: number, name: string, kind: string): void {
     const row = rowOf(minuteOf(last).table, kind, name);
     row.last = last;
     row.asks += 1;
@@ -206,29 +205,9 @@ export function createHour(
     labelOf,
     /** @param at when it happened (wall clock, ms) */
     on(event: GatewayEvent, at = clock.wall()): void {
-      switch (event.type) {
-        case 'xmla-answered':
-          return countAnswer(event, at);
-        case 'internal-error':
-        case 'login-refused':
-        case 'entry-rejected':
-          return note(at, event.type);
-        case 'warm-run':
-          if (event.cut === 'failures') note(at, 'warm-up-failed');
-          return;
-        case 'connection-closed':
-          if (AT_LIMIT.has(event.why)) note(at, event.type);
-          return;
-        case 'hook-called':
-          return note(
-            at,
-            event.hook,
-            /^(?:refused|failed)$/.test(event.result) ? 'hook-refused' : 'hook',
-          );
-        case 'compared':
-          if (event.verdict !== 'stale') return;
-          note(at, `${event.digest} (${event.project || 'no project'})`, 'stale');
-      }
+      if (event.type === 'xmla-answered') return countAnswer(event, at);
+      const [kind, name] = (rows[event.type] as EventRow<GatewayEvent>).noted?.(event) ?? [];
+      if (kind !== undefined && name !== undefined) note(at, name, kind);
     },
     /** Of the sixty minutes up to this moment. A minute of hundreds of projects takes milliseconds. */
     async report(): Promise<HourReport> {
@@ -247,7 +226,7 @@ export function createHour(
 const firstMinute = (wall: number) => wall - (wall % MINUTE) - (MINUTES - 1) * MINUTE;
 
 /** What there is most of comes first. */
-export const rowsOf = (hour: HourReport, wanted: Kind): readonly Row[] =>
+export const rowsOf = (hour: HourReport, wanted: string): readonly Row[] =>
   hour
     .filter(({ kind }) => kind === wanted)
     .sort((a, b) => b.asks - a.asks || (a.name < b.name ? -1 : 1));

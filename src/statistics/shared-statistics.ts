@@ -1,7 +1,7 @@
 import type { Clock } from '../common/clock.ts';
 import type { TimedOutQuery } from '../common/events.ts';
 import { oneAfterTheOther, inTurns } from '../common/in-turn.ts';
-import type { Gauges } from '../observability/metrics.ts';
+import type { Gauges } from '../observability/figures.ts';
 import { fits, isHour, mergeHours, noSums, sumOf } from './hour.ts';
 import {
   type DigestFigures,

@@ -1,7 +1,8 @@
 import type { Clock } from '../common/clock.ts';
-import type { GatewayEvent } from '../common/events.ts';
+import type { EventOf, GatewayEvent } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
 import { inTurns } from '../common/in-turn.ts';
+import type { EventRows } from '../observability/event-rows.ts';
 import { addAnswer, addSums, createHour, noSums, type Sums, SUMS, wholeAtEngine } from './hour.ts';
 
 /** Digests that have figures of their own, and requests that are remembered. */
@@ -19,7 +20,7 @@ export const ENTRIES_AT_ONCE = 5_000;
 const LONGEST = 255;
 const LONGEST_STATEMENT = 2_000;
 
-type Answered = Extract<GatewayEvent, { readonly type: 'xmla-answered' }>;
+type Answered = EventOf<'xmla-answered'>;
 
 /** What the requests of one digest have in common; several names are one text. */
 type Names = typeof NO_NAMES;
@@ -49,80 +50,39 @@ export type RequestFilter = Partial<
     Record<'until' | 'slower', number | undefined>
 >;
 
+type CopyText = (text: string) => string;
+
+const namesIn = (names: readonly string[], own: CopyText) =>
+  own(names.join(', ').slice(0, LONGEST));
+const namesOf = (event: Answered, own: CopyText): Names => ({
+  digest: event.digest,
+  subject: own(event.subject),
+  project: own(event.project.slice(0, LONGEST)),
+  catalogs: namesIn(event.catalogs, own),
+  cubes: event.cubes === '?' ? event.cubes : namesIn(event.cubes, own),
+});
+
 export type Statistics = ReturnType<typeof createStatistics>;
 /**
  * What this process remembers of XMLA requests: figures of the digests that cost the engine most, of the last hour, and the
  * latest requests. All are bounded. A digest that is known costs a few looks into maps and some additions.
+ * @param parts.rows what the last hour counts beside answers
  * @param parts.names the projects that are told by their names
  */
 export function createStatistics(parts: {
   readonly clock: Pick<Clock, 'now' | 'wall'>;
-  readonly names: Parameters<typeof createHour>[1];
+  readonly rows: EventRows;
+  readonly names: Parameters<typeof createHour>[2];
 }) {
   const { clock } = parts;
-  const hour = createHour(clock, parts.names);
-  const digests = new Map<string, DigestFigures>();
-  /** Of digests that gave way to others, and of what has none. */
-  const others = noSums();
-  let keepsText = false;
+  const hour = createHour(parts.rows, clock, parts.names);
   const own = createCopies();
+  const digests = createDigests(clock, own);
   const recent = createRecent(own);
-  const began = clock.now();
-  /** What is added now weighs that much more than what was added first, so that sums need not be changed to fade: for 8 years. */
-  const weightNow = () => 2 ** ((clock.now() - began) / HALF_LIFE);
-
-  const textOf = (names: readonly string[]) => own(names.join(', ').slice(0, LONGEST));
-  const namesOf = ({ digest, subject, project, catalogs, cubes }: Answered): Names => ({
-    digest,
-    subject: own(subject),
-    project: own(project.slice(0, LONGEST)),
-    catalogs: textOf(catalogs),
-    cubes: cubes === '?' ? cubes : textOf(cubes),
-  });
-
-  function makeRoom(): void {
-    if (digests.size < MAX_DIGESTS) return;
-    const rows = [...digests.values()];
-    const worths = new Float64Array(rows.map(worthOf));
-    const sorted = worths.toSorted();
-    const least = sorted[GO_AT_ONCE - 1] ?? 0;
-    /** Of those that are worth that, so many go. */
-    let left = GO_AT_ONCE - sorted.indexOf(least);
-    for (let at = rows.length - 1; at >= 0; at -= 1) {
-      const row = rows[at];
-      const worth = worths[at] ?? 0;
-      if (row === undefined || worth > least || (worth === least && left === 0)) continue;
-      if (worth === least) left -= 1;
-      addSums(others, row);
-      digests.delete(row.digest);
-    }
-  }
-
-  function newRow(event: Answered, since: number): DigestFigures {
-    makeRoom();
-    const row = { ...NO_FIGURES, ...namesOf(event), users: [own(event.principal)], since };
-    digests.set(row.digest, row);
-    return row;
-  }
 
   function noteAnswer(event: Answered, at: number): void {
-    const weight = weightNow();
-    if (event.digest === '') {
-      addAnswer(others, event, weight);
-      return recent.note(event, namesOf(event), at);
-    }
-    const row = digests.get(event.digest) ?? newRow(event, at);
-    addAnswer(row, event, weight);
-    const { principal, outcome } = event;
-    row.engine_max_ms = Math.max(row.engine_max_ms, wholeAtEngine(event) ?? 0);
-    row.last_asked = at;
-    row.last_outcome = outcome.kind;
-    row.last_reason = outcome.detail ?? '';
-    if (keepsText && row.text === '')
-      row.text = copyOf(event.statement.slice(0, LONGEST_STATEMENT));
-    const { users } = row;
-    if (users.length < MAX_USERS && !users.includes(principal)) users.push(own(principal));
-    recent.note(event, row, at);
+    const row = digests.note(event, at);
+    recent.note(event, row ?? namesOf(event, own), at);
   }
 
   return {
@@ -133,36 +93,103 @@ export function createStatistics(parts: {
       // Who has no login could wash out all others; the log has them.
       if (event.type === 'xmla-answered' && event.principal !== '') noteAnswer(event, at);
     },
-    /** @param settings.text whether statements are kept; with `off` they are forgotten */
-    configure(settings: { readonly text: 'on' | 'off' }): void {
-      keepsText = settings.text === 'on';
-      if (!keepsText) for (const row of digests.values()) row.text = '';
-    },
-    /** As of now; what is told of users must not be changed. */
-    figures: () => {
-      const weight = weightNow();
-      const totals = faded(others, weight);
-      const each = Array.from(digests.values(), (row) => ({ ...row, ...faded(row, weight) }));
-      for (const row of each) addSums(totals, row);
-      return { totals, digests: each };
-    },
+    configure: digests.configure,
+    figures: digests.figures,
     hour: hour.report,
     /** The names of a digest that is known; else they are empty. */
     named(digest: string): Pick<Names, 'project' | 'catalogs' | 'cubes'> {
-      const { project = '', catalogs = '', cubes = '' } = digests.get(digest) ?? {};
+      const { project = '', catalogs = '', cubes = '' } = digests.find(digest) ?? {};
       return { project, catalogs, cubes };
     },
     /** How many of the entries are of each project, as the hour names it. Those of digests that are not known are left out. */
     async countByProject(each: Iterable<{ readonly digest: string }>) {
       const known = new Map<DigestFigures, number>();
       await inTurns(each, ENTRIES_AT_ONCE, ({ digest }) => {
-        const row = digests.get(digest);
+        const row = digests.find(digest);
         if (row !== undefined) known.set(row, (known.get(row) ?? 0) + 1);
       });
       return Array.from(known, ([row, count]) => [hour.labelOf(projectOf(row)), count] as const);
     },
     requests: recent.requests,
   };
+}
+
+/** Figures of the digests that cost the engine most. @param own makes copies of texts */
+function createDigests(clock: Pick<Clock, 'now'>, own: CopyText) {
+  const digests = new Map<string, DigestFigures>();
+  /** Sums of digests that gave way to others, and of answers without one. */
+  const others = noSums();
+  let keepsText = false;
+  const began = clock.now();
+  /** What is added now weighs that much more than what was added first, so that sums need not be changed to fade: for 8 years. */
+  const weightNow = () => 2 ** ((clock.now() - began) / HALF_LIFE);
+
+  function addRow(event: Answered, since: number): DigestFigures {
+    if (digests.size >= MAX_DIGESTS) {
+      for (const row of leastWorth([...digests.values()], GO_AT_ONCE)) {
+        addSums(others, row);
+        digests.delete(row.digest);
+      }
+    }
+    const row = { ...NO_FIGURES, ...namesOf(event, own), users: [own(event.principal)], since };
+    digests.set(row.digest, row);
+    return row;
+  }
+
+  return {
+    find: (digest: string) => digests.get(digest),
+    /** @returns the row of its digest; undefined without one */
+    note(event: Answered, at: number): DigestFigures | undefined {
+      const weight = weightNow();
+      if (event.digest === '') {
+        addAnswer(others, event, weight);
+        return undefined;
+      }
+      const row = digests.get(event.digest) ?? addRow(event, at);
+      addAnswer(row, event, weight);
+      const { principal, outcome } = event;
+      row.engine_max_ms = Math.max(row.engine_max_ms, wholeAtEngine(event) ?? 0);
+      row.last_asked = at;
+      row.last_outcome = outcome.kind;
+      row.last_reason = outcome.detail ?? '';
+      if (keepsText && row.text === '')
+        row.text = copyOf(event.statement.slice(0, LONGEST_STATEMENT));
+      const { users } = row;
+      if (users.length < MAX_USERS && !users.includes(principal)) users.push(own(principal));
+      return row;
+    },
+    /** @param settings.text whether statements are kept; with `off` they are forgotten */
+    configure(settings: { readonly text: 'on' | 'off' }): void {
+      keepsText = settings.text === 'on';
+      if (!keepsText) for (const row of digests.values()) row.text = '';
+    },
+    /** As of now; what is told of users must not be changed. */
+    figures() {
+      const weight = weightNow();
+      const totals = faded(others, weight);
+      const each = Array.from(digests.values(), (row) => ({ ...row, ...faded(row, weight) }));
+      for (const row of each) addSums(totals, row);
+      return { totals, digests: each };
+    },
+  };
+}
+
+/** The rows that are worth least, of equals the newest. @param count how many */
+function leastWorth(rows: readonly DigestFigures[], count: number): readonly DigestFigures[] {
+  const worths = new Float64Array(rows.map(worthOf));
+  const sorted = worths.toSorted();
+  const limit = sorted[count - 1] ?? 0;
+  /** Rows of that worth that are among them. */
+  let left = count - sorted.indexOf(limit);
+  const found: DigestFigures[] = [];
+  for (let at = rows.length - 1; at >= 0; at -= 1) {
+    const row = rows[at];
+    const worth = worths[at] ?? 0;
+    if (row === undefined || worth > limit || (worth === limit && left === 0)) continue;
+    if (worth === limit) left -= 1;
+    found.push(row);
+  }
+  return found;
 }
 
 /**
@@ -193,7 +220,7 @@ const copyOf = (text: string) => Buffer.from(text, 'utf8').toString('utf8');
 const MAX_TEXTS = 1_000;
 
 /** Makes copies: a name may be a part of a body. */
-function createCopies(): (text: string) => string {
+function createCopies(): CopyText {
   const copies = new Map<string, string>();
   return function own(text) {
     const known = copies.get(text);
@@ -234,7 +261,7 @@ const numberColumn = () => new Float64Array(MAX_REQUESTS);
  * before, and an object for each would outlive the young memory of V8, which takes 8 % of a hit.
  * @param own makes copies of texts
  */
-function createRecent(own: (text: string) => string) {
+function createRecent(own: CopyText) {
   const id = textColumn();
   const user = textColumn();
   const address = textColumn();

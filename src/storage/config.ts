@@ -3,7 +3,6 @@ import { loginRules, service, tlsFiles, tlsRules } from '../settings/connection.
 import * as kinds from '../settings/kinds.ts';
 import type { Broken } from '../settings/problems.ts';
 import { key, orNull, section, type ValueOf } from '../settings/setting.ts';
-import { isDatabaseUrl, isServerUrl, MASKED_URL, PROJECT_PLACE } from '../settings/urls.ts';
 
 /** A query is refused because the PostgreSQL client would take options from it. */
 const storageUrl = kinds.textKind(
@@ -13,10 +12,11 @@ const storageUrl = kinds.textKind(
     'a postgres:// URL has a user, an http:// or https:// URL neither user nor password',
   (text) => {
     if (text === '') return true;
-    if (/^https?:/i.test(text)) return isServerUrl(text) && !text.includes(PROJECT_PLACE);
-    return isDatabaseUrl(text) && new URL(text).hostname !== '';
+    if (/^https?:/i.test(text))
+      return kinds.isServerUrl(text) && !text.includes(kinds.PROJECT_PLACE);
+    return kinds.isDatabaseUrl(text) && new URL(text).hostname !== '';
   },
-  MASKED_URL,
+  kinds.MASKED_URL,
 );
 
 export const storage = section({

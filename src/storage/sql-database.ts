@@ -1,3 +1,4 @@
+import { foldCase } from '../common/fold-case.ts';
 import type { Dataset } from '../datasets/dataset.ts';
 import type { Role } from '../roles/role.ts';
 
@@ -70,6 +71,9 @@ export interface SqlDatabase {
   close(): Promise<void>;
 }
 
+/** A database in operation. `query` runs one statement, so that all that it gives is of one moment. */
+export type QueriedDatabase = SqlDatabase & { readonly query: Session['rows'] };
+
 /** What the SQL of two databases differs in. */
 export interface Dialect {
   /** What makes each version of the schema from the one before. One that was released is never changed. */
@@ -139,3 +143,13 @@ export function only(rows: readonly Row[]): Row {
   if (row === undefined) throw new Error('The storage has lost the row of its own.');
   return row;
 }
+
+/** Text is kept as the bytes of its UTF-8: compared exactly, whatever the collation, and with NUL. */
+export const toBytes = (text: string): Buffer => Buffer.from(text);
+export const foldedBytes = (name: string): Buffer => toBytes(foldCase(name));
+
+export const textOf = (value: unknown): string => bytesOf(value).toString();
+
+/** A random token, or id of a storage. */
+export const newToken = ({ randomBytes }: Pick<StorageParts, 'randomBytes'>): string =>
+  randomBytes(16).toString('base64url');

@@ -1,5 +1,6 @@
 import { AggregatorRegistry, Registry } from 'prom-client';
-import { type Metrics, registerStates, type States } from '../observability/metrics.ts';
+import { figuresOfStates, registerFigure, type States } from '../observability/figures.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 
 /** The service at both ends: a worker tells its report, the primary process the page of all. */
@@ -18,7 +19,7 @@ type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
  */
 export function createPrimaryMetrics(states: States) {
   const own = new Registry();
-  registerStates(own, states);
+  for (const figure of figuresOfStates(states)) registerFigure(own, figure);
   const latest = new Map<Pick<Link, 'call'>, Report>();
   /** What those counted that are gone; summed up one after the other. */
   let gone: Promise<Report> = Promise.resolve([]);

@@ -10,7 +10,7 @@ import {
 import { createMemoryFleet, fleetOf } from '../freshness/fleet.ts';
 import { createMemoryStore } from '../freshness/memory-store.ts';
 import { createUnnoted, type Note, type UnnotedSessions } from '../freshness/unnoted.ts';
-import type { States } from '../observability/metrics.ts';
+import type { States } from '../observability/figures.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
 import { STATISTICS, statisticsOfLinks } from './statistics.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, jest, test } from '@jest/globals';
-import type { Scope } from '../../src/cache/projects.ts';
-import type { RedisTarget } from '../../src/redis/redis-connections.ts';
+import type { CacheScope } from '../../src/freshness/freshness-store.ts';
+import type { RedisTarget } from '../../src/redis/redis-client.ts';
 import { onConnection } from '../support/redis-client.ts';
 import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels, type RedisSentinels } from '../support/redis-sentinels.ts';
@@ -33,13 +33,13 @@ async function goesThrough({ hasty: { store, tier } }: House): Promise<void> {
   }
 }
 
-const heard = new WeakMap<House, Set<Scope>>();
+const heard = new WeakMap<House, Set<CacheScope>>();
 
 /** What it has heard since it was asked first: listening anew would wake a connection that sleeps. */
-function heardBy(gateway: House): Set<Scope> {
+function heardBy(gateway: House): Set<CacheScope> {
   const known = heard.get(gateway);
   if (known !== undefined) return known;
-  const scopes = new Set<Scope>();
+  const scopes = new Set<CacheScope>();
   heard.set(gateway, scopes);
   gateway.store.listen({
     renewed: (announced) => announced.forEach((scope) => scopes.add(scope)),

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Agent } from 'node:http';
-import { systemClock } from '../../src/common/clock.ts';
-import { hitsUntil, watchfulClock } from '../support/answering-path.ts';
+import { untilRemembered } from '../support/remembered.ts';
 import { faultAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import {
@@ -144,12 +143,10 @@ describe('where no origin is listed', () => {
 });
 
 describe('where origins are listed', () => {
-  const watched = watchfulClock(systemClock);
   let gateway: TestGateway;
   beforeAll(async () => {
     gateway = await startTestGateway(
       settings([PAGE, OTHER_PAGE], { cache: { purge_on_refresh_cube: true } }),
-      { clock: watched.clock },
     );
   });
   afterAll(() => gateway.close());
@@ -421,8 +418,8 @@ describe('where origins are listed', () => {
       await ask(body);
       for (const origin of [PAGE, OTHER_PAGE]) {
         const hit = () => ask(body, { origin }, { agent });
-        const hits = await hitsUntil(watched, ['memo'], hit);
-        const elsewhere = await hitsUntil(watched, ['memo'], () => ask(body, { origin }));
+        const hits = await untilRemembered(hit);
+        const elsewhere = await untilRemembered(() => ask(body, { origin }));
         for (const one of [...hits, ...elsewhere]) {
           expect(corsOf(one)).toEqual(forPage(origin, 'accept-encoding, '));
         }
@@ -619,13 +616,12 @@ describe('where origins are listed', () => {
 });
 
 test('a reload lists an origin and takes one away, also on a connection that stays', async () => {
-  const watched = watchfulClock(systemClock);
-  const gateway = await startTestGateway(settings([PAGE]), { clock: watched.clock });
+  const gateway = await startTestGateway(settings([PAGE]));
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const ask = (origin: string) =>
     askXmla(gateway.url, query('reloaded'), { headers: { origin }, agent });
   await ask(PAGE);
-  await hitsUntil(watched, ['memo'], () => ask(PAGE));
+  await untilRemembered(() => ask(PAGE));
   expect((await ask(OTHER_PAGE)).status).toBe(403);
 
   await gateway.reload(

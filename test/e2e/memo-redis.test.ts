@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { systemClock } from '../../src/common/clock.ts';
-import { hitsUntil, watchfulClock } from '../support/answering-path.ts';
+import { untilRemembered } from '../support/remembered.ts';
 import { largeMddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type Answer } from '../support/http-client.ts';
@@ -16,16 +15,12 @@ const BYTES = Buffer.from(largeMddatasetAnswer(200 * 1024));
 let redis: RedisServer;
 let engine: StubEngine;
 let gateway: TestGateway;
-const watched = watchfulClock(systemClock);
 
 beforeAll(async () => {
   redis = await startRedis();
   engine = await startStubEngine(sendXml(BYTES));
   const cache = { memory: '1MiB', max_entry: '512KiB', redis: { url: redis.url } };
-  gateway = await startTestGateway(
-    { engine: { url: engine.url }, cache },
-    { clock: watched.clock },
-  );
+  gateway = await startTestGateway({ engine: { url: engine.url }, cache });
 });
 afterAll(async () => {
   await gateway?.close();
@@ -56,7 +51,7 @@ async function allInRedis(): Promise<void> {
 
 /** Until every query is remembered, as it is found in memory when it is asked twice. */
 async function allRemembered(): Promise<void> {
-  for (const query of [QUERY, ...OTHERS]) await hitsUntil(watched, ['memo'], () => ask(query));
+  for (const query of [QUERY, ...OTHERS]) await untilRemembered(() => ask(query));
 }
 
 test('a query that is remembered and whose answer memory has dropped is answered from Redis, and then from memory', async () => {
@@ -64,7 +59,7 @@ test('a query that is remembered and whose answer memory has dropped is answered
   await allRemembered();
   const fromRedis = await askLast();
   // Where the lease has ended meanwhile, as on a machine that stands still, the first one is found by its key.
-  const found = await hitsUntil(watched, ['memo'], () => ask(QUERY));
+  const found = await untilRemembered(() => ask(QUERY));
   const [fromMemory = fromRedis] = found.slice(-1);
   expect(fromRedis.headers['cache-status']).toMatch(/; hit; ttl=\d+; detail=redis$/);
   expect(fromMemory.headers['cache-status']).toMatch(/; hit; ttl=\d+; detail=memory$/);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { connect, type Socket } from 'node:net';
 import { systemClock } from '../../src/common/clock.ts';
-import { hitsUntil, watchfulClock } from '../support/answering-path.ts';
+import { untilRemembered } from '../support/remembered.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, shortStatus, until, type Answer } from '../support/http-client.ts';
@@ -13,12 +13,11 @@ const clock = { now: systemClock.now, wall: () => 1_800_000_000_000 };
 
 let engine: StubEngine;
 let gateway: TestGateway;
-const watched = watchfulClock(clock);
 const BYTES = Buffer.from(mddatasetAnswer({ cells: 100 }));
 
 beforeAll(async () => {
   engine = await startStubEngine(sendXml(BYTES));
-  gateway = await startTestGateway({ engine: { url: engine.url } }, { clock: watched.clock });
+  gateway = await startTestGateway({ engine: { url: engine.url } }, { clock });
 });
 afterAll(async () => {
   await gateway.close();
@@ -50,8 +49,7 @@ describe('a hit is the same whether it is found by its key or by what is remembe
     while (!isDone(await ask()));
     // A header that no request had before: what is remembered is not known under it.
     const byKey = await ask({ 'x-new': '1' });
-    expect(watched.answeredBy()).toBe('key');
-    const byMemo = (await hitsUntil(watched, ['memo'], ask)).at(-1);
+    const byMemo = (await untilRemembered(ask)).at(-1);
     expect(byMemo && comparable(byMemo)).toEqual(comparable(byKey));
   });
 
@@ -125,21 +123,20 @@ describe('what is recognised counts no longer', () => {
     const query = newQuery();
     const ask = () => askXmla(gateway.url, query);
     expect(shortStatus(await ask())).toBe('miss stored');
-    await hitsUntil(watched, ['memo'], ask);
+    await untilRemembered(ask);
     const order = { user: 'ADMIN', method: 'GET', path };
     expect((await askXmla(gateway.url, Buffer.alloc(0), order)).status).toBe(200);
     expect(shortStatus(await ask())).toBe('miss stored');
-    await hitsUntil(watched, ['memo'], ask);
+    await untilRemembered(ask);
   });
 
   test('when the configuration was changed so that it is not cached', async () => {
     const query = newQuery();
-    const watched = watchfulClock(clock);
     const settings = { engine: { url: engine.url } };
-    const gateway = await startTestGateway(settings, { clock: watched.clock });
+    const gateway = await startTestGateway(settings, { clock });
     const ask = () => askXmla(gateway.url, query, { path: '/mdx/xmla/Sales' });
     expect(shortStatus(await ask())).toBe('miss stored');
-    await hitsUntil(watched, ['memo'], ask);
+    await untilRemembered(ask);
     await gateway.reload({ ...settings, projects: { Sales: { cache: 'off' } } });
     expect(shortStatus(await ask())).toBe('bypass cache-off');
     await gateway.close();
@@ -149,7 +146,7 @@ describe('what is recognised counts no longer', () => {
     const query = newQuery();
     const ask = () => askXmla(gateway.url, query);
     expect(shortStatus(await ask())).toBe('miss stored');
-    await hitsUntil(watched, ['memo'], ask);
+    await untilRemembered(ask);
     expect(shortStatus(await askXmla(gateway.url, query, { user: 'bob' }))).toBe('miss stored');
     const wrong = { authorization: `Basic ${Buffer.from('alice:bob').toString('base64')}` };
     expect((await askXmla(gateway.url, query, { headers: wrong })).status).toBe(401);

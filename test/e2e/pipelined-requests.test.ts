@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { systemClock } from '../../src/common/clock.ts';
-import { hitsUntil, watchfulClock } from '../support/answering-path.ts';
+import { untilRemembered } from '../support/remembered.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, sendRaw } from '../support/http-client.ts';
@@ -16,7 +15,6 @@ let count = 0;
 /** The last one is too long to leave in one write. */
 const KNOWN = [0, 1, 2] as const;
 const query = (stamp: string) => execute({ statement: `SELECT FROM [Sales] WHERE [${stamp}]` });
-const watched = watchfulClock(systemClock);
 
 beforeAll(async () => {
   engine = await startStubEngine(async (response, { body }) => {
@@ -26,11 +24,11 @@ beforeAll(async () => {
     response.writeHead(200, { 'content-type': 'text/xml; charset=utf-8' });
     response.end(mddatasetAnswer({ cells, cell: () => `<Value>${stamp}</Value>` }));
   });
-  gateway = await startTestGateway({ engine: { url: engine.url } }, { clock: watched.clock });
+  gateway = await startTestGateway({ engine: { url: engine.url } });
   for (const known of KNOWN) {
     const ask = () => askXmla(gateway.url, query(`stampKnown${known}`), { headers: HEADERS });
     await ask();
-    await hitsUntil(watched, ['memo'], ask);
+    await untilRemembered(ask);
   }
 });
 afterAll(async () => {

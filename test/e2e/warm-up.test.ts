@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WarmRun } from '../../src/common/events.ts';
+import type { WarmRun } from '../../src/features/warm/events.ts';
 import { faultAnswer, mddatasetAnswer, response } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus, until } from '../support/http-client.ts';

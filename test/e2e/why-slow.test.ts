@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { EVENTS } from '../../src/features/events.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
@@ -49,6 +50,7 @@ test('why Alice was slow is told by one line of the log and one row of /admin/re
 
   const lines: string[] = [];
   const log = createLog(
+    EVENTS,
     { level: 'info', slow: 5_000, statements: 'off' },
     { write: (line: string) => void lines.push(line) },
   );

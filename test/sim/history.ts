@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
 
-export type History = ReturnType<typeof createHistory>;
-
 /** So many lines are told before a violation; more by SIM_TOLD=3000. */
 const TOLD = Number(process.env['SIM_TOLD'] ?? 60);
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { describe } from '@jest/globals';
-import { sessionFace } from '../support/session-face.ts';
+import { sessionCalls } from '../support/session-calls.ts';
 import { sessionLeaseContract } from '../support/session-lease-contract.ts';
 import { sessionStoreContract } from '../support/session-store-contract.ts';
 import { createRedisModel } from './redis-model.ts';
@@ -22,13 +22,13 @@ function openModel() {
 
 describe('the model of Redis keeps sessions as its scripts do', () => {
   sessionStoreContract(async () => ({
-    store: sessionFace(openModel().of({ id: 'alone', lease: () => 1_000 })),
+    store: sessionCalls(openModel().of({ id: 'alone', lease: () => 1_000 })),
     close: async () => {},
   }));
 
   let model = openModel();
   sessionLeaseContract(
-    async (lease) => sessionFace(model.of({ id: randomUUID(), lease: () => lease })),
+    async (lease) => sessionCalls(model.of({ id: randomUUID(), lease: () => lease })),
     async () => {
       model = openModel();
     },

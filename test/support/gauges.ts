@@ -1,10 +1,20 @@
 import { systemClock } from '../../src/common/clock.ts';
 import { createFeatures } from '../../src/features/all.ts';
 import { createMemoryFleet } from '../../src/freshness/fleet.ts';
-import type { Gauges } from '../../src/observability/metrics.ts';
+import type { Gauges } from '../../src/observability/figures.ts';
 import { bodyAccount } from '../unit/cache/fakes.ts';
 
+/** What features take of a process that no request reaches. */
+export const NO_FLEET = {
+  id: 'id',
+  newId: () => 'id',
+  memory: { warmed: () => ({ hits: 0, wasted: 0 }) },
+  line: () => {
+    throw new Error('nothing is asked here');
+  },
+};
 const IDLE = createFeatures({
+  ...NO_FLEET,
   clock: systemClock,
   emit() {},
   fleet: createMemoryFleet(systemClock)(''),
@@ -15,7 +25,6 @@ const IDLE = createFeatures({
 export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   memory: () => ({ entries: 0, bytes: 0 }),
   evictions: () => ({ all: 0, unused: 0 }),
-  warmed: () => ({ hits: 0, wasted: 0 }),
   limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
   flights: () => ({ flights: 0, waiters: 0 }),
   engine: () => ({ atEngine: 0, waiting: 0 }),
@@ -25,7 +34,6 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   epochAge: () => undefined,
   owedPurges: () => 0,
   redisConditions: () => [],
-  hooks: () => [],
   ofFeatures: IDLE.gauges,
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,

@@ -2,6 +2,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import type { RefusalReason } from '../../src/common/reasons.ts';
 import {
+  KYLIN_MESSAGE,
   brokenOffAnswer,
   errorCellAnswer,
   faultAnswer,
@@ -12,7 +13,6 @@ import {
   rowsetAnswer,
   sessionAnswer,
 } from './answers.ts';
-import { sendXml, type StubAnswer } from './stub-engine.ts';
 
 /** The kinds of engine, as the protocol facts have them. */
 export const KINDS = ['generic', 'mondrian', 'emondrian', 'kylin', 'ssas'] as const;
@@ -21,37 +21,38 @@ export const KINDS = ['generic', 'mondrian', 'emondrian', 'kylin', 'ssas'] as co
 export interface Poison {
   readonly what: string;
   readonly reason: RefusalReason;
-  readonly answer: StubAnswer;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
   readonly method: 'Discover' | 'Execute';
   /** The kinds of engine that tell an error so; for the others it is data like any other. */
   readonly of: readonly EngineKind[];
 }
 
+const xml = { 'content-type': 'text/xml' };
+
 const poison = (
   reason: RefusalReason,
   what: string,
-  answer: StubAnswer | string | Buffer,
-  more: Partial<Pick<Poison, 'method' | 'of'>> = {},
+  body: string | Buffer,
+  more: Partial<Pick<Poison, 'method' | 'of' | 'headers' | 'status'>> = {},
 ): Poison => ({
   what,
   reason,
-  answer: typeof answer === 'function' ? answer : sendXml(answer),
+  status: 200,
+  headers: { 'content-type': 'text/xml; charset=utf-8' },
+  body: Buffer.from(body),
   method: 'Execute',
   of: KINDS,
   ...more,
 });
 
-const xml = { 'content-type': 'text/xml' };
-const withHead =
-  (
-    head: Record<string, string>,
-    body: string | Buffer = mddatasetAnswer(),
-    status = 200,
-  ): StubAnswer =>
-  (answer) => {
-    answer.writeHead(status, head);
-    answer.end(body);
-  };
+/** With another head, and by default a dataset that is good. */
+const withHead = (
+  headers: Record<string, string>,
+  body: string | Buffer = mddatasetAnswer(),
+  status = 200,
+) => [body, { headers, status }] as const;
 
 const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 const EXCEPTION = `${XMLA}:exception`;
@@ -106,6 +107,8 @@ export const POISONS: readonly Poison[] = [
     { of: JAVA },
   ),
   poison('error-cell', 'a dataset of an error', kylinErrorAnswer(), { of: KYLIN }),
+  poison('error-cell', 'a dataset of an error without a text', kylinErrorAnswer(''), { of: KYLIN }),
+  poison('error-cell', 'the text of that in a cell', cellText(KYLIN_MESSAGE), { of: KYLIN }),
   poison('error-cell', 'a member dummy', memberOf('dummy', 'dummy'), { of: KYLIN }),
   poison(
     'error-cell',
@@ -119,7 +122,8 @@ export const POISONS: readonly Poison[] = [
     cellOf('<Value xsi:type="string">no realization</Value>'),
     { of: KYLIN },
   ),
-  poison('error-cell', 'the header success: false', withHead({ ...xml, success: 'false' }), {
+  poison('error-cell', 'the header success: false', mddatasetAnswer(), {
+    headers: { ...xml, success: 'false' },
     of: KYLIN,
   }),
 
@@ -156,32 +160,35 @@ export const POISONS: readonly Poison[] = [
   poison(
     'answer-encoding',
     'another charset than its bytes',
-    withHead({
+    ...withHead({
       'content-type': 'text/xml; charset=utf-16',
     }),
   ),
   poison('answer-encoding', 'bytes that are no UTF-8', Buffer.from(cellText('é'), 'latin1')),
 
-  poison('engine-status', 'status 500', withHead(xml, mddatasetAnswer(), 500)),
-  poison('engine-status', 'status 202', withHead(xml, mddatasetAnswer(), 202)),
-  poison('engine-status', 'a redirect', withHead({ location: '/elsewhere' }, '', 302)),
-  poison('media-type', 'text/html', withHead({ 'content-type': 'text/html' })),
-  poison('media-type', 'JSON', withHead({ 'content-type': 'application/json' }, '{}')),
+  poison('engine-status', 'status 500', ...withHead(xml, mddatasetAnswer(), 500)),
+  poison('engine-status', 'status 202', ...withHead(xml, mddatasetAnswer(), 202)),
+  poison('engine-status', 'a redirect', ...withHead({ location: '/elsewhere' }, '', 302)),
+  poison('media-type', 'text/html', ...withHead({ 'content-type': 'text/html' })),
+  poison('media-type', 'JSON', ...withHead({ 'content-type': 'application/json' }, '{}')),
   poison(
     'media-type',
     'binary XML',
-    withHead({ 'content-type': 'application/sx' }, Buffer.from([1, 2, 0xff])),
+    ...withHead({ 'content-type': 'application/sx' }, Buffer.from([1, 2, 0xff])),
   ),
-  poison('media-type', 'no media type', withHead({})),
+  poison('media-type', 'no media type', ...withHead({})),
   poison(
     'content-coding',
     'a content coding that is not read',
-    withHead({ ...xml, 'content-encoding': 'br' }, brotliCompressSync(mddatasetAnswer())),
+    ...withHead({ ...xml, 'content-encoding': 'br' }, brotliCompressSync(mddatasetAnswer())),
   ),
   poison(
     'content-coding',
     'two content codings',
-    withHead({ ...xml, 'content-encoding': 'gzip, gzip' }, gzipSync(gzipSync(mddatasetAnswer()))),
+    ...withHead(
+      { ...xml, 'content-encoding': 'gzip, gzip' },
+      gzipSync(gzipSync(mddatasetAnswer())),
+    ),
   ),
   poison(
     'session-in-answer',

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { sessionRecord, type SessionFace } from './session-face.ts';
+import { sessionRecord, type SessionCalls } from './session-calls.ts';
 
 const SET = { catalog: 'Sales', profile: 'other', version: 'set' };
 
@@ -8,7 +8,7 @@ const SET = { catalog: 'Sales', profile: 'other', version: 'set' };
  * @param open a store of one more process, with this lease (ms); all share what they keep until `close`
  */
 export function sessionLeaseContract(
-  open: (lease: number) => Promise<SessionFace>,
+  open: (lease: number) => Promise<SessionCalls>,
   close: () => Promise<void>,
 ): void {
   const openAll = (...leases: readonly number[]) => Promise.all(leases.map(open));
@@ -17,7 +17,7 @@ export function sessionLeaseContract(
     afterEach(close);
 
     test('is none for a session that its process alone has served, however often', async () => {
-      const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
+      const [one, other] = (await openAll(1_000, 1_000)) as [SessionCalls, SessionCalls];
       await other.read('another');
       await one.begin('name', sessionRecord());
       await one.read('name');
@@ -41,7 +41,7 @@ export function sessionLeaseContract(
     });
 
     test('counts who holds what a catalog was set to', async () => {
-      const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
+      const [one, other] = (await openAll(1_000, 1_000)) as [SessionCalls, SessionCalls];
       const { version } = await one.begin('name', sessionRecord());
       await other.setCatalog('name', version, SET);
       expect((await one.markDirty('name', 'next')).lease).toBe(1_000);
@@ -49,9 +49,9 @@ export function sessionLeaseContract(
 
     test('is told as long as it lasts to who reads what a catalog was set to', async () => {
       const [one, other, third] = (await openAll(60_000, 60_000, 60_000)) as [
-        SessionFace,
-        SessionFace,
-        SessionFace,
+        SessionCalls,
+        SessionCalls,
+        SessionCalls,
       ];
       const { version } = await one.begin('name', sessionRecord());
       expect((await third.read('name')).settles).toBeUndefined();
@@ -68,7 +68,7 @@ export function sessionLeaseContract(
     });
 
     test('does not count who found it dirty already', async () => {
-      const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
+      const [one, other] = (await openAll(1_000, 1_000)) as [SessionCalls, SessionCalls];
       await one.begin('name', sessionRecord());
       await one.markDirty('name', 'next');
       await other.read('name');
@@ -76,7 +76,7 @@ export function sessionLeaseContract(
     });
 
     test('still counts who held a session that was begun anew or ended', async () => {
-      const [one, other] = (await openAll(1_000, 1_000)) as [SessionFace, SessionFace];
+      const [one, other] = (await openAll(1_000, 1_000)) as [SessionCalls, SessionCalls];
       await one.begin('name', sessionRecord());
       await other.read('name');
       await one.begin('name', sessionRecord());
@@ -88,7 +88,7 @@ export function sessionLeaseContract(
     });
 
     test('is that of any other process for a session that is not known', async () => {
-      const [one, other] = (await openAll(1_000, 900)) as [SessionFace, SessionFace];
+      const [one, other] = (await openAll(1_000, 900)) as [SessionCalls, SessionCalls];
       await other.read('anything');
       expect((await one.markDirty('unknown', 'next')).lease).toBe(900);
       expect((await one.setCatalog('unknown', 'any', SET)).lease).toBe(900);
@@ -96,7 +96,7 @@ export function sessionLeaseContract(
     });
 
     test('is that of any other process when all are made dirty', async () => {
-      const [one, other] = (await openAll(700, 900)) as [SessionFace, SessionFace];
+      const [one, other] = (await openAll(700, 900)) as [SessionCalls, SessionCalls];
       expect(await one.markAllDirty()).toBe(0);
       await other.read('anything');
       expect(await one.markAllDirty()).toBe(900);

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import type { SessionRecord } from '../../src/freshness/freshness-store.ts';
-import { sessionRecord, type SessionFace } from './session-face.ts';
+import { sessionRecord, type SessionCalls } from './session-calls.ts';
 
 /** What every session store keeps, whatever it is made of. Each test has names of its own. */
 export function sessionStoreContract(
-  open: () => Promise<{ readonly store: SessionFace; close(): Promise<void> }>,
+  open: () => Promise<{ readonly store: SessionCalls; close(): Promise<void> }>,
 ): void {
-  let store: SessionFace;
+  let store: SessionCalls;
   let close: () => Promise<void>;
   beforeAll(async () => {
     ({ store, close } = await open());
@@ -150,5 +150,76 @@ export function sessionStoreContract(
     expect(await store.begin(again.name, sessionRecord())).toMatchObject({ dirty: true });
     await store.touch(before.name, 5);
     expect(await recordOf(before.name)).toMatchObject({ dirty: true });
+  });
+}
+
+/** Half a beginning: `begun` says what became of it once its second half was let go. */
+export interface LateBeginning {
+  readonly begun: Promise<'clean' | 'dirty' | 'not begun'>;
+  letGo(): void;
+}
+
+/** What {@link LateBeginning} tells of a beginning. */
+export const asBegun = (beginning: Promise<SessionRecord>): LateBeginning['begun'] =>
+  beginning.then(
+    ({ dirty }) => (dirty ? 'dirty' : 'clean'),
+    () => 'not begun',
+  );
+
+/**
+ * What every shared store does with a beginning whose second half is carried out late, when its caller may have given up.
+ * @param open the calls of another process, and a beginning of the session `name` that is under way
+ */
+export function lateBeginningContract(
+  open: () => Promise<{
+    readonly other: SessionCalls;
+    late(): Promise<LateBeginning>;
+  }>,
+): void {
+  test('is clean when nothing happened', async () => {
+    const { late } = await open();
+    const { begun, letGo } = await late();
+    letGo();
+    expect(await begun).toBe('clean');
+  });
+
+  test('is dirty when it was made dirty in between, by name or with all', async () => {
+    const { late, other } = await open();
+    const byName = await late();
+    await other.markDirty('name', 'next');
+    byName.letGo();
+    expect(await byName.begun).toBe('dirty');
+    await other.end('name');
+    const withAll = await late();
+    await other.markAllDirty();
+    withAll.letGo();
+    expect(await withAll.begun).toBe('dirty');
+  });
+
+  test('begins nothing when it was asked for, ended or begun by others in between', async () => {
+    const { late, other } = await open();
+    const next = sessionRecord({ principal: 'bob' });
+    for (const [meanwhile, left] of [
+      [() => other.read('name'), undefined],
+      [() => other.end('name'), undefined],
+      [() => other.begin('name', next), next],
+    ] as const) {
+      const { begun, letGo } = await late();
+      await meanwhile();
+      letGo();
+      expect(await begun).toBe('not begun');
+      expect((await other.read('name')).record).toEqual(left);
+    }
+  });
+
+  test('stays dirty when it was dirty before, also with two beginnings at one time', async () => {
+    const { late, other } = await open();
+    await other.begin('name', sessionRecord());
+    await other.markDirty('name', 'next');
+    const first = await late();
+    const second = await late();
+    first.letGo();
+    second.letGo();
+    expect([await first.begun, await second.begun]).toEqual(['not begun', 'dirty']);
   });
 }

@@ -1,4 +1,5 @@
-import type { GatewayEvent, WarmRun } from '../../src/common/events.ts';
+import type { GatewayEvent } from '../../src/common/events.ts';
+import type { WarmRun } from '../../src/features/warm/events.ts';
 import { send, until } from './http-client.ts';
 import { basic, type TestGateway } from './test-gateway.ts';
 

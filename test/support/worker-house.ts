@@ -4,14 +4,14 @@ import type { PurgeLines } from '../../src/cache/purge/purge-log.ts';
 import { createWorkerStores } from '../../src/workers/shared.ts';
 import { handClock, type HandClock } from '../unit/cache/fakes.ts';
 import { linkPair, type LinkPair } from './link-pair.ts';
-import { sessionFace, type SessionFace } from './session-face.ts';
+import { sessionCalls, type SessionCalls } from './session-calls.ts';
 import { testPrimary } from './primary.ts';
 
 /** What one worker has of what the primary process keeps. */
 export interface WorkerParts {
   readonly pair: LinkPair;
   readonly store: FreshnessStore;
-  readonly sessions: SessionFace;
+  readonly sessions: SessionCalls;
   readonly purges: PurgeLines;
   /** The worker is gone. */
   leave(): void;
@@ -45,7 +45,7 @@ export function workerHouse({ orphanLease = 0 } = {}): WorkerHouse {
       return {
         pair,
         store,
-        sessions: sessionFace(store),
+        sessions: sessionCalls(store),
         purges: purgeLines,
         leave,
       };

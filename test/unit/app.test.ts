@@ -14,14 +14,14 @@ import { createRuntime, type Runtime } from '../../src/compose/runtime.ts';
 import { createStorage } from '../../src/compose/storage.ts';
 import { createFeatures } from '../../src/features/all.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { EVENTS } from '../../src/features/events.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { ABOUT, statisticsOf } from './statistics/answered.ts';
 import { createKnownNames } from '../../src/cache/projects.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { gauges } from '../support/gauges.ts';
-import { NO_CANDIDATES, NO_WARM_UP } from '../support/no-warm-up.ts';
+import { gauges, NO_FLEET } from '../support/gauges.ts';
 
 const parts: Parts = {
   clock: systemClock,
@@ -53,13 +53,11 @@ beforeAll(async () => {
   const names = createKnownNames(parts);
   const cache = await createCache(config, parts, account, clearing, names);
   const storage = await createStorage(config.storage, ['ADMIN'], parts);
-  const metrics = createMetrics(names, gauges({ memory: cache.memory.usage }));
+  const metrics = createMetrics(EVENTS, names, gauges({ memory: cache.memory.usage }));
   const { purge } = cache.purges;
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {
     known: [],
-    candidates: NO_CANDIDATES,
-    warmUp: NO_WARM_UP,
     cache,
     storage,
     purge,
@@ -67,7 +65,12 @@ beforeAll(async () => {
     metrics,
     statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
-    features: createFeatures({ ...parts, fleet: cache.fleet, purge }),
+    features: createFeatures({
+      ...NO_FLEET,
+      ...parts,
+      fleet: cache.fleet,
+      purge,
+    }),
     names,
     account,
     parts,

@@ -2,7 +2,8 @@ import type { Clock } from '../../common/clock.ts';
 import type { Emit, PurgeCause, Stale } from '../../common/events.ts';
 import { LEASE_MARGIN, RENEWAL_TRIES, tryToRenew } from '../../common/leases.ts';
 import type { Epochs, Renewal } from '../../freshness/freshness.ts';
-import { purgedScopes, type Scope } from '../projects.ts';
+import type { CacheScope } from '../../freshness/freshness-store.ts';
+import { purgedScopes } from '../projects.ts';
 import type { PurgeLog, PurgeRecord } from './purge-log.ts';
 
 /** One call of an engine's own clear operation. */
@@ -33,13 +34,13 @@ export interface PurgeOrder {
   readonly cause: PurgeCause;
   /** The header of the caller, for `engine.login: forward`. */
   readonly authorization?: string | undefined;
-  /** Of a hook or a statement: the id of the request. */
+  /** By a hook or a statement: the id of the request. */
   readonly call?: string;
-  /** Of a statement: what of the request counts as a change. */
+  /** By a statement: what of the request counts as a change. */
   readonly why?: string;
 }
 
-/** Those that follow a load of data, of which engines must be told. */
+/** Causes that follow a load of data, of which engines must be told. */
 const CLEARING = new Set<PurgeCause>(['clear-cache', 'repeat', 'hook', 'watch']);
 
 export type CachePurges = ReturnType<typeof createPurges>;
@@ -47,92 +48,35 @@ export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
 export type Purge = CachePurges['purge'];
 export type PurgeOutcome = Awaited<ReturnType<Purge>>;
 
-/** Purges of one thing that come together share a run that begins after they came. */
-export function createPurges(options: {
-  epochs: Epochs;
-  /** Whether the configuration names the project, or the engine has answered this gateway about it. */
-  isKnown: (project: string) => boolean;
-  clearMemory: () => void;
-  engineClearing: EngineClearing;
-  log: PurgeLog;
-  clock: Clock;
-  sleep: (milliseconds: number) => Promise<void>;
-  newId: () => string;
-  emit: Emit;
-}) {
-  const { epochs, engineClearing, clock, emit, clearMemory, newId } = options;
-  /** Undefined when Redis did not confirm the new tokens, or was replaced: they are pending. */
-  type Passed = Awaited<ReturnType<typeof leasePassed>>;
-  type Run = { id: string; engines: readonly EngineClear[]; passed: Passed };
-  const share = createSharedRuns<Run>();
-  /** The waits for leases of what was pending, each for all who wait for it. */
-  const passing = new WeakMap<Renewal, Promise<Passed>>();
-  const settling = new Set<Promise<void>>();
-  const failed = (error: unknown) => emit({ type: 'redis-failed', operation: 'renew', error });
+interface RenewalOptions {
+  readonly epochs: Epochs;
+  readonly clearMemory: () => void;
+  readonly clock: Clock;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  readonly emit: Emit;
+}
+type Passed = NonNullable<Awaited<ReturnType<ReturnType<typeof createRenewals>['renewForAll']>>>;
 
-  /** Undefined when Redis did not confirm it: then it is pending. */
-  async function renew(scopes: readonly Scope[], id: string, most: number) {
-    const renew = () => epochs.renew(scopes, id);
-    return (await tryToRenew(renew, options.sleep, failed, most)) ?? giveUp(scopes, id);
-  }
-
-  /** From this turn on this gateway uses nothing of them, until they are renewed. */
-  function giveUp(scopes: readonly Scope[], id: string): undefined {
-    clearMemory();
-    void epochs.renewLater(scopes, id);
-  }
-
-  /**
-   * Waits until no gateway uses the old tokens, from the turn in which the new ones were confirmed. `replicas`: those that
-   * told that they forgot them. Undefined when Redis was replaced: its successor may not know the new ones.
-   */
-  async function leasePassed({ lease, known, replicas, stands }: Renewal) {
-    const confirmed = clock.now();
-    if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
-    const passed = { known, waited: Math.round(clock.now() - confirmed), replicas: replicas() };
-    try {
-      return (await stands()) ? passed : undefined;
-    } catch (error) {
-      failed(error);
-      return undefined;
-    }
-  }
-
-  /** In the background: what was given up is renewed, and its lease passes. */
-  async function passLater(
-    scopes: readonly Scope[],
-    id: string,
-    tellDone?: (passed: NonNullable<Passed>) => Promise<void>,
-  ): Promise<void> {
-    const renewal = await epochs.renewLater(scopes, id);
-    const wait = passing.get(renewal) ?? leasePassed(renewal);
-    passing.set(renewal, wait);
-    const settled = wait.then(async (passed) => {
-      if (passed !== undefined) return tellDone?.(passed);
-      giveUp(scopes, id);
-      return void passLater(scopes, id, tellDone);
-    });
-    settling.add(settled);
-    void settled.finally(() => settling.delete(settled));
-  }
-
-  /** New tokens, and the wait for them; once more when Redis was replaced meanwhile. */
-  async function renewForAll(scopes: readonly Scope[], id: string, acted: () => void) {
-    for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
-      const renewal = await renew(scopes, id, RENEWAL_TRIES);
-      acted();
-      if (renewal === undefined) return undefined;
-      if (scopes.includes('everything')) clearMemory();
-      const passed = await leasePassed(renewal);
-      if (passed !== undefined) return passed;
-    }
-    return giveUp(scopes, id);
-  }
+/** Purges: callers that purge one thing together share a run that begins after they came. */
+export function createPurges(
+  options: RenewalOptions & {
+    /** Whether the configuration names the project, or the engine has answered about it. */
+    isKnown: (project: string) => boolean;
+    engineClearing: EngineClearing;
+    log: PurgeLog;
+    newId: () => string;
+  },
+) {
+  const { engineClearing, clock, newId } = options;
+  /** `passed`: undefined when Redis did not confirm the new tokens, or was replaced. */
+  type Run = { id: string; engines: readonly EngineClear[]; passed: Passed | undefined };
+  const runOrJoin = createSharedRuns<Run>();
+  const { renew, renewForAll, passLater, settled } = createRenewals(options);
 
   /** Resolves when it is in the log. */
   function tell(record: PurgeRecord, milliseconds: number): Promise<void> {
     const { at: _, ...told } = record;
-    emit({ ...told, type: 'purged', milliseconds });
+    options.emit({ ...told, type: 'purged', milliseconds });
     return options.log.add(record);
   }
 
@@ -144,7 +88,7 @@ export function createPurges(options: {
     const clears = CLEARING.has(order.cause);
     const authorization = clears && engineClearing.asksAsCaller() ? login : undefined;
     const key = JSON.stringify([stale, clears, authorization ?? null]);
-    const { id, engines, passed } = await share(key, async (acted) => {
+    const { id, engines, passed } = await runOrJoin(key, async (acted) => {
       const run = newId();
       // Before the tokens are new: an engine that clears later could give old data to a new fill.
       const cleared = clears ? await engineClearing.clear(stale, authorization) : [];
@@ -184,19 +128,92 @@ export function createPurges(options: {
       void passLater(scopes, id);
       return false;
     },
-    /** Resolves when no pending purge waits for its lease any more, and the last is told. */
-    async told(): Promise<void> {
-      while (settling.size > 0) await Promise.all(settling);
-    },
+    told: settled,
   };
+}
+
+/** Makes tokens new, and waits until no gateway uses the old ones. */
+function createRenewals(options: RenewalOptions) {
+  const { epochs, clock, emit, clearMemory } = options;
+  /** The waits for leases of what was pending, each for all who wait for it. */
+  const passing = new WeakMap<Renewal, ReturnType<typeof leasePassed>>();
+  const settling = new Set<Promise<void>>();
+  const failed = (error: unknown) => emit({ type: 'redis-failed', operation: 'renew', error });
+
+  /** Undefined when Redis did not confirm it: then it is pending. */
+  async function renew(scopes: readonly CacheScope[], id: string, most: number) {
+    const renew = () => epochs.renew(scopes, id);
+    return (await tryToRenew(renew, options.sleep, failed, most)) ?? giveUp(scopes, id);
+  }
+
+  /** From this turn on this gateway uses nothing of them, until they are renewed. */
+  function giveUp(scopes: readonly CacheScope[], id: string): undefined {
+    clearMemory();
+    void epochs.renewLater(scopes, id);
+  }
+
+  /**
+   * Waits until no gateway uses the old tokens, from the turn in which the new ones were confirmed.
+   * Undefined when Redis was replaced: its successor may not know the new ones.
+   * @returns `replicas`: gateways that told that they forgot the old ones
+   */
+  async function leasePassed({ lease, known, replicas, stands }: Renewal) {
+    const confirmed = clock.now();
+    if (lease > 0) await options.sleep(lease * LEASE_MARGIN);
+    const passed = { known, waited: Math.round(clock.now() - confirmed), replicas: replicas() };
+    try {
+      return (await stands()) ? passed : undefined;
+    } catch (error) {
+      failed(error);
+      return undefined;
+    }
+  }
+
+  /** In the background: what was given up is renewed, and its lease passes. */
+  async function passLater(
+    scopes: readonly CacheScope[],
+    id: string,
+    tellDone?: (passed: Passed) => Promise<void>,
+  ): Promise<void> {
+    const renewal = await epochs.renewLater(scopes, id);
+    const wait = passing.get(renewal) ?? leasePassed(renewal);
+    passing.set(renewal, wait);
+    const settled = wait.then(async (passed) => {
+      if (passed !== undefined) return tellDone?.(passed);
+      giveUp(scopes, id);
+      return void passLater(scopes, id, tellDone);
+    });
+    settling.add(settled);
+    void settled.finally(() => settling.delete(settled));
+  }
+
+  /** New tokens, and the wait for them; once more when Redis was replaced meanwhile. */
+  async function renewForAll(scopes: readonly CacheScope[], id: string, acted: () => void) {
+    for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
+      const renewal = await renew(scopes, id, RENEWAL_TRIES);
+      acted();
+      if (renewal === undefined) return undefined;
+      if (scopes.includes('everything')) clearMemory();
+      const passed = await leasePassed(renewal);
+      if (passed !== undefined) return passed;
+    }
+    return giveUp(scopes, id);
+  }
+
+  /** Resolves when no pending purge waits for its lease any more, and the last is told. */
+  async function settled(): Promise<void> {
+    while (settling.size > 0) await Promise.all(settling);
+  }
+
+  return { renew, renewForAll, passLater, settled };
 }
 
 /** Begins a run. `acted`: the next one of its key may begin to act; at its end at the latest. */
 type Begin<T> = (acted: () => void) => Promise<T>;
 
 /**
- * Of one key one run acts at a time, and one waits, which all share who come meanwhile: no caller is given a run that had
- * begun before it came.
+ * Lets one run of a key act at a time. One more waits, which all callers share that come meanwhile:
+ * no caller is given a run that had begun before it came.
  */
 function createSharedRuns<T>() {
   /** Keys of which a run acts, with the one that waits for it. */
@@ -215,7 +232,7 @@ function createSharedRuns<T>() {
     return begin(acted).finally(acted);
   }
 
-  return function share(key: string, begin: Begin<T>): Promise<T> {
+  return (key: string, begin: Begin<T>): Promise<T> => {
     if (!acting.has(key)) return start(key, begin);
     const waiting = acting.get(key) ?? { begin, ...Promise.withResolvers<T>() };
     acting.set(key, waiting);

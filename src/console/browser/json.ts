@@ -1,8 +1,9 @@
 /** What /admin tells (docs/openapi.yaml), by what makes it. */
 import type { PurgeRecord } from '../../cache/purge/purge-log.ts';
 import type { SharedStatistics } from '../../statistics/shared-statistics.ts';
-import type { WarmUp as Warming } from '../../cache/warm/warm.ts';
-import type { createComparison } from '../../line/compare.ts';
+import type { WarmUp as Warming } from '../../features/warm/warm-up.ts';
+import type { Compared } from '../../features/compare/compare.ts';
+import type { tellHooks } from '../../features/hooks/hooks.ts';
 import type { createConsole } from '../console.ts';
 
 /** What is left of a value when it was JSON. */
@@ -26,12 +27,12 @@ export type Purges = Json<{
 }>;
 export type WarmUp = Told<Warming['tell']>;
 type Texts<Names extends string> = Readonly<Record<Names, string>>;
-export type Comparison = Told<ReturnType<typeof createComparison>>;
+export type Comparison = Json<Compared>;
 export interface Watches {
   readonly watches: readonly (Texts<'project' | 'kind' | 'state' | 'why' | 'signature'> &
     Readonly<Record<'every_ms', number>> &
     Readonly<Record<'seen_at' | 'changed_at' | 'purged_at', string | null>>)[];
-  readonly hooks: Told<Console['hooks']>['hooks'];
+  readonly hooks: Told<typeof tellHooks>;
 }
 export interface Reasons {
   readonly reasons: readonly (Texts<'word' | 'outcome' | 'meaning'> & { remedy?: string })[];

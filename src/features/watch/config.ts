@@ -5,7 +5,6 @@ import { tlsFiles, tlsRules } from '../../settings/connection.ts';
 import * as kinds from '../../settings/kinds.ts';
 import { SECRET_MASK, type Broken } from '../../settings/problems.ts';
 import { key, orNull, REQUIRED, section, type ValueOf } from '../../settings/setting.ts';
-import { isDatabaseUrl, isServerUrl, masked, PROJECT_PLACE } from '../../settings/urls.ts';
 
 /** A query may stand in an http:// URL, and a secret in it. */
 const watchUrl = kinds.textKind(
@@ -14,10 +13,14 @@ const watchUrl = kinds.textKind(
     'a postgres:// URL has a user and no query, an http:// or https:// URL neither user, password nor fragment',
   (text) => {
     const [base = '', query] = text.split(/\?(.*)/s);
-    if (query === undefined && isDatabaseUrl(text)) return true;
-    return isServerUrl(base) && !base.includes(PROJECT_PLACE) && !/[#\s\p{Cc}]/u.test(query ?? '');
+    if (query === undefined && kinds.isDatabaseUrl(text)) return true;
+    return (
+      kinds.isServerUrl(base) &&
+      !base.includes(kinds.PROJECT_PLACE) &&
+      !/[#\s\p{Cc}]/u.test(query ?? '')
+    );
   },
-  { hides: () => true, write: (url) => masked(url).replace(/\?.*/s, `?${SECRET_MASK}`) },
+  { hides: () => true, write: (url) => kinds.masked(url).replace(/\?.*/s, `?${SECRET_MASK}`) },
 );
 
 const statement = kinds.textKind(

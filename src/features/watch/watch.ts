@@ -1,10 +1,11 @@
-import { purgedScopes, type Scope } from '../../cache/projects.ts';
+import { purgedScopes } from '../../cache/projects.ts';
+import type { CacheScope } from '../../freshness/freshness-store.ts';
 import { createSemaphore } from '../../common/semaphore.ts';
 import { pause } from '../../common/clock.ts';
 import { finding } from '../../common/finding.ts';
 import type { Judge } from '../../line/ports.ts';
-import type { GaugeRow } from '../../observability/metrics.ts';
 import type { Core, Feature } from '../feature.ts';
+import { watchFigures } from './events.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
 import { createWatcher, type WatchNote } from './watcher.ts';
 
@@ -25,7 +26,7 @@ export function watch(core: Core): Feature {
     return leave;
   }
   const running = new Map<string, ReturnType<typeof start>>();
-  const blind = new Set<Scope>();
+  const blind = new Set<CacheScope>();
 
   /** In one turn, so that no request meets half of it. */
   function findBlind(): void {
@@ -71,7 +72,7 @@ export function watch(core: Core): Feature {
 
   return {
     judge,
-    gauges: watchGauges(() =>
+    gauges: watchFigures(() =>
       [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()]),
     ),
     async pages() {
@@ -102,27 +103,6 @@ export function watch(core: Core): Feature {
       await Promise.all(all.map(({ ended }) => ended));
     },
   };
-}
-
-type Sight = () => readonly (readonly [project: string, ageMs: number, isBlind: boolean])[];
-
-/** @param sight tells how long each source has not answered, and whether its watcher is blind */
-export function watchGauges(sight: Sight): readonly GaugeRow[] {
-  const options: GaugeRow[3] = { labelNames: ['project'], aggregator: 'min' };
-  return [
-    [
-      'watch_age_seconds',
-      'Seconds since the source by which a project is watched has answered any gateway.',
-      () => sight().map(([project, ageMs]) => [{ project }, ageMs / 1000]),
-      options,
-    ],
-    [
-      'watch_blind',
-      'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
-      () => sight().map(([project, , isBlind]) => [{ project }, Number(isBlind)]),
-      options,
-    ],
-  ];
 }
 
 /** Says that a watcher is blind, and why. */

@@ -1,10 +1,10 @@
 import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { Scope } from '../../../src/cache/projects.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, until, type House } from './redis-house.ts';
 
-const A: readonly Scope[] = ['everything', 'project:a'];
+const A: readonly CacheScope[] = ['everything', 'project:a'];
 
 let redis: RedisServer;
 const houses: House[] = [];
@@ -39,7 +39,7 @@ describe('epochs in Redis', () => {
 
   test('are renewed together, and no others with them', async () => {
     const [one, other] = await Promise.all([replica(), replica()]);
-    const scopes: readonly Scope[] = ['everything', 'unassigned', 'project:a', 'project:b'];
+    const scopes: readonly CacheScope[] = ['everything', 'unassigned', 'project:a', 'project:b'];
     const before = await one.store.read(scopes);
     await other.store.renew(['project:a', 'unassigned']);
     const after = await one.store.read(scopes);
@@ -135,7 +135,7 @@ describe('epochs in Redis', () => {
 describe('a key that was lost alone, as by eviction,', () => {
   async function afterLosing(key: string) {
     const [one, other] = [await replica(), await replica()];
-    const scopes: readonly Scope[] = ['everything', 'project:a', 'unassigned'];
+    const scopes: readonly CacheScope[] = ['everything', 'project:a', 'unassigned'];
     const before = await one.store.read(scopes);
     expect(await askRedis(redis.port, `DEL {test}:2:${key}`)).toBe(':1\r\n');
     const after = await other.store.read(scopes);

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import type { Scope } from '../../../src/cache/projects.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, until } from './redis-house.ts';
 
-const A: readonly Scope[] = ['everything', 'project:a'];
+const A: readonly CacheScope[] = ['everything', 'project:a'];
 
 const open: { close(): Promise<void> }[] = [];
 

@@ -1,11 +1,11 @@
 import { afterEach, afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Scope } from '../../../src/cache/projects.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, until, type House } from './redis-house.ts';
 
 const HOUR = 3_600_000;
-const A: readonly Scope[] = ['everything', 'project:a'];
+const A: readonly CacheScope[] = ['everything', 'project:a'];
 
 let redis: RedisServer;
 const houses: House[] = [];

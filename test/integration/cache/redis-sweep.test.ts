@@ -4,11 +4,12 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { systemClock } from '../../../src/common/clock.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import { createFillOrder } from '../../../src/cache/flights.ts';
-import { purgedScopes, type Scope } from '../../../src/cache/projects.ts';
+import { purgedScopes } from '../../../src/cache/projects.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import { createSharedEntries } from '../../../src/cache/shared-entries.ts';
 import { createSweep, type SweepStore } from '../../../src/cache/purge/sweep.ts';
 import { createRedisCache } from '../../../src/redis/redis-cache.ts';
-import type { RedisClient } from '../../../src/redis/redis-connections.ts';
+import type { RedisClient } from '../../../src/redis/redis-client.ts';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 import { startRedisCluster, type RedisCluster } from '../../support/redis-cluster.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
@@ -17,8 +18,8 @@ import { bodyAccount, checkpoint, storedAnswer } from '../../unit/cache/fakes.ts
 import { PLAIN } from '../../unit/cache/shared-entries/older-entries.ts';
 import { house, unguarded, until, type House } from './redis-house.ts';
 
-const SALES: readonly Scope[] = ['everything', 'project:sales'];
-const HR: readonly Scope[] = ['everything', 'project:hr'];
+const SALES: readonly CacheScope[] = ['everything', 'project:sales'];
+const HR: readonly CacheScope[] = ['everything', 'project:hr'];
 
 /**
  * What one gateway has of a Redis, with entries to sweep.
@@ -57,7 +58,7 @@ function sweeperOf(one: House, writer: RedisClient, sleep = async (_milliseconds
     hold: () => fleet.hold('sweep', 30_000),
     leave: () => fleet.leave('sweep'),
     /** Adds so many entries that were filled under the epochs of the scopes; resolves to their keys. */
-    async add(scopes: readonly Scope[], count: number, length = 10): Promise<string[]> {
+    async add(scopes: readonly CacheScope[], count: number, length = 10): Promise<string[]> {
       const { tokens } = await one.store.read(scopes);
       const keys = Array.from({ length: count }, () => randomBytes(32).toString('base64url'));
       for (const key of keys) {

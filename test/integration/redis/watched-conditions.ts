@@ -1,4 +1,4 @@
-import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
+import type { RedisTarget } from '../../../src/redis/redis-client.ts';
 import { watchRedisConditions } from '../../../src/redis/redis-conditions.ts';
 import { connectRedis } from '../../../src/redis/redis-connections.ts';
 import { until } from '../cache/redis-house.ts';

@@ -3,8 +3,13 @@ import { createHash } from 'node:crypto';
 import '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
-import { sessionRecord } from '../../support/session-face.ts';
-import { sessionStoreContract } from '../../support/session-store-contract.ts';
+import { sessionRecord } from '../../support/session-calls.ts';
+import {
+  asBegun,
+  type LateBeginning,
+  lateBeginningContract,
+  sessionStoreContract,
+} from '../../support/session-store-contract.ts';
 import { until } from '../cache/redis-house.ts';
 import { sessionHouse, type SessionHouse } from './session-house.ts';
 
@@ -237,7 +242,7 @@ describe('a beginning that Redis carries out late', () => {
   });
 
   /** A store whose second half of a beginning waits until it is let go. */
-  async function lateBeginning() {
+  async function lateBeginning(): Promise<LateBeginning> {
     const one = await replica();
     const held = Promise.withResolvers<void>();
     const reached = Promise.withResolvers<void>();
@@ -256,63 +261,13 @@ describe('a beginning that Redis carries out late', () => {
     });
     // So that Redis knows both halves by their digests, and each is one command.
     await (await replica()).store.begin('another', sessionRecord());
-    const begun = one.hasty.begin('name', sessionRecord()).then(
-      ({ dirty }) => (dirty ? 'dirty' : 'clean'),
-      () => 'not begun',
-    );
+    const begun = asBegun(one.hasty.begin('name', sessionRecord()));
     await reached.promise;
     return { begun, letGo: held.resolve };
   }
 
-  test('is clean when nothing happened', async () => {
-    const { begun, letGo } = await lateBeginning();
-    letGo();
-    expect(await begun).toBe('clean');
-  });
-
-  test('is dirty when it was made dirty in between, by name or with all', async () => {
-    const other = await replica();
-    const byName = await lateBeginning();
-    await other.store.markDirty('name', 'next');
-    byName.letGo();
-    expect(await byName.begun).toBe('dirty');
-    await other.store.end('name');
-    const withAll = await lateBeginning();
-    await other.store.markAllDirty();
-    withAll.letGo();
-    expect(await withAll.begun).toBe('dirty');
-  });
-
-  test('begins nothing when somebody asked for it in between, who may have moved it since', async () => {
-    const other = await replica();
-    const { begun, letGo } = await lateBeginning();
-    expect((await other.store.read('name')).record).toBeUndefined();
-    letGo();
-    expect(await begun).toBe('not begun');
-    expect((await other.store.read('name')).record).toBeUndefined();
-  });
-
-  test('begins nothing when it was ended or begun by others in between', async () => {
-    const other = await replica();
-    const ended = await lateBeginning();
-    await other.store.end('name');
-    ended.letGo();
-    expect(await ended.begun).toBe('not begun');
-    const twice = await lateBeginning();
-    const record = await other.store.begin('name', sessionRecord({ principal: 'bob' }));
-    twice.letGo();
-    expect(await twice.begun).toBe('not begun');
-    expect((await other.store.read('name')).record).toEqual(record);
-  });
-
-  test('stays dirty when it was dirty before, also with two beginnings at one time', async () => {
-    const other = await replica();
-    await other.store.begin('name', sessionRecord());
-    await other.store.markDirty('name', 'next');
-    const first = await lateBeginning();
-    const second = await lateBeginning();
-    first.letGo();
-    second.letGo();
-    expect([await first.begun, await second.begun]).toEqual(['not begun', 'dirty']);
-  });
+  lateBeginningContract(async () => ({
+    other: (await replica()).store,
+    late: lateBeginning,
+  }));
 });

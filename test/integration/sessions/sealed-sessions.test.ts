@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { createSealer, NO_SEALER } from '../../../src/common/sealing.ts';
 import '../../support/patient-redis.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { sessionRecord } from '../../support/session-face.ts';
+import { sessionRecord } from '../../support/session-calls.ts';
 import { sessionStoreContract } from '../../support/session-store-contract.ts';
 import { sessionHouse, type SessionHouse } from './session-house.ts';
 

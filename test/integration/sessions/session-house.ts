@@ -4,15 +4,15 @@ import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
 import type { RunAtRedis } from '../../../src/redis/redis-health.ts';
 import { NO_SEALER, type Sealer } from '../../../src/common/sealing.ts';
 import type { FreshnessStore } from '../../../src/freshness/freshness-store.ts';
-import { sessionFace, type SessionFace } from '../../support/session-face.ts';
+import { sessionCalls, type SessionCalls } from '../../support/session-calls.ts';
 
 export interface SessionHouse {
   /** Asks again when a deadline passed, since the machine that tests may be slow. */
-  readonly store: SessionFace;
+  readonly store: SessionCalls;
   /** The same as a gateway has it. */
   readonly patient: FreshnessStore;
   /** Does not. */
-  readonly hasty: SessionFace;
+  readonly hasty: SessionCalls;
   readonly connections: RedisConnections;
   close(): Promise<void>;
 }
@@ -53,9 +53,9 @@ export async function sessionHouse(
     session: (name, call) => patiently(() => freshness.session(name, call)),
   };
   return {
-    hasty: sessionFace(freshness),
+    hasty: sessionCalls(freshness),
     patient,
-    store: sessionFace(patient),
+    store: sessionCalls(patient),
     connections,
     async close() {
       await connections.close();

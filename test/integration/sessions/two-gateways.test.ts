@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { createRedisHealth } from '../../../src/redis/redis-health.ts';
 import { withDeadlines } from '../../support/patient-redis.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
-import { sessionRecord } from '../../support/session-face.ts';
+import { sessionRecord } from '../../support/session-calls.ts';
 import { quiet } from '../../unit/cache/fakes.ts';
 import {
   BEGUN,

@@ -26,8 +26,6 @@ export interface SimulatedGateway {
   failedSince(moment: number): boolean;
 }
 
-export type SessionHouse = ReturnType<typeof openHouse>;
-
 /** Of each gateway (ms). The longest that the configuration may name is longer. */
 const LEASES = [100, 300, 1_000, 300];
 export const LONGEST_LEASE = 2_000;

@@ -136,7 +136,7 @@ export async function runLookUps(
     history.note(`… ${words}: ${outcome}`);
   }
 
-  function begin(): Promise<void> {
+  async function begin(): Promise<void> {
     const before = oneIn(random, 3) ? ended.find(isFree) : undefined;
     if (before !== undefined) ended.splice(ended.indexOf(before), 1);
     const name = before?.name ?? { place: PLACE, id: `session-${(ids += 1)}` };
@@ -150,7 +150,7 @@ export async function runLookUps(
     };
     const gateway = anyGateway();
     const given = { principal: 'alice', profile: `in ${catalog}`, catalog, replica: '', dirty };
-    return act(life, gateway, `begin in ${catalog}${dirty ? ', dirty' : ''}`, async () => {
+    await act(life, gateway, `begin in ${catalog}${dirty ? ', dirty' : ''}`, async () => {
       life.isNoted = await gateway.sessions.begin(name, given);
       lives.push(life);
       const gone =
@@ -158,6 +158,7 @@ export async function runLookUps(
       if (gone >= 0) lives.splice(gone, 1);
       return life.isNoted ? 'noted' : 'known here alone';
     });
+    if (oneIn(random, 3)) await firstClicks(life);
   }
 
   const makeDirty = (life: Life, gateway: SimulatedGateway) =>
@@ -244,6 +245,16 @@ export async function runLookUps(
 
   const atAll = (life: Life) =>
     Promise.all(gateways.map((gateway) => lookUp(life, gateway))).then(() => undefined);
+
+  /** A client that has just begun clicks several times at once. */
+  const firstClicks = (life: Life) =>
+    Promise.all(
+      gateways.map(async (gateway) => {
+        await time.sleep(random(THINKS));
+        await takeCatalog(life, gateway);
+        await atAll(life);
+      }),
+    );
 
   /** Who holds it as clean has read it shortly before, and is asked for it as soon as the change was acknowledged. */
   async function change(make: (life: Life, gateway: SimulatedGateway) => Promise<void>) {

@@ -70,10 +70,10 @@ export const SESSION_MUTANTS: Readonly<Record<string, SessionMutant>> = {
     replacements: instead(SESSIONS, `if (lease > 0) await sleep(lease * LEASE_MARGIN);`),
   },
   'a change of the catalog does not wait for the lease of others': {
-    replacements: instead(SESSIONS, `        await waitOut(lease);\n`),
+    replacements: instead(SESSIONS, `        await waitOut(lease, sleep);\n`),
   },
   'a change of all sessions does not wait for the lease of others': {
-    replacements: instead(SESSIONS, `      await waitOut(renewed.others);\n`),
+    replacements: instead(SESSIONS, `      await waitOut(renewed.others, sleep);\n`),
   },
   'a change of all sessions leaves what its gateway holds': {
     replacements: instead(SESSIONS, `      known.forget('all');\n`),

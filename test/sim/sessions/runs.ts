@@ -71,3 +71,11 @@ export async function shrinkLookUps(
   const run = await runLookUps({ ...found.settings, program, lookUps: found.steps });
   return `${JSON.stringify(found.settings)}\n${run.violations.join('\n\n')}`;
 }
+
+/** What one has to know of runs that found something; '' of those that found nothing. */
+export async function toldLookUps({ found }: LookUpRuns, program: SessionProgram): Promise<string> {
+  if (found === undefined) return '';
+  const { settings, run } = found;
+  const simplest = await shrinkLookUps(settings, run.lookUps, program);
+  return `FUZZ_SEED=${settings.seed}\n${run.violations.join('\n\n')}\n\nThe simplest: ${simplest}`;
+}

@@ -24,7 +24,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a run of the warm-up outlives a purge, and what it read before is kept under the epochs behind it':
     {
       replacements: [
-        { file: 'cache/warm/warm.ts', find: `running?.cut('purge');`, put: `` },
+        { file: 'features/warm/warm-up.ts', find: `runs.running()?.cut('purge');`, put: `` },
         {
           file: 'cache/cache.ts',
           find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,
@@ -102,7 +102,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a hook says cleared too early': {
     replacements: [
       {
-        file: 'http/hooks.ts',
+        file: 'features/hooks/route.ts',
         find: `return { result: await Promise.race([options.during(purged), late]), projects };`,
         put: `const early = Promise.resolve('cleared' as const);
     options.during(purged).catch(() => {});

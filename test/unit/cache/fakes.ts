@@ -1,11 +1,7 @@
 import { createBodyAccount, type BodyAccount } from '../../../src/common/body-account.ts';
 import { type KnownNames, entryScopes } from '../../../src/cache/projects.ts';
 import { type Clock, systemClock } from '../../../src/common/clock.ts';
-import type { MemoryTier } from '../../../src/cache/memory-tier.ts';
-import { createFlights } from '../../../src/cache/flights.ts';
-import type { Epochs } from '../../../src/freshness/freshness.ts';
-import { createQueryCache, type QueryCache } from '../../../src/cache/cache.ts';
-import type { SharedEntries, ValueTier } from '../../../src/cache/shared-entries.ts';
+import type { ValueTier } from '../../../src/cache/shared-entries.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { type AskedParts, askedOf, type KeyParts } from '../../../src/cache/key.ts';
 import type { EngineAnswer, Query, QuerySession } from '../../../src/cache/query.ts';
@@ -249,50 +245,3 @@ export function bodyAccount(in_flight = 2 ** 30, queue = 10): BodyAccount {
 export const anyName: Pick<KnownNames, 'find'> = {
   find: (name) => ({ spelling: name, configured: false }),
 };
-
-export type KnownAnswers = Pick<QueryCache, 'recall' | 'bring' | 'textOf'>;
-
-/** The answers of a query cache whose engine is never asked, over these parts of it. */
-export function knownAnswers(options: {
-  epochs: Pick<Epochs, 'areCurrent' | 'obtain'>;
-  memory: Pick<MemoryTier, 'get' | 'set' | 'textOf'>;
-  entries: Pick<SharedEntries, 'find'>;
-  clock: Clock;
-}): KnownAnswers {
-  const never = () => {
-    throw new Error('not asked for by these answers');
-  };
-  const { clock } = options;
-  return createQueryCache({
-    epochs: {
-      held: never,
-      renew: never,
-      renewLater: never,
-      owed: never,
-      age: never,
-      close: never,
-      ...options.epochs,
-    },
-    memory: {
-      peek: never,
-      peekRecent: never,
-      list: never,
-      clear: never,
-      hold: never,
-      usage: never,
-      evictions: never,
-      hasRoom: never,
-      warmed: never,
-      ...options.memory,
-    },
-    entries: { peek: never, keep: never, ...options.entries },
-    flights: createFlights({ clock, deadline: never }),
-    sharedFlights: undefined,
-    clock,
-    random: never,
-    purgeTakes: 0,
-    maxEntry: never,
-    account: bodyAccount(),
-    emit: never,
-  });
-}

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import * as keys from '../../../src/cache/key.ts';
 import type { KeyEpochs } from '../../../src/freshness/freshness.ts';
-import type { Scope } from '../../../src/cache/projects.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import type { XmlaRequest } from '../../../src/xmla/request/read-request.ts';
 import { sizes } from '../../support/sizes.ts';
 import { flatParts, type FlatParts, nested } from './fakes.ts';
@@ -106,7 +106,7 @@ const anyParts: fc.Arbitrary<FlatParts> = fc.record({
 const anyEpochs: fc.Arbitrary<KeyEpochs> = fc
   .array(
     fc.tuple(
-      anyText.map((name): Scope => `project:${name}`),
+      anyText.map((name): CacheScope => `project:${name}`),
       anyText,
     ),
     { maxLength: 3 },

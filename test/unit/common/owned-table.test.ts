@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
 import { createOwnedTable } from '../../../src/common/owned-table.ts';
 import { sessionName } from '../../../src/sessions/digests.ts';
-import { sessionFace, sessionRecord } from '../../support/session-face.ts';
+import { sessionCalls, sessionRecord } from '../../support/session-calls.ts';
 import { sampled } from '../../support/sizes.ts';
 import { workerHouse } from '../../support/worker-house.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
@@ -84,7 +84,7 @@ const STORES = [
     'in the memory of a gateway',
     () => {
       const clock = handClock();
-      return sessionFace(createMemoryStore({ clock, newToken: randomUUID }));
+      return sessionCalls(createMemoryStore({ clock, newToken: randomUUID }));
     },
   ],
   // Which keeps them in the same way, behind links that take their time.

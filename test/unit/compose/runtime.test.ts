@@ -16,10 +16,10 @@ import { createFeatures } from '../../../src/features/all.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ABOUT, statisticsOf } from '../statistics/answered.ts';
 import { createKnownNames } from '../../../src/cache/projects.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { send } from '../../support/http-client.ts';
-import { gauges } from '../../support/gauges.ts';
-import { NO_CANDIDATES, NO_WARM_UP } from '../../support/no-warm-up.ts';
+import { gauges, NO_FLEET } from '../../support/gauges.ts';
 
 const parts: Parts = {
   clock: systemClock,
@@ -52,16 +52,19 @@ async function makeRuntime() {
   const storage = await createStorage(config.storage, [], parts);
   const runtime = await createRuntime(config, {
     known: [],
-    candidates: NO_CANDIDATES,
-    warmUp: NO_WARM_UP,
     cache,
     storage,
     purge: cache.purges.purge,
     invalidate: async () => true,
-    metrics: createMetrics(names, gauges({ memory: cache.memory.usage })),
+    metrics: createMetrics(EVENTS, names, gauges({ memory: cache.memory.usage })),
     statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
     about: ABOUT,
-    features: createFeatures({ ...parts, fleet: cache.fleet, purge: cache.purges.purge }),
+    features: createFeatures({
+      ...NO_FLEET,
+      ...parts,
+      fleet: cache.fleet,
+      purge: cache.purges.purge,
+    }),
     names,
     account,
     parts,

@@ -3,6 +3,8 @@ import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
 import { createConsole } from '../../../src/console/console.ts';
 import type { Config } from '../../../src/config/config.ts';
+import { refusedFinding } from '../../../src/features/hooks/hooks.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
@@ -11,8 +13,6 @@ import { principalOf } from '../../../src/common/principal.ts';
 
 const HOUR = 3_600_000;
 const TTL = 2 * HOUR;
-/** By the clock of the tests. */
-const PURGED = handClock().wall() - 5;
 type Parts = Parameters<typeof createConsole>[0];
 
 /** Started nearly two hours ago. @param purges the latest first */
@@ -29,7 +29,7 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
     ['Short', { cache: 'on', ttl: HOUR }],
   ]) as unknown as Config['projects'];
   const overviewed = createConsole({
-    config: { cache: { ttl: TTL, lease: 1_000 } as Config['cache'], projects, hooks: HOOKS },
+    config: { cache: { ttl: TTL, lease: 1_000 } as Config['cache'], projects },
     clock,
     about: ABOUT,
     permissions: createPermissions({ admins: ['ADMIN'], viewers: [], purgers: ['bob'] }, 'nobody'),
@@ -45,16 +45,11 @@ function create(purges: PurgeRecord[] = [], changes: Partial<Parts> = {}) {
     redis: () => ({ state: 'off', why: undefined, conditions: [] }),
     storage: async () => ({ driver: 'sqlite', state: 'up' }),
     findings: async () => [],
-    metrics: createMetrics(anyName, gauges()),
+    metrics: createMetrics(EVENTS, anyName, gauges()),
     ...changes,
   });
   return { ...overviewed, on, clock, asks };
 }
-
-const HOOKS: Config['hooks'] = new Map([
-  ['kylin', { format: 'kylin5', user: 'k', secret: undefined, projects: new Map([['a', 'Shop']]) }],
-  ['dbt', { format: 'dbt', user: undefined, secret: 's', projects: new Map([['X', 'X']]) }],
-]);
 
 const purgeAt = (at: number, facts: Partial<PurgeRecord> = {}): PurgeRecord => ({
   id: 'id',
@@ -194,32 +189,10 @@ describe('a project that is not purged for longer than its ttl', () => {
   });
 });
 
-test('of hooks it is told what they may purge, who was refused in the last hour, and their latest purge', async () => {
-  const { on, hooks, overview, clock } = create([purgeAt(PURGED, { principal: 'hook:dbt' })]);
-  const called = { type: 'hook-called', id: 'i', projects: [] } as const;
-  on({ ...called, hook: 'kylin', result: 'refused', why: 'w' });
-  on({ ...called, hook: 'kylin', result: 'failed', why: 'w' });
-  on({ ...called, hook: 'kylin', result: 'accepted' });
-  expect(await hooks()).toEqual({
-    hooks: [
-      {
-        name: 'kylin',
-        format: 'kylin5',
-        projects: ['Shop'],
-        taken: 1,
-        refused: 2,
-        purged_at: null,
-      },
-      {
-        name: 'dbt',
-        format: 'dbt',
-        projects: ['X'],
-        taken: 0,
-        refused: 0,
-        purged_at: new Date(PURGED),
-      },
-    ],
-  });
+test('a feature finds something in the counts of the last hour', async () => {
+  const findings: Parts['findings'] = async (hour) => refusedFinding(hour);
+  const { on, overview, clock } = create([], { findings });
+  on({ type: 'hook-called', id: 'i', hook: 'kylin', result: 'refused', projects: [], why: 'w' });
   expect((await overview()).findings.map(({ kind }) => kind)).toContain('hook-refused');
   clock.moved.wall += 2 * HOUR;
   clock.moved.now += 2 * HOUR;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { PurgeRecord } from '../../../src/cache/purge/purge-log.ts';
 import { findingsOf, type State } from '../../../src/console/findings.ts';
+import { refusedFinding } from '../../../src/features/hooks/hooks.ts';
 import { blindFinding } from '../../../src/features/watch/watch.ts';
 import { noSums, type ReasonCount } from '../../../src/statistics/hour.ts';
 
@@ -25,7 +26,6 @@ const WELL: State = {
   certificateLeft: Infinity,
   reloaded: true,
   processes: { told: 2, wanted: 2 },
-  refusedHooks: [],
   droppedHeaders: [],
   timedOut: [],
   ofFeatures: [],
@@ -118,7 +118,7 @@ const RULES: readonly (readonly [
   [
     'hook-refused',
     'warning',
-    { refusedHooks: ['kylin (12)'] },
+    { ofFeatures: refusedFinding(() => [{ name: 'kylin', asks: 12 }]) },
     'Calls of hooks were refused in the last hour: kylin (12).',
   ],
   [

@@ -5,6 +5,7 @@ import { describeConfig } from '../../../src/config/describe-config.ts';
 import type { Setting } from '../../../src/settings/setting.ts';
 import { createPermissions } from '../../../src/auth/authenticator.ts';
 import { createConsole } from '../../../src/console/console.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
@@ -96,7 +97,7 @@ test('no secret of any key stands in what is told of the system', async () => {
       redis: () => ({ state: 'up', why: undefined, conditions: [] }),
       storage: async () => ({ driver: 'sqlite', state: 'up' }),
       findings: async () => [],
-      metrics: createMetrics(anyName, gauges()),
+      metrics: createMetrics(EVENTS, anyName, gauges()),
     });
     const text = JSON.stringify(await system());
     expect(text).toContain('(a secret)');

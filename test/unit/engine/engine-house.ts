@@ -102,7 +102,7 @@ export async function startFront(
       account: bodyAccount(),
       patience: () => 5_000,
       holdBody: () => () => {},
-      cors: undefined,
+      pageOrigins: undefined,
       clock: systemClock,
       emit: (event) => events.push(event),
     });

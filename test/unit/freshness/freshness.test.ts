@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { createEpochs } from '../../../src/freshness/freshness.ts';
-import { entryScopes, type Scope } from '../../../src/cache/projects.ts';
+import { entryScopes } from '../../../src/cache/projects.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import { handStore, reading } from '../cache/purge/fake-epoch-stores.ts';
 import { handClock, quiet } from '../cache/fakes.ts';
 
@@ -29,7 +30,7 @@ function setUp(lease = LEASE) {
 }
 
 /** The epochs of the scopes as `reading` makes them. */
-const tokens = (scopes: readonly Scope[], token: string) => reading(scopes, token).tokens;
+const tokens = (scopes: readonly CacheScope[], token: string) => reading(scopes, token).tokens;
 
 describe('what a replica knows of epochs', () => {
   test('it may use for one lease from when it asked, and not for a millisecond more', async () => {

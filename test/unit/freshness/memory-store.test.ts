@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
-import { sessionFace, sessionRecord } from '../../support/session-face.ts';
+import { sessionCalls, sessionRecord } from '../../support/session-calls.ts';
 import { sessionStoreContract } from '../../support/session-store-contract.ts';
 import { handClock } from '../cache/fakes.ts';
 
@@ -48,16 +48,16 @@ describe('tokens in the memory of a gateway that is alone', () => {
 
 sessionStoreContract(async () => {
   const store = alone();
-  return { store: sessionFace(store), close: async () => {} };
+  return { store: sessionCalls(store), close: async () => {} };
 });
 
 describe('a session in memory', () => {
-  const found = async (store: ReturnType<typeof sessionFace>, name: string) =>
+  const found = async (store: ReturnType<typeof sessionCalls>, name: string) =>
     (await store.read(name)).record;
 
   test('lives on with every read, and is dropped when it was not asked for so long', async () => {
     const clock = handClock();
-    const store = sessionFace(alone(clock));
+    const store = sessionCalls(alone(clock));
     const record = sessionRecord();
     await store.begin('asked for', record);
     await store.begin('forgotten', record);
@@ -74,7 +74,7 @@ describe('a session in memory', () => {
   test('does not live on when it is only looked at', async () => {
     const clock = handClock();
     const store = alone(clock);
-    await sessionFace(store).begin('name', sessionRecord());
+    await sessionCalls(store).begin('name', sessionRecord());
     clock.advance(LIFE - 1);
     expect((await store.session('name', { do: 'peek' })).record).toBeDefined();
     clock.advance(1);
@@ -82,7 +82,7 @@ describe('a session in memory', () => {
   });
 
   test('is forgotten when a hundred thousand others were asked for since', async () => {
-    const store = sessionFace(alone());
+    const store = sessionCalls(alone());
     const record = sessionRecord();
     const others: readonly SessionRecord[] = Array.from({ length: 8 }, (_none, i) => ({
       ...record,

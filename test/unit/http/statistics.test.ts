@@ -6,7 +6,6 @@ import { createPermissions, type Login, unauthenticated } from '../../../src/aut
 import { createAdmin, createAdminHandler } from '../../../src/http/admin.ts';
 import { answered, asked, handClock, NO_CONSOLE, statisticsOf } from '../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../support/openapi-check.ts';
-import { NO_WARM_UP } from '../../support/no-warm-up.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 
 const { on, shared } = statisticsOf(
@@ -33,7 +32,6 @@ beforeAll(() => {
     ),
     statistics: shared,
     console: NO_CONSOLE,
-    warmUp: NO_WARM_UP,
     clock: handClock(),
     emit() {},
   });

@@ -19,6 +19,7 @@ import { createExamine } from '../../../src/line/session-step.ts';
 import type { Client, KnownKey, Query } from '../../../src/cache/query.ts';
 import { execute } from '../../support/envelopes.ts';
 import { send, until } from '../../support/http-client.ts';
+import { HITS_UNTIL_REMEMBERED } from '../../support/remembered.ts';
 import { answerWith } from '../cache/stored-answer/session-documents.ts';
 import { bodyAccount, handClock, quiet } from '../cache/fakes.ts';
 import { principalOf } from '../../../src/common/principal.ts';
@@ -86,7 +87,7 @@ beforeEach(async () => {
     login: () => principal,
     addressOf: () => '192.0.2.1',
     permissions,
-    cors: undefined,
+    pageOrigins: undefined,
     engineOf,
     roleSets: { heldName: never, nameFor: never },
     cache: {
@@ -181,6 +182,7 @@ async function client() {
 async function remembered() {
   const { socket, received } = await client();
   for (let asked = 1; answered.byMemo === 0; asked += 1) {
+    expect(asked).toBeLessThanOrEqual(HITS_UNTIL_REMEMBERED);
     socket.write(WRITTEN);
     await until(() => received().split('<stored/>').length > asked);
   }

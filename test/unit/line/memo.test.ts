@@ -7,7 +7,7 @@ import { createBodyAccount } from '../../../src/common/body-account.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { besideBody, createMemo, inSession, type Handled } from '../../../src/line/memo.ts';
 import { type OwnTurn, understand } from '../../../src/line/understand.ts';
-import type { Scope } from '../../../src/cache/projects.ts';
+import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
@@ -79,7 +79,7 @@ let record: SessionRecord;
 /** What is known of {@link SESSION}; undefined where it must be asked for. */
 let session: FoundSession | undefined;
 let roles: string | undefined;
-const blind = new Set<Scope>();
+const blind = new Set<CacheScope>();
 let ownTurn: OwnTurn;
 /** Bytes that bodies under way may take. */
 let room: number;
@@ -108,7 +108,7 @@ beforeEach(() => {
       },
       roleSets: { heldName: () => roles },
       account: createBodyAccount(() => ({ in_flight: room, queue: 1 })),
-      judge: (scopes: readonly Scope[]) =>
+      judge: (scopes: readonly CacheScope[]) =>
         scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined,
       clock,
       secret: 's',

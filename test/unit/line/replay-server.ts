@@ -59,7 +59,7 @@ export async function serve(
       account,
       holdBody: memory.hold,
       patience: () => 30_000,
-      cors: undefined,
+      pageOrigins: undefined,
     });
     client.watch();
     responses.push(response);

@@ -1,6 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
@@ -38,7 +39,7 @@ const SCRAPED = ['job', 'instance'];
 /** Each metric of the gateway, as it stands in a page, with its labels; and `up`, which Prometheus makes of each target. */
 function metricsByName(): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, readonly string[]>([['up', []]]);
-  for (const metric of createMetrics(anyName, gauges()).registry.getMetricsAsArray()) {
+  for (const metric of createMetrics(EVENTS, anyName, gauges()).registry.getMetricsAsArray()) {
     const { labelNames } = metric as unknown as { labelNames: readonly string[] };
     found.set(metric.name, labelNames);
     if (String(metric.type) !== 'histogram') continue;

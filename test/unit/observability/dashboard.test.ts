@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { parser } from '@prometheus-io/lezer-promql';
 import { parse } from 'yaml';
 import { renderDashboard } from '../../../scripts/generate-dashboard.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import {
   dashboard,
@@ -27,7 +28,7 @@ const OF_PROMETHEUS = { ALERTS: ['alertname', 'alertstate', 'job', 'project', 'h
 
 /** Series of the gateway by name, with what they are of and their labels. */
 const SERIES = new Map<string, Readonly<{ metric: string; labels: readonly string[] }>>(
-  createMetrics(anyName, gauges())
+  createMetrics(EVENTS, anyName, gauges())
     .registry.getMetricsAsArray()
     .flatMap((metric) => {
       const { name } = metric;

@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createLog } from '../../../src/observability/log.ts';
+import { EVENTS } from '../../../src/features/events.ts';
+import { auditLines, createLog } from '../../../src/observability/log.ts';
 import { createLogOutput } from '../../../src/observability/log-output.ts';
 import { sampled } from '../../support/sizes.ts';
 import { handClock } from '../cache/fakes.ts';
@@ -23,6 +24,7 @@ const programOf = (text: string) => `
   const still = new Int32Array(new SharedArrayBuffer(4));
   const output = createLogOutput({
     write: (bytes) => writeSync(fd, bytes),
+    isAudit: () => false,
     onExit: (flush) => void process.on('exit', flush),
     clock: performance,
     pause: (milliseconds) => void Atomics.wait(still, 0, 0, milliseconds),
@@ -108,6 +110,7 @@ function pipe(capacity = 65_536) {
   const state = { room: capacity, problem: 'EAGAIN', read: '', pauses: 0 };
   let atExit = () => {};
   const output = createLogOutput({
+    isAudit: auditLines(EVENTS),
     write(piece) {
       const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece;
       // As POSIX has it: so few bytes are taken at once or not at all.
@@ -313,7 +316,7 @@ describe('while the reader stalls', () => {
 
 test('purges and changes of roles and datasets are told in audit lines, and nothing else is', () => {
   const { output, lines, openUp } = pipe(0);
-  const on = createLog({ level: 'debug', slow: 0, statements: 'off' }, output).on;
+  const on = createLog(EVENTS, { level: 'debug', slow: 0, statements: 'off' }, output).on;
   for (let i = 0; i < 6_000; i += 1)
     on({ type: 'warning', message: `so that there is no room ${'x'.repeat(200)}` });
   const answered = {

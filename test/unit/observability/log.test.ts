@@ -1,14 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import type { LogConfig } from '../../../src/observability/config.ts';
-import { createLog, isAuditLine } from '../../../src/observability/log.ts';
+import { EVENTS } from '../../../src/features/events.ts';
+import { auditLines, createLog } from '../../../src/observability/log.ts';
 
 const CONFIG: LogConfig = { level: 'debug', slow: 5_000, statements: 'off' };
 
 function logged(config: Partial<LogConfig> = {}) {
   const lines: string[] = [];
   const write = (line: string) => void lines.push(line);
-  const { on, configure } = createLog({ ...CONFIG, ...config }, { write });
+  const { on, configure } = createLog(EVENTS, { ...CONFIG, ...config }, { write });
   return {
     lines,
     on,
@@ -137,6 +138,7 @@ test('what an administrator looked into is told with the name, and stays when ot
   expect(lines).toEqual(
     looked.map(({ type, ...facts }) => Object.assign({ msg: type }, form, facts)),
   );
+  const isAuditLine = auditLines(EVENTS);
   expect(lines.map((line) => isAuditLine(String(line['msg']), line))).toEqual([true, true, true]);
   expect(isAuditLine('xmla-answered', {})).toBe(false);
 });

@@ -1,8 +1,13 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import type { GatewayEvent, WarmRun } from '../../../src/common/events.ts';
-import { createMetrics, type Gauges } from '../../../src/observability/metrics.ts';
-import { watchGauges } from '../../../src/features/watch/watch.ts';
+import type { GatewayEvent } from '../../../src/common/events.ts';
+import type { WarmRun } from '../../../src/features/warm/events.ts';
+import { EVENTS } from '../../../src/features/events.ts';
+import { hookFigures } from '../../../src/features/hooks/events.ts';
+import { warmFigures } from '../../../src/features/warm/events.ts';
+import { watchFigures } from '../../../src/features/watch/events.ts';
+import type { Figure, Gauges } from '../../../src/observability/figures.ts';
+import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
 import { answered } from '../statistics/answered.ts';
@@ -100,11 +105,22 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
   [{ type: 'internal-error', id: 'id', error: undefined }, ['internal_errors_total']],
 ];
 
+/** Figures of features, some of which are other than those of a gateway that does nothing. */
+const withFigures = (changed: readonly Figure[]) => {
+  const names = new Set(changed.map(({ name }) => name));
+  return {
+    ofFeatures: [...changed, ...gauges().ofFeatures.filter(({ name }) => !names.has(name))],
+  };
+};
+
 /** What is held otherwise, and the metrics that move then. */
 const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
   [{ memory: () => ({ entries: 3, bytes: 30 }) }, ['memory_entries', 'memory_bytes']],
   [{ evictions: () => ({ all: 7, unused: 1 }) }, ['memory_evictions_total']],
-  [{ warmed: () => ({ hits: 5, wasted: 2 }) }, ['warmed_hits_total', 'warmed_wasted_total']],
+  [
+    withFigures(warmFigures(() => ({ hits: 5, wasted: 2 }))),
+    ['warmed_hits_total', 'warmed_wasted_total'],
+  ],
   [
     { limits: () => ({ memory: 9, concurrency: 8, queue: 7 }) },
     ['memory_limit_bytes', 'engine_requests_limit', 'engine_queue_limit'],
@@ -126,10 +142,7 @@ const HELD: readonly (readonly [Partial<Gauges>, readonly string[]])[] = [
   [{ epochAge: () => 700 }, ['epoch_age_seconds']],
   [{ owedPurges: () => 1 }, ['purges_owed']],
   [{ redisConditions: () => ['it has no maxmemory'] }, ['redis_conditions']],
-  [
-    { ofFeatures: watchGauges(() => [['Shop', 1_500, true]]) },
-    ['watch_age_seconds', 'watch_blind'],
-  ],
+  [withFigures(watchFigures(() => [['Shop', 1_500, true]])), ['watch_age_seconds', 'watch_blind']],
   [
     { states: { engines: () => [], redisUp: () => true, reloaded: () => false, workers: 3 } },
     ['up', 'config_last_reload_successful', 'workers_configured'],
@@ -157,7 +170,7 @@ function movedBetween(before: ReadonlyMap<string, string>, after: ReadonlyMap<st
 test.each(COUNTED)(
   'when this is told, what counts it moves and nothing else: %j',
   async (event, moved) => {
-    const { on, page } = createMetrics(anyName, gauges());
+    const { on, page } = createMetrics(EVENTS, anyName, gauges());
     const before = await samples(page);
     on(event);
     expect(movedBetween(before, await samples(page)).toSorted()).toEqual(moved.toSorted());
@@ -167,14 +180,18 @@ test.each(COUNTED)(
 test.each(HELD)(
   'what is held otherwise is told otherwise, and nothing else is (%#)',
   async (changes, moved) => {
-    const before = await samples(createMetrics(anyName, gauges()).page);
-    const after = await samples(createMetrics(anyName, gauges(changes)).page);
+    const before = await samples(createMetrics(EVENTS, anyName, gauges()).page);
+    const after = await samples(createMetrics(EVENTS, anyName, gauges(changes)).page);
     expect(movedBetween(before, after).toSorted()).toEqual(moved.toSorted());
   },
 );
 
 test('what has closed words is there before it happens: of a count that begins with 1 no increase is seen', async () => {
-  const { on, page } = createMetrics(anyName, gauges({ hooks: () => ['kylin'] }));
+  const { on, page } = createMetrics(
+    EVENTS,
+    anyName,
+    gauges({ ofFeatures: hookFigures(() => ['kylin']) }),
+  );
   const told = async () => (await page()).split('\n');
   expect(await told()).toEqual(
     expect.arrayContaining([

@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../src/common/events.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createKnownNames, type KnownNames } from '../../../src/cache/projects.ts';
 import { load } from '../config/fake-files.ts';
@@ -10,7 +11,7 @@ const HOUR = 3_600_000;
 
 function setUp(names: Pick<KnownNames, 'find'> = anyName) {
   const clock = handClock();
-  const { on, registry } = createMetrics(names, gauges(), clock);
+  const { on, registry } = createMetrics(EVENTS, names, gauges(), clock);
   return {
     clock,
     hit: (project: string) => on(hitOf(project)),

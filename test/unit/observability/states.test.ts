@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { ReplicaState } from '../../../src/common/events.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { gauges } from '../../support/gauges.ts';
 import { anyName } from '../cache/fakes.ts';
@@ -11,6 +12,7 @@ test('the metrics say which parts answer, when the certificate ends, and of what
   let reloaded = true;
   const engines: ReplicaState[] = [];
   const { page } = createMetrics(
+    EVENTS,
     anyName,
     gauges({
       memory: () => ({ entries: 3, bytes: 30 }),

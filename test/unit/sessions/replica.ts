@@ -9,7 +9,7 @@ import {
 } from '../../../src/sessions/sessions.ts';
 import { createUnnoted, noteIn } from '../../../src/freshness/unnoted.ts';
 import { handClock } from '../cache/fakes.ts';
-import { sessionFace } from '../../support/session-face.ts';
+import { sessionCalls } from '../../support/session-calls.ts';
 import { handSessionStore, type SharedSessions } from './hand-session-store.ts';
 
 export const LEASE = 1_000;
@@ -40,7 +40,7 @@ export function replica({
 } = {}) {
   const memory = () => createMemoryStore({ clock, newToken: randomUUID });
   const keeper = behind ?? memory();
-  const [store, shared] = [handSessionStore(keeper), sessionFace(keeper)];
+  const [store, shared] = [handSessionStore(keeper), sessionCalls(keeper)];
   const errors: unknown[] = [];
   /** Those who sleep; waking one does not move the clock. */
   const sleepers: Sleeper[] = [];

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../src/common/clock.ts';
 import type { GatewayEvent, Outcome } from '../../../src/common/events.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import {
   createOwnFigures,
   createSharedStatistics,
@@ -101,7 +102,7 @@ export function statisticsOf(
   of: Partial<Parameters<typeof createOwnFigures>[1]> = {},
   { id = 'a', ...rest }: Partial<Parameters<typeof createSharedStatistics>[0]> = {},
 ) {
-  const { on, ...statistics } = createStatistics({ names: NAMES, ...parts });
+  const { on, ...statistics } = createStatistics({ rows: EVENTS, names: NAMES, ...parts });
   const own = createOwnFigures(statistics, { ...NOTHING, clock: parts.clock, ...of });
   const processes = onlyProcess(own, id);
   const common = { own, processes, store: undefined, onError: () => {} };
@@ -114,5 +115,4 @@ export const NO_CONSOLE = {
   status: async () => ({}),
   overview: async () => ({}),
   system: async () => ({}),
-  hooks: async () => ({}),
 };

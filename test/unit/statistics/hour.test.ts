@@ -14,6 +14,7 @@ import {
   rowsOf,
   sumOf,
 } from '../../../src/statistics/hour.ts';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createStatistics } from '../../../src/statistics/statistics.ts';
 import { answered, asked, handClock, NAMES } from './answered.ts';
 
@@ -36,9 +37,9 @@ const RUN = {
   engine_seconds: 1,
 } as const;
 
-function create(names: Parameters<typeof createHour>[1] = NAMES) {
+function create(names: Parameters<typeof createHour>[2] = NAMES) {
   const clock = handClock();
-  const statistics = createStatistics({ clock, names });
+  const statistics = createStatistics({ rows: EVENTS, clock, names });
   const { on } = statistics;
   const report = () => statistics.hour();
   const projects = async () => rowsOf(await report(), 'project');

@@ -1,3 +1,4 @@
+import { EVENTS } from '../../../src/features/events.ts';
 import { describe, expect, test } from '@jest/globals';
 import {
   createStatistics,
@@ -12,7 +13,7 @@ const DAY = 24 * 3_600_000;
 
 function create() {
   const clock = handClock();
-  const statistics = createStatistics({ clock, names: NAMES });
+  const statistics = createStatistics({ rows: EVENTS, clock, names: NAMES });
   const figuresOf = (digest: string) =>
     statistics.figures().digests.find((row) => row.digest === digest) as DigestFigures;
   return { ...statistics, clock, figuresOf };

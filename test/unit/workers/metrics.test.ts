@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createPrimaryMetrics, metricsOfAll } from '../../../src/workers/metrics.ts';
 import { linkPair } from '../../support/link-pair.ts';
@@ -7,6 +8,7 @@ import { gauges } from '../../support/gauges.ts';
 
 function ownMetrics({ bytes = 0, epochAge = 0 } = {}) {
   return createMetrics(
+    EVENTS,
     anyName,
     gauges({
       memory: () => ({ entries: 1, bytes }),

@@ -1,15 +1,61 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
+import { createQueryCache, type QueryCache } from '../../../../src/cache/cache.ts';
+import { createFlights } from '../../../../src/cache/flights.ts';
+import type { MemoryTier } from '../../../../src/cache/memory-tier.ts';
 import type { KnownKey } from '../../../../src/cache/query.ts';
+import type { SharedEntries } from '../../../../src/cache/shared-entries.ts';
 import type { StoredAnswer } from '../../../../src/cache/stored-answer.ts';
-import {
-  checkpoint,
-  handClock,
-  knownAnswers,
-  type Checkpoint,
-  type HandClock,
-  type KnownAnswers,
-} from '../fakes.ts';
+import type { Clock } from '../../../../src/common/clock.ts';
+import type { Epochs } from '../../../../src/freshness/freshness.ts';
+import { bodyAccount, checkpoint, handClock, type Checkpoint, type HandClock } from '../fakes.ts';
 import { answerWith } from '../stored-answer/session-documents.ts';
+
+type Recalling = Pick<QueryCache, 'recall' | 'bring' | 'textOf'>;
+
+/** A cache whose engine is never asked, over these parts of it. */
+function cacheOver(options: {
+  epochs: Pick<Epochs, 'areCurrent' | 'obtain'>;
+  memory: Pick<MemoryTier, 'get' | 'set' | 'textOf'>;
+  entries: Pick<SharedEntries, 'find'>;
+  clock: Clock;
+}): Recalling {
+  const never = () => {
+    throw new Error('not asked for by these answers');
+  };
+  const { clock } = options;
+  return createQueryCache({
+    epochs: {
+      held: never,
+      renew: never,
+      renewLater: never,
+      owed: never,
+      age: never,
+      close: never,
+      ...options.epochs,
+    },
+    memory: {
+      peek: never,
+      peekRecent: never,
+      list: never,
+      clear: never,
+      hold: never,
+      usage: never,
+      evictions: never,
+      hasRoom: never,
+      warmed: never,
+      ...options.memory,
+    },
+    entries: { peek: never, keep: never, ...options.entries },
+    flights: createFlights({ clock, deadline: never }),
+    sharedFlights: undefined,
+    clock,
+    random: never,
+    purgeTakes: 0,
+    maxEntry: never,
+    account: bodyAccount(),
+    emit: never,
+  });
+}
 
 const TTL = 1_000;
 const AGE = 100;
@@ -33,7 +79,7 @@ let obtained: (readonly string[])[];
 let kept: unknown[];
 /** What those who asked tier 2 kept meanwhile (bytes). */
 let besides: number[];
-let answers: KnownAnswers;
+let answers: Recalling;
 let stored: StoredAnswer;
 
 beforeEach(() => {
@@ -51,7 +97,7 @@ beforeEach(() => {
   reads.release();
   [looked, obtained, kept, besides] = [0, [], [], []];
   [current, renewed] = [true, true];
-  answers = knownAnswers({
+  answers = cacheOver({
     epochs: {
       areCurrent: (captured) => captured === KNOWN.captured && current,
       async obtain(scopes) {

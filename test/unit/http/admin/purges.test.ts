@@ -14,7 +14,6 @@ import { createAdmin, createAdminHandler } from '../../../../src/http/admin.ts';
 import type { PurgeLog, PurgeRecord } from '../../../../src/cache/purge/purge-log.ts';
 import { handClock, NO_CONSOLE, statisticsOf } from '../../statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../../support/openapi-check.ts';
-import { NO_WARM_UP } from '../../../support/no-warm-up.ts';
 import { principalOf } from '../../../../src/common/principal.ts';
 
 const RECORD: PurgeRecord = {
@@ -47,7 +46,6 @@ beforeAll(async () => {
   const admin = createAdmin({
     statistics: statisticsOf({ clock: handClock() }).shared,
     console: NO_CONSOLE,
-    warmUp: NO_WARM_UP,
     clock: handClock(),
     emit() {},
     permissions: createPermissions(

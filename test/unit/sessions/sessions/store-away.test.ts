@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { sessionName } from '../../../../src/sessions/digests.ts';
 import { createMemoryStore } from '../../../../src/freshness/memory-store.ts';
-import { sessionRecord } from '../../../support/session-face.ts';
+import { sessionRecord } from '../../../support/session-calls.ts';
 import { handClock, quiet } from '../../cache/fakes.ts';
 import { BEGUN, ending, find, known, LEASE, NAME, OTHER, replica } from '../replica.ts';
 

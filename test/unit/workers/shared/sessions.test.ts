@@ -3,8 +3,13 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { createSessions } from '../../../../src/sessions/sessions.ts';
 import { createUnnoted } from '../../../../src/freshness/unnoted.ts';
 import { sessionLeaseContract } from '../../../support/session-lease-contract.ts';
-import { sessionRecord } from '../../../support/session-face.ts';
-import { sessionStoreContract } from '../../../support/session-store-contract.ts';
+import { sessionRecord } from '../../../support/session-calls.ts';
+import {
+  asBegun,
+  type LateBeginning,
+  lateBeginningContract,
+  sessionStoreContract,
+} from '../../../support/session-store-contract.ts';
 import { workerHouse, type WorkerHouse } from '../../../support/worker-house.ts';
 import { checkpoint, handClock, quiet } from '../../cache/fakes.ts';
 
@@ -76,7 +81,7 @@ describe('sessions in the primary process', () => {
 
 describe('a beginning that the primary process carries out late', () => {
   /** A worker whose second half of a beginning is on its way until it is let go; its caller has given up then. */
-  async function lateBeginning(house: WorkerHouse) {
+  async function lateBeginning(house: WorkerHouse): Promise<LateBeginning> {
     const one = house.join();
     const sent = checkpoint();
     one.pair.toPrimary.filter = (message) => {
@@ -85,60 +90,14 @@ describe('a beginning that the primary process carries out late', () => {
       void sent.arrive();
       return true;
     };
-    const begun = one.sessions.begin('name', sessionRecord()).then(
-      ({ dirty }) => (dirty ? 'dirty' : 'clean'),
-      () => 'not begun',
-    );
+    const begun = asBegun(one.sessions.begin('name', sessionRecord()));
     await sent.arrived;
     return { begun, letGo: () => one.pair.toPrimary.release() };
   }
 
-  test('is clean when nothing happened', async () => {
-    const { begun, letGo } = await lateBeginning(workerHouse());
-    letGo();
-    expect(await begun).toBe('clean');
-  });
-
-  test('is dirty when it was made dirty in between, by name or with all', async () => {
+  lateBeginningContract(async () => {
     const house = workerHouse();
-    const other = house.join().sessions;
-    const byName = await lateBeginning(house);
-    await other.markDirty('name', 'next');
-    byName.letGo();
-    expect(await byName.begun).toBe('dirty');
-    await other.end('name');
-    const withAll = await lateBeginning(house);
-    await other.markAllDirty();
-    withAll.letGo();
-    expect(await withAll.begun).toBe('dirty');
-  });
-
-  test('begins nothing when it was asked for, ended or begun by others in between', async () => {
-    const house = workerHouse();
-    const other = house.join().sessions;
-    for (const meanwhile of [
-      () => other.read('name'),
-      () => other.end('name'),
-      () => other.begin('name', sessionRecord({ principal: 'bob' })),
-    ]) {
-      const { begun, letGo } = await lateBeginning(house);
-      await meanwhile();
-      letGo();
-      expect(await begun).toBe('not begun');
-    }
-    expect((await other.read('name')).record).toMatchObject({ principal: 'bob' });
-  });
-
-  test('stays dirty when it was dirty before', async () => {
-    const house = workerHouse();
-    const other = house.join().sessions;
-    await other.begin('name', sessionRecord());
-    await other.markDirty('name', 'next');
-    const first = await lateBeginning(house);
-    const second = await lateBeginning(house);
-    first.letGo();
-    second.letGo();
-    expect([await first.begun, await second.begun]).toEqual(['not begun', 'dirty']);
+    return { other: house.join().sessions, late: () => lateBeginning(house) };
   });
 });
 

@@ -1,0 +1,214 @@
+import type { Clock } from '../../common/clock.ts';
+import { GatewayError } from '../../common/errors.ts';
+import { foldObjectName } from '../../common/fold-case.ts';
+import { type Principal, principalOf } from '../../common/principal.ts';
+import { inXml } from '../../engine/own-questions.ts';
+import { ofNoClient, withoutReader } from '../../line/no-client.ts';
+import type { QueryOf } from '../../line/query.ts';
+import { enterSession } from '../../line/session-step.ts';
+import {
+  type Destination,
+  destinationOf,
+  understand,
+  type UnderstoodRequest,
+} from '../../line/understand.ts';
+import type { Line } from '../feature.ts';
+import type { Beginning, Candidate, KeptRequest, Way } from './candidates.ts';
+import { type AskedWay, failed, fill, skipped } from './fill.ts';
+import { createLaneSessions } from './lane-sessions.ts';
+import { createSlots, type Slots } from './slots.ts';
+
+/** In whose name a run asks. The login is kept by the run alone. */
+export interface WarmUser {
+  readonly principal: Principal;
+  readonly authorization: string | undefined;
+  /** Whether it is a user, whose own entries may be filled. */
+  readonly isUser: boolean;
+}
+
+/** One way in which a query is asked again. */
+export interface Job {
+  readonly candidate: Candidate;
+  readonly way: Way;
+  /** Identities for which that was done. */
+  readonly done: Set<string>;
+}
+
+/** What the lanes of a run have in common. */
+interface LanesOfRun {
+  readonly as: WarmUser;
+  /** Ends what is under way; its reason is a GatewayError `client-gone`. */
+  readonly cut: AbortSignal;
+  readonly beginnings: readonly Beginning[];
+  /** No entry goes that was used since then (monotonic, ms). */
+  readonly since: number;
+  /** Catalogs that are not to be asked ahead, by where they are. */
+  readonly onDemand: Map<string, Promise<readonly string[]>>;
+}
+
+/** Port: the line of the configuration in force. */
+export interface WarmLine {
+  open(ofRun: LanesOfRun): Lane;
+  /** Whether the engine of a project gets the login that asks. */
+  forwards(project: string): boolean;
+}
+
+export const createWarmLine = (line: Line, clock: Pick<Clock, 'now'>): WarmLine => ({
+  open: (ofRun) => openLane(line, clock, ofRun),
+  forwards: (project) => line.engineOf(project || undefined).settings.login === 'forward',
+});
+
+export type Lane = ReturnType<typeof openLane>;
+
+/** Asks one query after the other as an ordinary request is asked, for no user and in sessions of its own. */
+function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
+  const { as, cut, beginnings, since } = ofRun;
+  const { principal } = as;
+  const { engineOf, examine, cache, sessions, work } = line;
+  const slots = createSlots(line.admitBackground);
+  const own = createLaneSessions(line, slots, read, beginnings, cut);
+  const filling = { ...line, clock, slots, cut, since };
+  // What it uses of this configuration is closed after it.
+  work.begin();
+
+  async function read({ project, query }: KeptRequest, headers: Headers, body: Buffer) {
+    const address = { project: project ?? undefined, search: query.join('&') };
+    const engine = engineOf(address.project);
+    const to = destinationOf(engine, address, principal, as.authorization);
+    const destination = { ...to, addressee: { ...to.addressee, admitted: slots.leave } };
+    const asked = await understand(headers, body, destination);
+    return { destination, body, ...(await examine(asked, destination, principal)) };
+  }
+
+  /** Moves the session of a request to the catalog that it names. @returns why it cannot */
+  async function moveSession(seen: Awaited<ReturnType<typeof read>>) {
+    const { known } = await enterSession(seen.asked, seen.step, sessions);
+    const moving = await line.queryOf({ ...seen, principal, session: known, fresh: false });
+    if (typeof moving === 'string') return moving;
+    // The answer that moves a session is not kept.
+    await slots.within(cut, ({ gone: { signal } }) =>
+      cache.fetch(ofNoClient(moving, signal), withoutReader(signal), async () => {}),
+    );
+    return undefined;
+  }
+
+  async function askWay({ candidate, way, done }: Job): Promise<readonly AskedWay[]> {
+    const id = await own.idFor(way);
+    if (way.session !== null && id === undefined) return [skipped('session-differs')];
+    const { headers, body } = inSession(way, id);
+    let seen = await read(way, headers, body);
+    const unfit = whyUnfit(seen.destination, candidate);
+    if (unfit !== undefined) return [skipped(unfit)];
+    if (await isOnlyOnDemand(seen, candidate, slots, ofRun)) return [skipped('refresh-policy')];
+    if (seen.step !== 'refuse' && seen.step.before === 'take-catalog') {
+      const why = await moveSession(seen);
+      if (why !== undefined) return [skipped(why)];
+      seen = await read(way, headers, body);
+    }
+    const { asked, step } = seen;
+    // Redis may have lost the session, or all sessions count as changed.
+    const isLost = step === 'refuse' || /^(?:unknown|dirty)-/.test(step.reason ?? '');
+    if (way.session !== null && isLost) own.forget(way);
+    if (step === 'refuse' || step.before !== 'nothing') return [skipped('session-differs')];
+    const reason = asked.bypass ?? step.reason;
+    if (reason !== undefined) return [skipped(reason)];
+    const source = { ...seen, session: step.known, fresh: false };
+    const queries = await queriesOf(line.queryOf, source, as, candidate.users);
+    if (typeof queries === 'string') return [skipped(queries)];
+    if (queries.length === 0) return [skipped('of-one-user')];
+    const told: AskedWay[] = [];
+    for (const query of queries) {
+      const { identity, session: part } = query.parts;
+      if (done.has(identity)) continue;
+      const isSame = (part ?? '') === way.part;
+      const one = isSame ? await fill(query, candidate.bytes, filling) : skipped('session-differs');
+      if (one.result !== 'overtaken') done.add(identity);
+      // The engine may know the session no more.
+      if (one.reason === 'fault' || one.reason === 'session-changed') own.forget(way);
+      told.push(one);
+    }
+    return told;
+  }
+
+  return {
+    /** @returns one for each identity for which it is filled. Rejects for a mistake of this program only */
+    async ask(job: Job): Promise<readonly AskedWay[]> {
+      try {
+        return await askWay(job);
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error;
+        if (isGone(error)) return [{ result: 'overtaken', ms: 0 }];
+        return [OF_ENGINE.test(error.reason) ? failed(error.reason) : skipped(error.reason)];
+      }
+    },
+    /** Ends the sessions. Never rejects. */
+    close: () => own.close().then(work.end),
+  };
+}
+
+type Headers = KeptRequest['headers'];
+type Asking = { readonly destination: Destination; readonly asked: UnderstoodRequest };
+type Source = Omit<Parameters<QueryOf>[0], 'principal'>;
+
+/** @returns why a query of this engine is not asked by a run */
+function whyUnfit({ settings, addressee }: Destination, { subject }: Candidate) {
+  const isForwarded = settings.login === 'forward';
+  if (isForwarded && addressee.authorization === undefined) return 'login-forward';
+  const isVolatile = settings.kind === 'kylin' && subject === 'DISCOVER_PROPERTIES';
+  return isVolatile ? 'discover-type' : undefined;
+}
+
+/** Whether the engine is to ask for the data of a catalog only when a user does. */
+async function isOnlyOnDemand(
+  { destination, asked }: Asking,
+  { catalogs }: Candidate,
+  slots: Slots,
+  { cut, onDemand }: LanesOfRun,
+): Promise<boolean> {
+  const { settings, engine, place } = destination;
+  const addressee = { ...destination.addressee, named: asked.namedHeaders };
+  if (settings.kind === 'kylin' || catalogs.length === 0) return false;
+  const ask = () =>
+    slots
+      .within(cut, ({ gone }) => engine.onDemand(addressee, gone.signal))
+      .catch((error: unknown) => {
+        if (isGone(error)) throw error;
+        return [];
+      });
+  const known = onDemand.get(place) ?? ask();
+  onDemand.set(place, known);
+  known.catch(() => onDemand.delete(place));
+  const names = new Set((await known).map(foldObjectName));
+  return catalogs.some((name) => names.has(foldObjectName(name)));
+}
+
+/** The queries of a way: one for each identity that may be answered from what is filled. */
+async function queriesOf(
+  queryOf: QueryOf,
+  source: Source,
+  { principal, isUser }: WarmUser,
+  users: readonly string[],
+) {
+  const query = await queryOf({ ...source, principal });
+  if (typeof query === 'string') return query;
+  if (isUser || query.share === 'everyone') return [query];
+  if (query.share === 'user') return [];
+  const all = users.map(async (name) => {
+    const own = await queryOf({ ...source, principal: principalOf(name) });
+    return typeof own === 'string' || own.roles === undefined ? [] : [[own.roles, own] as const];
+  });
+  return [...new Map((await Promise.all(all)).flat()).values()];
+}
+
+const OF_ENGINE = /^(?:engine-|overloaded)/;
+const isGone = (error: unknown) => error instanceof GatewayError && error.reason === 'client-gone';
+
+/** The request with the id of a session where that of another one stood. */
+function inSession({ headers, body, session }: Way, id = '') {
+  const text = Buffer.from(body, 'latin1');
+  const at = session?.at ?? null;
+  const pieces =
+    at === null ? [text] : [text.subarray(0, at), Buffer.from(inXml(id)), text.subarray(at)];
+  const own = session?.byHeader ? { ...headers, 'x-as-sessionid': id } : headers;
+  return { headers: own, body: Buffer.concat(pieces) };
+}

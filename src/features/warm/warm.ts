@@ -1,0 +1,52 @@
+import { pause } from '../../common/clock.ts';
+import type { Core, Feature, Line } from '../feature.ts';
+import { asWhom } from './as-whom.ts';
+import { warmFigures } from './events.ts';
+import { createCandidates } from './candidates.ts';
+import { createWarmLine, type WarmLine } from './lane.ts';
+import { createWarmUp } from './warm-up.ts';
+import { createSeen } from './ways.ts';
+
+/** Pause between two looks for a run that is due. */
+const LOOK_MS = 1_000;
+/** Pause between two tellings of candidates to other gateways. */
+const SHARE_MS = 30_000;
+
+/** Asks the most valuable queries again after each purge, before people do (docs/WARMUP.md). */
+export function warm(core: Core): Feature {
+  const { clock } = core;
+  const candidates = createCandidates(core);
+  const sleep = (milliseconds: number) => pause(clock, milliseconds);
+  const lines = new WeakMap<Line, WarmLine>();
+  function line(): WarmLine {
+    const steps = core.line();
+    const made = lines.get(steps) ?? createWarmLine(steps, clock);
+    lines.set(steps, made);
+    return made;
+  }
+  const warmUp = createWarmUp({ ...core, sleep, candidates, line });
+  const beats = [
+    clock.every(LOOK_MS, () => void warmUp.look()),
+    clock.every(SHARE_MS, () => void candidates.share()),
+  ];
+  let isOn = false;
+  return {
+    on(event) {
+      if (!isOn) return;
+      candidates.on(event);
+      warmUp.on(event);
+    },
+    seen: createSeen(candidates),
+    gauges: warmFigures(core.memory.warmed),
+    pages: async () => (await import('./pages.ts')).warmPages(warmUp),
+    configure(config) {
+      isOn = config.warm.mode !== 'off';
+      const isShared = config.cache.redis.url.length > 0;
+      warmUp.configure({ ...config.warm, as: asWhom(config), isShared });
+    },
+    async close() {
+      await warmUp.close();
+      for (const end of beats) end();
+    },
+  };
+}

@@ -1,0 +1,67 @@
+import type { Candidates, KeptRequest, Way } from './candidates.ts';
+import { ASCII_BASED, gapsIn, startOf, textIn } from '../../line/memo.ts';
+import type { Seen, SeenRequest } from '../../line/ports.ts';
+
+/** Shorter values are sizes and limits, which an engine may refuse as zeros (characters). */
+const ID = 32;
+/** What may be a password in a text of its own, such as that of a data source. */
+const SECRET = /(?:password|pwd)\s*=/i;
+
+/**
+ * A request as it is kept to be asked again: without the ids in ignored properties and the id of its session. Undefined
+ * where it is not certain what of it is an id, or it may hold a secret.
+ */
+function kept({ asked, body, destination }: SeenRequest) {
+  const { forwarded, encoding, session, sessionIds } = asked;
+  if (forwarded === undefined || !ASCII_BASED.has(encoding?.name ?? '')) return undefined;
+  const gaps = gapsIn(body);
+  if (gaps === undefined || sessionIds === 'unknown') return undefined;
+  const other = Buffer.from(body);
+  for (const gap of gaps.ids) {
+    if (gap.length < ID) continue;
+    const zeros = textIn(body, gap).replaceAll(/[0-9a-f]/gi, '0');
+    other.write(zeros, startOf(gap, body.length), 'latin1');
+  }
+  const id = session.kind === 'in' ? session.id : undefined;
+  const found = gaps.session && textIn(body, gaps.session);
+  if ((found ?? id) !== id || sessionIds.some((one) => one !== id)) return undefined;
+  const [at, length] = gaps.session ? [gaps.session.at, gaps.session.length] : [null, 0];
+  const text = other.toString('latin1');
+  const { project = null, query } = destination.addressee;
+  const { 'x-as-sessionid': byHeader, traceparent: _, ...given } = forwarded;
+  const cut = at === null ? text : text.slice(0, at) + text.slice(at + length);
+  if ([cut, ...query].some((one) => SECRET.test(one))) return undefined;
+  const hasNoPlace = at === null && byHeader === undefined;
+  if (id !== undefined && (hasNoPlace || cut.includes(id))) return undefined;
+  const sent = Object.entries(given).filter(([, value]) => value !== undefined);
+  const headers = Object.fromEntries(sent) as KeptRequest['headers'];
+  return {
+    request: { project, query, headers, body: cut },
+    session: id === undefined ? null : { at, byHeader: byHeader !== undefined },
+  };
+}
+
+/** Notes how queries are asked and sessions begun, for the warm-up. */
+export const createSeen = (candidates: Pick<Candidates, 'noteWay' | 'noteBeginning'>): Seen => ({
+  query(request, user, parts, session) {
+    const part = parts.session ?? '';
+    candidates.noteWay(parts.asked.digest, part, user, () => {
+      const found = kept(request);
+      if (found === undefined || (found.session === null) !== (session === undefined))
+        return undefined;
+      const { subject, named } = request.asked;
+      const { profile = '', catalog = null } = session?.record ?? {};
+      const way: Way = {
+        ...found.request,
+        session: found.session && { ...found.session, profile, catalog },
+        part,
+      };
+      const all = [...(named?.catalogs.catalogs ?? []), ...[catalog ?? []].flat()];
+      const catalogs = [...new Set(all)];
+      return { subject, project: found.request.project ?? '', catalogs, way };
+    });
+  },
+  beginning(request, profile) {
+    candidates.noteBeginning(profile, () => kept(request)?.request);
+  },
+});

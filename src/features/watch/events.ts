@@ -1,0 +1,37 @@
+import type { EventRows } from '../../observability/event-rows.ts';
+import type { Figure } from '../../observability/figures.ts';
+
+declare module '../../common/events.ts' {
+  interface EventMap {
+    /** The source of a watcher answers no more, or again. `why` is '' then, and holds no secrets. */
+    'watch-state': {
+      readonly project: string;
+      readonly state: 'seeing' | 'blind';
+      readonly why: string;
+    };
+  }
+}
+
+export const WATCH_EVENTS = {
+  'watch-state': { level: ({ state }) => (state === 'seeing' ? 'info' : 'warn') },
+} as const satisfies Partial<EventRows>;
+
+/** Whether the sources of watchers answer. @param sight age in milliseconds, since their last answer */
+export const watchFigures = (
+  sight: () => readonly (readonly [project: string, age: number, isBlind: boolean])[],
+): readonly Figure[] => [
+  {
+    name: 'watch_age_seconds',
+    help: 'Seconds since the source by which a project is watched has answered any gateway.',
+    labels: ['project'],
+    aggregator: 'min',
+    read: () => sight().map(([project, ageMs]) => [{ project }, ageMs / 1000]),
+  },
+  {
+    name: 'watch_blind',
+    help: 'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
+    labels: ['project'],
+    aggregator: 'min',
+    read: () => sight().map(([project, , isBlind]) => [{ project }, Number(isBlind)]),
+  },
+];

@@ -1,0 +1,26 @@
+import type { Client, Query } from '../cache/query.ts';
+
+/** Query that ends with the signal too. No client is shown a session that the engine begins by itself. */
+export const ofNoClient = (query: Query, signal: AbortSignal): Query => ({
+  ...query,
+  began: async () => {},
+  ask: (ends, unwanted) => query.ask(AbortSignal.any([signal, ends]), unwanted),
+});
+
+/** As long as any client may wait (ms); its signal is what bounds it. */
+const LONGEST_WAIT = 3_600_000;
+
+/** Takes an answer as fast as it comes, in the place of a client, and keeps nothing of it. */
+export const withoutReader = (signal: AbortSignal): Client => ({
+  signal,
+  waits: () => LONGEST_WAIT,
+  replay() {},
+  open() {},
+  notStored() {},
+  write: () => true,
+  backlog: () => 0,
+  drained: async () => {},
+  end() {},
+  over: async () => {},
+  fail() {},
+});

@@ -1,0 +1,211 @@
+import { foldCase } from '../common/fold-case.ts';
+import type { Member, Role, RoleStore } from '../roles/role.ts';
+import {
+  foldedBytes,
+  isRefusal,
+  newToken,
+  only,
+  type QueriedDatabase,
+  type Row,
+  type Session,
+  type StorageParts,
+  textOf,
+  toBytes,
+  type Value,
+  type Work,
+} from './sql-database.ts';
+
+/** How long the note of a lease counts. */
+const SHARED_FOR_MS = 3_600_000;
+/** A note that counts for less than this is renewed, so that hardly any token is asked for by a write. */
+const SHARED_AT_LEAST_MS = SHARED_FOR_MS / 2;
+
+/** Runs a change in a transaction of its own. */
+type Changing = <T>(change: Work<T>) => Promise<T>;
+
+/**
+ * Locks are taken in this order: the names of all roles for a change that gives a role a name; the row of the role,
+ * shared for a change of one member, alone for every other change; the row with the token, last.
+ */
+export function createRoleStore(database: QueriedDatabase, parts: StorageParts): RoleStore {
+  /** A change that succeeds makes the role sets that were read earlier stale. */
+  const changing: Changing = (change) =>
+    database.run('write', async (session) => {
+      const result = await change(session);
+      if (!isRefusal(result)) await setRolesToken(session, newToken(parts));
+      return result;
+    });
+
+  return {
+    ...changesOfRoles(database, changing),
+    ...changesOfMembers(database, changing),
+    ...lookUps(database),
+  };
+}
+
+function changesOfRoles(
+  { dialect }: QueriedDatabase,
+  changing: Changing,
+): Pick<RoleStore, 'create' | 'update' | 'remove'> {
+  const { roles, members } = dialect.tables;
+  return {
+    create: (role) =>
+      changing(async (session) => {
+        const id = Number(only(await session.rows(dialect.takeId.role))['id']);
+        return insertRole(session, { id, ...role });
+      }),
+
+    update: (id, { name, description, contains }) =>
+      changing(async (session) => {
+        if (dialect.lockNames !== undefined) await session.rows(dialect.lockNames);
+        const folded = foldedBytes(name);
+        const locked = `SELECT id FROM ${roles} WHERE id = ?1 OR folded = ?2${dialect.forUpdate}`;
+        const found = await session.rows(locked, [id, folded]);
+        if (!found.some((row) => Number(row['id']) === id)) return 'no-such-role';
+        if (found.length > 1) return 'name-taken';
+        const change = `UPDATE ${roles} SET name = ?2, folded = ?3, description = ?4 WHERE id = ?1`;
+        await session.rows(change, [id, toBytes(name), folded, toBytes(description)]);
+        await session.rows(`DELETE FROM ${members} WHERE ${dialect.roleOfMember} = ?1`, [id]);
+        await session.rows(dialect.insertMembers, [id, membersJson(contains)]);
+        return 'done';
+      }),
+
+    remove: (id) =>
+      changing(async (session) => {
+        const rows = await session.rows(`DELETE FROM ${roles} WHERE id = ?1 RETURNING id`, [id]);
+        return rows.length === 0 ? 'no-such-role' : 'done';
+      }),
+  };
+}
+
+function changesOfMembers(
+  { dialect }: QueriedDatabase,
+  changing: Changing,
+): Pick<RoleStore, 'addMember' | 'removeMember'> {
+  const { roles, members } = dialect.tables;
+  /** Runs a change of one member while the role is neither removed nor renamed. */
+  const inRole = <T>(id: number, roleName: string, change: Work<T>) =>
+    changing(async (session) => {
+      const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
+      const [role] = await session.rows(locked, [id]);
+      if (role === undefined) return 'no-such-role';
+      if (textOf(role['folded']) !== foldCase(roleName)) return 'other-name';
+      return await change(session);
+    });
+
+  return {
+    addMember: (id, roleName, member) =>
+      inRole(id, roleName, async (session) => {
+        const added = await session.rows(dialect.insertMembers, [id, membersJson([member])]);
+        return added.length === 0 ? 'already-member' : 'done';
+      }),
+
+    removeMember: (id, roleName, { name }) =>
+      inRole(id, roleName, async (session) => {
+        const removal = `DELETE FROM ${members} WHERE ${dialect.roleOfMember} = ?1 AND folded = ?2 RETURNING 1`;
+        const removed = await session.rows(removal, [id, foldedBytes(name)]);
+        return removed.length === 0 ? 'not-a-member' : 'done';
+      }),
+  };
+}
+
+type LookUps = Pick<RoleStore, 'read' | 'list' | 'roleSet' | 'token' | 'lease'>;
+function lookUps({ dialect, run, query }: QueriedDatabase): LookUps {
+  const { storage, roles, members } = dialect.tables;
+  /** The lease that is noted, if it is still in force and longer than another one. */
+  const longerLease = (other: string) =>
+    `CASE WHEN roles_shared_until > ${dialect.moment(0)} AND roles_lease > ${other}
+      THEN roles_lease ELSE ${other} END`;
+
+  return {
+    read: (id) =>
+      run('read', async (session) => (await readRoles(session, 'WHERE id = ?1', [id]))[0]),
+
+    async list({ offset, limit, nameContains }) {
+      const matching = `FROM ${roles} WHERE ${dialect.contains}`;
+      // Without a role on the page, a row of nulls.
+      const asked = `SELECT found.total, page.id, page.name, page.description
+        FROM (SELECT count(*) AS total ${matching}) found
+        LEFT JOIN (SELECT id, name, description ${matching} ORDER BY id DESC LIMIT ?3 OFFSET ?2) page
+        ON true ORDER BY page.id DESC`;
+      const rows = await query(asked, [foldedBytes(nameContains), offset, limit]);
+      const listed = rows.filter(({ id }) => id !== null);
+      return { roles: listed.map(summaryOf), total: Number(rows[0]?.['total']) };
+    },
+    async roleSet(userName) {
+      const asked = `SELECT s.roles_token AS token, m.${dialect.roleOfMember} AS role
+        FROM ${storage} s LEFT JOIN ${members} m ON m.folded = ?1 ORDER BY role`;
+      const rows = await query(asked, [foldedBytes(userName)]);
+      const ids = rows.filter(({ role }) => role !== null).map(({ role }) => Number(role));
+      return { token: String(only(rows)['token']), ids };
+    },
+    async token(lease) {
+      const asked = `SELECT roles_token AS token, roles_lease >= ?1
+        AND roles_shared_until >= ${dialect.moment(SHARED_AT_LEAST_MS)} AS noted FROM ${storage}`;
+      const { token, noted } = only(await query(asked, [lease]));
+      // A truth value of PostgreSQL, or of SQLite.
+      if (noted === true || noted === 1) return String(token);
+      const renewal = `UPDATE ${storage} SET roles_lease = ${longerLease('?1')},
+        roles_shared_until = ${dialect.moment(SHARED_FOR_MS)} RETURNING roles_token AS token`;
+      // Waits for a change that is being committed; the token is then the new one.
+      const renewed = await run('write', (session) => session.rows(renewal, [lease]));
+      return String(only(renewed)['token']);
+    },
+    async lease() {
+      const rows = await query(`SELECT ${longerLease('0')} AS lease FROM ${storage}`);
+      return Number(only(rows)['lease']);
+    },
+  };
+}
+
+/** Adds a role with its members, each once. */
+export async function insertRole(session: Session, role: Role) {
+  const { id, name, description, contains } = role;
+  const { tables, insertMembers } = session.dialect;
+  const rows = await session.rows(
+    `INSERT INTO ${tables.roles} (id, name, folded, description) VALUES (?1, ?2, ?3, ?4)
+     ON CONFLICT (folded) DO NOTHING RETURNING id`,
+    [id, toBytes(name), foldedBytes(name), toBytes(description)],
+  );
+  if (rows.length === 0) return 'name-taken';
+  await session.rows(insertMembers, [id, membersJson(contains)]);
+  return { id };
+}
+
+/** Names and folded names in hexadecimal, for statements that take a list of them. */
+const membersJson = (members: readonly Member[]): string =>
+  JSON.stringify(
+    members.map(({ name }) => [toBytes(name), foldedBytes(name)].map((b) => b.toString('hex'))),
+  );
+
+/**
+ * Gives the roles a new token. The last statement of every change of a role: it locks the row until its transaction ends,
+ * so that changes are committed one after the other, and what a token stands for is of one moment.
+ */
+export async function setRolesToken(session: Session, token: string): Promise<void> {
+  await session.rows(`UPDATE ${session.dialect.tables.storage} SET roles_token = ?1`, [token]);
+}
+
+/** Reads roles with their members. @param which conditions, order, limit */
+export async function readRoles(session: Session, which: string, values: readonly Value[]) {
+  const { tables, roleOfMember } = session.dialect;
+  const rows = await session.rows(
+    `SELECT r.id, r.name, r.description, m.name AS member
+     FROM (SELECT id, name, description FROM ${tables.roles} ${which}) r
+     LEFT JOIN ${tables.members} m ON m.${roleOfMember} = r.id
+     ORDER BY r.id, m.position`,
+    values,
+  );
+  return [...Map.groupBy(rows, ({ id }) => Number(id)).values()].map((ofRole) => {
+    // A role without members has one row, without a member.
+    const named = ofRole.filter(({ member }) => member !== null);
+    const contains = named.map(({ member }): Member => ({ type: 'user', name: textOf(member) }));
+    return Object.assign(summaryOf(only(ofRole)), { contains });
+  });
+}
+
+const summaryOf = ({ id, name, description }: Row) => ({
+  id: Number(id),
+  name: textOf(name),
+  description: textOf(description),
+});
