@@ -53,7 +53,7 @@ export function createGatewayServer(
   };
   const begin: RequestListener = (request, response) => {
     if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
-    else answering(request, response);
+    else answer(request, response);
   };
   const take: RequestListener = (_request, response) => connections.take(response, begin);
   const tls = readTls(listen);
@@ -66,7 +66,6 @@ export function createGatewayServer(
   );
   // One more than is allowed, so that it shows: Node.js refuses those with more, or leaves away headers beyond (24).
   server.maxHeadersCount = MAX_HEADERS + 1;
-  let answering = answer;
   let most = limits.connections;
   let isTrusted = trustedProxies(listen.trusted_proxies);
   const connections = createConnections(server, {
@@ -93,14 +92,13 @@ export function createGatewayServer(
       };
     },
     /**
-     * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies, its limit
-     * of connections, and what answers requests. Connections that exist stay as they are.
+     * Goes over to another configuration: its certificate and key, which are read anew, its trusted
+     * proxies and its limit of connections. Connections that exist stay as they are.
      * @throws when certificate or key cannot be used; then nothing has changed
      */
-    change(config: ServerConfig, next: RequestListener): void {
+    change(config: ServerConfig): void {
       const renewed = readTls(config.listen);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
-      answering = next;
       most = config.limits.connections;
       isTrusted = trustedProxies(config.listen.trusted_proxies);
     },
