@@ -49,7 +49,7 @@ export interface FleetRun {
 }
 
 /** Disturbances by their names; what happens to what gateways share stands with that. */
-export const TROUBLES = [
+const TROUBLES = [
   'rough links',
   'announcements are lost',
   'a link is away',

@@ -33,8 +33,6 @@ export const SMOOTH: Habits = {
   ...{ loseOneIn: 0, doubleOneIn: 0, reorderOneIn: 0 },
 };
 
-export type WayToStore = ReturnType<typeof wayToRedis>;
-
 /** The way of one gateway to the Redis that all share, behind the product's own breaker. */
 export function wayToRedis(options: {
   program: Program;
