@@ -30,7 +30,7 @@ import type { Storage } from './storage/sql-storage.ts';
 /** The storage is asked at most so often (ms), however often /health/ready is. */
 const STORAGE_HOLDS = 1_000;
 
-/** What the pages are built on, and no reload builds anew. */
+/** Parts of the pages that outlive a reload. */
 export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
@@ -43,7 +43,7 @@ export interface LastingParts {
   readonly invalidate: Invalidate;
 }
 
-/** What the pages are built on. */
+/** Parts of the pages. */
 interface PageParts
   extends LastingParts, ApiFront, Pick<RuntimeCore, 'askLeave' | 'addressOf' | 'during'> {
   readonly xmla: { handle: XmlaHandler; explain: TellAbout; steps: Line };

@@ -19,66 +19,131 @@ interface User extends Held {
   readonly queue: WaitQueue<Waiter & { readonly own: Held; readonly bytes: number }>;
 }
 
-export type Share = ReturnType<BodyAccount['open']>;
-export type RequestShare = ReturnType<BodyAccount['request']>;
+export type Reservation = ReturnType<BodyAccount['open']>;
+export type RequestReservation = ReturnType<BodyAccount['request']>;
 export type BodyAccount = ReturnType<typeof createBodyAccount>;
+/** Asked each time, since a reload may change them: bytes of all bodies, requests that wait. */
+type Limits = () => { readonly in_flight: number; readonly queue: number };
 
 /**
- * The memory that bodies under way take, beside tier 1. It is a ceiling: what is counted here and in tier 1 is never
- * more than both limits together, and what reading one request takes. What tier 1 drops while it is sent moves here.
- *
- * Requests of one user wait in their order, and users have their turns. No user can take all room alone, or all of the
- * queue. Of requests that find no room one at a time is given it all the same, beyond the limit, so that those that wait
- * with a part of their body in memory do not wait for each other.
- * @param limits asked each time, since a reload may change them; of all bodies (bytes), and of requests that wait
+ * The memory that bodies under way take, beside tier 1. It is a ceiling: what is counted here and in
+ * tier 1 is never more than both limits together, and what reading one request takes. What tier 1
+ * drops while it is sent moves here.
  */
-export function createBodyAccount(
-  limits: () => { readonly in_flight: number; readonly queue: number },
-  clock?: Pick<Clock, 'after'>,
-) {
+export function createBodyAccount(limits: Limits, clock?: Pick<Clock, 'after'>) {
+  const room = createRoom(limits);
+  const { others } = room;
+  const { request, serve, waiting } = createRequests(room, limits, clock);
+
+  /** Reserves room for what can be done without. */
+  function open(use: 'fill' | 'value') {
+    let own = 0;
+    /** Keeps no more than so many bytes. */
+    function shrinkTo(left: number): void {
+      const given = Math.max(0, own - left);
+      own -= given;
+      others[use] -= given;
+      serve();
+    }
+    return {
+      /** Takes more bytes, if there is room; what is `long` leaves a part to what is short. */
+      grow(more: number, long = false): boolean {
+        if (!room.hasOther(more, long)) return false;
+        others[use] += more;
+        own += more;
+        return true;
+      },
+      shrinkTo,
+      /** Gives all of them back; twice does no harm. */
+      release: () => shrinkTo(0),
+    };
+  }
+
+  return {
+    /**
+     * Reserves room for the body of a request.
+     * @param patience asked when it must wait: for how long it may now (ms)
+     * @param announced length of its body, as far as it says so (bytes)
+     */
+    request,
+    open,
+    /** Counts what is in memory anyway, or no longer (a negative number of bytes). */
+    countSending(more: number): void {
+      others.sending += more;
+      if (more < 0) serve();
+    },
+    usage: () => ({
+      bytes: { request: room.requests.small + room.requests.large, ...others },
+      limit: limits().in_flight,
+      waiting: waiting(),
+    }),
+  };
+}
+
+/** Bytes that are taken, and whether more fit. */
+function createRoom(limits: Limits) {
   const requests: Held = { small: 0, large: 0 };
   const others = { fill: 0, value: 0, sending: 0 };
-  const users = new Map<string, User>();
-  /** The request that may go beyond the limit. */
-  let beyond: { readonly own: Held; readonly user: User } | undefined;
-
   const part = (of: number) => limits().in_flight * of;
   const ofOthers = () => others.fill + others.value + others.sending;
   /** All but the part for small requests. */
   const total = () => requests.large + ofOthers();
   const fitsUser = (user: User, more: number) => user.large + more <= part(1 - OF_SMALL) * OF_ONE;
+
+  return {
+    requests,
+    others,
+    fitsUser,
+    take(own: Held, user: User, where: keyof Held, more: number): void {
+      own[where] += more;
+      user[where] += more;
+      requests[where] += more;
+    },
+    hasSmall: (user: User, more: number) =>
+      requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE,
+    has(user: User, more: number): boolean {
+      const own = part(OF_REQUESTS - OF_SMALL);
+      const fitsOwn = requests.large + more <= own && user.large + more <= own * OF_ONE;
+      return fitsOwn || (total() + more <= part(1 - OF_SMALL) && fitsUser(user, more));
+    },
+    hasOther(more: number, long: boolean): boolean {
+      const all = more + part(long ? OF_SMALL : 0);
+      return ofOthers() + all <= part(1 - OF_REQUESTS) && total() + all <= part(1 - OF_SMALL);
+    },
+  };
+}
+
+/**
+ * Requests of one user wait in their order, and users have their turns. No user can take all room
+ * alone, or all of the queue. Of requests that find no room one at a time is given it all the same,
+ * beyond the limit, so that requests that wait with a part of their body in memory do not wait for
+ * each other.
+ */
+function createRequests(
+  room: ReturnType<typeof createRoom>,
+  limits: Limits,
+  clock?: Pick<Clock, 'after'>,
+) {
+  const users = new Map<string, User>();
+  /** The request that may go beyond the limit. */
+  let beyond: { readonly own: Held; readonly user: User } | undefined;
   const waiting = () => [...users.values()].reduce((sum, { queue }) => sum + queue.length, 0);
-
-  function take(own: Held, user: User, where: keyof Held, more: number): void {
-    own[where] += more;
-    user[where] += more;
-    requests[where] += more;
-  }
-
-  const hasSmallRoom = (user: User, more: number) =>
-    requests.small + more <= part(OF_SMALL) && user.small + more <= part(OF_SMALL) * OF_ONE;
-
-  function hasRoom(user: User, more: number): boolean {
-    const own = part(OF_REQUESTS - OF_SMALL);
-    const fitsOwn = requests.large + more <= own && user.large + more <= own * OF_ONE;
-    return fitsOwn || (total() + more <= part(1 - OF_SMALL) && fitsUser(user, more));
-  }
 
   /** Makes it the one that may go beyond the limit, if there is none. */
   function isLetIn(own: Held, user: User, more: number): boolean {
-    if (hasRoom(user, more)) return true;
+    if (room.has(user, more)) return true;
     beyond ??= { own, user };
     return beyond.own === own;
   }
 
   /** After bytes were given back. */
   function serve(): void {
-    if (beyond !== undefined && hasRoom(beyond.user, 0)) beyond = undefined;
+    if (beyond !== undefined && room.has(beyond.user, 0)) beyond = undefined;
     for (const [name, user] of users) {
       const [next] = user.queue;
       if (next === undefined || !isLetIn(next.own, user, next.bytes)) continue;
       next.enter();
-      take(next.own, user, 'large', next.bytes);
+      room.take(next.own, user, 'large', next.bytes);
       // Its next turn is after those of all others; this loop comes to it again.
       users.delete(name);
       users.set(name, user);
@@ -107,8 +172,8 @@ export function createBodyAccount(
     function shrinkTo(left: number): void {
       const less = Math.max(0, own.small + own.large - left);
       const ofLarge = Math.min(less, own.large);
-      take(own, user, 'large', -ofLarge);
-      take(own, user, 'small', ofLarge - less);
+      room.take(own, user, 'large', -ofLarge);
+      room.take(own, user, 'small', ofLarge - less);
       serve();
     }
     return {
@@ -119,10 +184,10 @@ export function createBodyAccount(
       grow(more: number, signal: AbortSignal): Promise<void> | undefined {
         if (signal.aborted) return Promise.reject(signal.reason as Error);
         const isSmall = Math.max(announced, own.small + own.large + more) <= SMALL;
-        const fitsSmall = isSmall && hasSmallRoom(user, more);
+        const fitsSmall = isSmall && room.hasSmall(user, more);
         const isNext = user.queue.length === 0 || beyond?.own === own;
         if (!fitsSmall && !(isNext && isLetIn(own, user, more))) return wait(more, signal);
-        take(own, user, fitsSmall ? 'small' : 'large', more);
+        room.take(own, user, fitsSmall ? 'small' : 'large', more);
         return undefined;
       },
       shrinkTo,
@@ -139,56 +204,13 @@ export function createBodyAccount(
         return [...users.values()].some((other) => {
           const next = other.queue.find((one) => one.own !== own);
           // Where another user has no part left, what this one gives back is of no use.
-          return next !== undefined && (other === user || fitsUser(other, next.bytes));
+          return next !== undefined && (other === user || room.fitsUser(other, next.bytes));
         });
       },
     };
   }
 
-  /** For what can be done without. */
-  function open(use: 'fill' | 'value') {
-    let own = 0;
-    /** Keeps no more than so many bytes. */
-    function shrinkTo(left: number): void {
-      const given = Math.max(0, own - left);
-      own -= given;
-      others[use] -= given;
-      serve();
-    }
-    return {
-      /** Takes room for so many bytes more, if there is some; what is `long` leaves a part to what is short. */
-      grow(more: number, long = false): boolean {
-        const all = more + part(long ? OF_SMALL : 0);
-        const fits = ofOthers() + all <= part(1 - OF_REQUESTS);
-        if (!fits || total() + all > part(1 - OF_SMALL)) return false;
-        others[use] += more;
-        own += more;
-        return true;
-      },
-      shrinkTo,
-      /** Gives all of them back; twice does no harm. */
-      release: () => shrinkTo(0),
-    };
-  }
-
-  return {
-    /**
-     * @param patience asked when it must wait: for how long it may now (ms)
-     * @param announced how long its body is, as far as it says so (bytes)
-     */
-    request,
-    open,
-    /** Counts what is in memory anyway, or no longer (a negative number of bytes). */
-    countSending(more: number): void {
-      others.sending += more;
-      if (more < 0) serve();
-    },
-    usage: () => ({
-      bytes: { request: requests.small + requests.large, ...others },
-      limit: limits().in_flight,
-      waiting: waiting(),
-    }),
-  };
+  return { request, serve, waiting };
 }
 
 const tooLate = () => overloaded('No memory came free in time; try again.');

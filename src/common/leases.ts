@@ -54,7 +54,7 @@ export interface Leased<V> {
   /** Undefined: it may not be used. */
   readonly since: Lease | undefined;
 }
-type Entry<V> = { -readonly [K in keyof Leased<V>]: Leased<V>[K] };
+type Kept<V> = { -readonly [K in keyof Leased<V>]: Leased<V>[K] };
 
 /**
  * What a gateway has read of a store that others change too, and for how long it may use it: for at most a lease after
@@ -70,29 +70,19 @@ export function createLeaseCache<V>(options: {
   onError: (error: unknown) => void;
 }) {
   const { clock, lease, ownerOf } = options;
-  const entries = createOwnedTable<Entry<V>>(options.max, undefined, (entry) => {
+  const entries = createOwnedTable<Kept<V>>(options.max, undefined, (entry) => {
     entry.since = undefined;
   });
-  const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
+  const { watch, overtake } = createWatches();
   const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
 
   const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
-
   const holds = ({ since }: Leased<V>, at = leaseStart(clock)) =>
     since !== undefined && leaseHolds(since, since.length, at);
-
   /** If it may be used at this very moment. */
   function leased(name: string): Leased<V> | undefined {
     const entry = entries.get(name);
     return entry !== undefined && holds(entry) ? entry : undefined;
-  }
-
-  /** Sees, until it is disposed of, whether what a question is about was renewed while it was under way. */
-  function watch(names: readonly string[]) {
-    const stop = () => void watches.delete(watched);
-    const watched = { names, overtaken: false, [Symbol.dispose]: stop };
-    watches.add(watched);
-    return watched;
   }
 
   async function read<R, T>(
@@ -118,9 +108,7 @@ export function createLeaseCache<V>(options: {
   return {
     begin,
     watch,
-    /**
-     * Asks until the reply counts, or in vain; never rejects. @param take keeps it; undefined when it came too late
-     */
+    /** Asks until the reply counts, or in vain; never rejects. `take` keeps it, unless it came too late. */
     read,
     /** The same; callers that come while it is under way, and before the next change of the names, share it. */
     readOnce<R, T>(...question: Parameters<typeof read<R, T>>): Promise<T | undefined> {
@@ -158,8 +146,7 @@ export function createLeaseCache<V>(options: {
     },
     /** Nothing of it may be used any more, nor the reply to a question that is under way. */
     forget(names: readonly string[] | 'all'): void {
-      const isOne = (name: string) => names === 'all' || names.includes(name);
-      for (const one of watches) one.overtaken ||= one.names.some(isOne);
+      overtake(names);
       const forgotten = names === 'all' ? entries.values() : names.map(entries.get);
       for (const entry of forgotten) if (entry !== undefined) entry.since = undefined;
     },
@@ -171,6 +158,24 @@ export function createLeaseCache<V>(options: {
       const inUse = entries.values().filter((entry) => holds(entry));
       const ages = inUse.map(({ since }) => now - (since?.now ?? now));
       return ages.reduce<number | undefined>((most = 0, age) => Math.max(most, age), undefined);
+    },
+  };
+}
+
+/** Sees whether what a question is about was renewed while it was under way. */
+function createWatches() {
+  const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
+  return {
+    /** Ends when it is disposed of. */
+    watch(names: readonly string[]) {
+      const stop = () => void watches.delete(watched);
+      const watched = { names, overtaken: false, [Symbol.dispose]: stop };
+      watches.add(watched);
+      return watched;
+    },
+    overtake(names: readonly string[] | 'all'): void {
+      const isOne = (name: string) => names === 'all' || names.includes(name);
+      for (const one of watches) one.overtaken ||= one.names.some(isOne);
     },
   };
 }

@@ -6,6 +6,7 @@ import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import { pause } from '../common/clock.ts';
+import type { GatewayEvent } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { LEASE_LIMITS } from '../common/leases.ts';
 import { createMemoryFleet } from '../freshness/fleet.ts';
@@ -19,12 +20,12 @@ import { createIds, type Parts } from './parts.ts';
 import type { CacheGround, inRedis } from './redis-backend.ts';
 
 /**
- * Where no other gateway can change what was read, it is read again so often (ms): far below `SESSION_LIFE`, as the store
- * drops sessions that are not asked for.
+ * Pause before what was read is read again where no other gateway can change it: far below
+ * `SESSION_LIFE`, since the store drops sessions that are not asked for.
  */
-const REREAD = 3_600_000;
+const REREAD_MS = 3_600_000;
 
-/** What a reload may change while the cache lives; its entries stay. */
+/** Limits that a reload may change while the cache lives; its entries stay. */
 function limitsOf({ cache, engine, projects, limits }: Config) {
   const all = [...projects.values()];
   const timeout = Math.max(engine.timeout, ...all.map((project) => project.engine.timeout));
@@ -37,13 +38,13 @@ function limitsOf({ cache, engine, projects, limits }: Config) {
   };
 }
 
-/** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
+/** Stores of the cache: those of a gateway that is alone, of a worker, or in a Redis. */
 type Backend = Partial<InRedis> & Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
 type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 
-/** The query cache with everything it stands on. It outlives every reload. */
+/** Builds the query cache with everything it stands on. It outlives every reload. */
 export async function createCache(
   config: Config,
   parts: Parts,
@@ -68,9 +69,9 @@ export async function createCache(
   const backend = await backendOf(redis, ground);
   const { entries, sharedFlights } = backend;
   const isAlone = redis.url.length === 0 && parts.primary === undefined;
-  // Through another gateway, or a worker that a reload has not reached yet, whose lease may be shorter than this one's.
+  // Purges may come through a gateway, or a worker before its reload, with a shorter lease.
   const purgeTakes = isAlone ? 0 : LEASE_LIMITS.shortest;
-  const lease = isAlone ? () => REREAD : ground.lease;
+  const lease = isAlone ? () => REREAD_MS : ground.lease;
   const common = { ...ground, store: backend.freshness, lease };
   const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
   const sleep = (milliseconds: number) => pause(parts.clock, milliseconds);
@@ -86,8 +87,7 @@ export async function createCache(
   const stores = { epochs, memory, flights, entries, sharedFlights };
   const queryCache = createQueryCache({ ...ground, ...stores, purgeTakes });
   const purgeLog = createPurgeLog(backend.purgeLines, failed('purges'));
-  /** Why Redis did not confirm the latest renewal. */
-  let unrenewed: string | undefined;
+  const redisFacts = createRedisFacts(backend, epochs, redis.mode);
   const purges = createPurges({
     ...parts,
     epochs,
@@ -97,14 +97,8 @@ export async function createCache(
     log: purgeLog,
     newId: ground.newToken,
     emit(event) {
-      if (event.type === 'redis-failed') {
-        unrenewed = backend.whyFailed?.(event.error) ?? String(event.error);
-      }
-      const isOwed = event.type === 'purged' && event.result === 'owed';
-      emit(isOwed && unrenewed !== undefined ? { ...event, why: unrenewed } : event);
-      if (event.type !== 'purged' || isOwed) return;
-      unrenewed = undefined;
-      backend.sweep?.request();
+      emit(redisFacts.explained(event));
+      if (event.type === 'purged' && event.result !== 'owed') backend.sweep?.request();
     },
   });
   return {
@@ -117,37 +111,63 @@ export async function createCache(
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     fleet: backend.fleet,
-    /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
+    /** In milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
     epochAge: isAlone ? () => 0 : epochs.age,
     /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
-    /** Of Redis, as GET /health/ready tells it. */
-    redis() {
-      const owed = epochs.owed().length;
-      const hasRedis = backend.state !== undefined;
-      // While a purge is owed the epochs in Redis are not used, whatever its connections say.
-      const state: 'up' | 'down' | 'off' =
-        hasRedis && owed > 0 ? 'down' : (backend.state?.() ?? 'off');
-      return {
-        state,
-        /** In one sentence without secrets; undefined where it is not down, or where that is not known yet. */
-        why: backend.why?.() ?? (owed > 0 ? unrenewed : undefined),
-        mode: hasRedis ? redis.mode : 'none',
-        purges_owed: owed,
-        /** What is not as the promises need it at Redis, in short sentences. */
-        conditions: state === 'down' ? [] : (backend.conditions?.() ?? []),
-      };
-    },
+    redis: redisFacts.tell,
     /** Reads the certificates for Redis again. @throws where one cannot be read */
     renewCertificates: () => backend.renewCertificates?.(),
-    /** What a reload may change counts from now on. */
+    /** Takes over the limits of a configuration. */
     configure: (next: Config) => void (inForce = limitsOf(next)),
     async close() {
+      const owed = epochs.owed().join(', ');
+      if (owed !== '') {
+        emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${owed}` });
+      }
       memory.clear();
       epochs.close();
       const lost = unnoted.close();
       if (lost !== undefined) emit({ type: 'warning', message: lost });
       await backend.close?.();
+    },
+  };
+}
+
+/** Tells how Redis is, and why it did not confirm the latest renewal of tokens. */
+function createRedisFacts(
+  backend: Backend,
+  epochs: { readonly owed: () => readonly string[] },
+  mode: Config['cache']['redis']['mode'],
+) {
+  let unrenewed: string | undefined;
+  const hasRedis = backend.state !== undefined;
+
+  return {
+    /** Adds to an owed purge why it is owed. */
+    explained(event: GatewayEvent): GatewayEvent {
+      if (event.type === 'redis-failed') {
+        unrenewed = backend.whyFailed?.(event.error) ?? String(event.error);
+      }
+      if (event.type !== 'purged') return event;
+      if (event.result !== 'owed') unrenewed = undefined;
+      return unrenewed === undefined ? event : { ...event, why: unrenewed };
+    },
+    /** Tells it for GET /health/ready. */
+    tell() {
+      const owed = epochs.owed().length;
+      // While a purge is owed the epochs in Redis are not used, whatever its connections say.
+      const state: 'up' | 'down' | 'off' =
+        hasRedis && owed > 0 ? 'down' : (backend.state?.() ?? 'off');
+      return {
+        state,
+        /** One sentence without secrets; undefined where it is not down, or not known yet. */
+        why: backend.why?.() ?? (owed > 0 ? unrenewed : undefined),
+        mode: hasRedis ? mode : 'none',
+        purges_owed: owed,
+        /** Settings of Redis that the promises need otherwise, in short sentences. */
+        conditions: state === 'down' ? [] : (backend.conditions?.() ?? []),
+      };
     },
   };
 }

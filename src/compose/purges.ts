@@ -4,9 +4,9 @@ import type { Cancel, Clock } from '../common/clock.ts';
 import type { Emit, Invalidate, Stale } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 
-/** So many purges may wait for their repetition. */
+/** Purges that may wait for their repetition. */
 const MAX_REPEATS = 2_000;
-/** So many of them are named when they are given up. */
+/** Purges that are named when their repetition is given up. */
 const MAX_NAMED = 20;
 /**
  * A change of which it is not known whether it was made may still be made: by a database that hangs, a remote server
@@ -14,7 +14,7 @@ const MAX_NAMED = 20;
  * after the time before (ms): the last time an hour after the change.
  */
 const DROPPED_AGAIN = [5_000, 55_000, 240_000, 600_000, 2_700_000];
-/** Of so many scopes at most it is kept that they are dropped again; of more, everything is. */
+/** Scopes that are dropped again by themselves; of more, everything is dropped. */
 const MAX_SERIES = 2_000;
 
 /**
@@ -23,9 +23,9 @@ const MAX_SERIES = 2_000;
  *   a reload changes it
  */
 export function createPurging(purges: Purges, pause: () => number, clock: Clock, emit: Emit) {
-  /** By the id of a run, which those share who share the run. */
+  /** Repetitions by the id of a run; callers who share a run share it. */
   const repeats = createTimers(clock);
-  /** By scopes: spellings of one project share a series, as they share an epoch. */
+  /** Series of later drops by scopes: spellings of one project share a series, as they share an epoch. */
   const series = createTimers(clock);
   let closed = false;
 
@@ -50,7 +50,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
     return outcome;
   };
 
-  /** What changes of datasets, and statements at the engine, do to the cache. */
+  /** Drops what changes of datasets, and statements at the engine, make stale. */
   const invalidate: Invalidate = async (stale, principal, state, by) => {
     if (state === 'before') return purges.renew(stale);
     const drop = (what: Stale) => purges.purge(what, { principal, ...(by ?? { cause: 'change' }) });
@@ -84,7 +84,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
   };
 }
 
-/** What is dropped later, by names. */
+/** Timers of later drops, by names. */
 function createTimers(clock: Clock) {
   const set = new Map<string, { readonly stale: Stale; readonly cancel: Cancel }>();
 

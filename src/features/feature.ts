@@ -68,7 +68,7 @@ export interface Line {
   readonly sessions: Sessions;
   readonly memory: Pick<MemoryTier, 'hold' | 'hasRoom'>;
   readonly admitBackground: Admission['admitBackground'];
-  /** Told of what is under way: what it uses of this configuration is closed after it. */
+  /** Counts work under way: what it uses of this configuration is closed after it. */
   readonly work: Readonly<Record<'begin' | 'end', () => void>>;
 }
 
@@ -93,7 +93,7 @@ export type HourCounts = (kind: string) => readonly Readonly<{ name: string; ask
 export interface Pages {
   /** In their order, before those of /admin. A route leaves to the next what it does not know. */
   readonly routes?: readonly (readonly [path: string, route: RequestHandler])[];
-  /** By their paths below /admin. Several features may add members to one page. */
+  /** Pages by their paths below /admin. Several features may add members to one page. */
   readonly admin?: Readonly<Record<string, AdminPage>>;
   /** Acts (`POST`) by their paths below /admin. */
   readonly acts?: Readonly<Record<string, AdminAct>>;
@@ -102,7 +102,7 @@ export interface Pages {
 /** Function that makes a feature: features are neither classes nor looked up anywhere. */
 export type CreateFeature = (core: Core) => Feature;
 
-/** What an operator should know of a configuration that is not wrong. */
+/** Warnings of a configuration that is not wrong. */
 export interface ConfigWarnings {
   /** One sentence each. */
   readonly warnings?: (config: Config) => readonly string[];

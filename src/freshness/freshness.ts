@@ -60,10 +60,7 @@ export function createEpochs(options: {
   const known = createLeaseCache<string>({ ...options, onError, max: MAX_HELD, ownerOf: () => '' });
   /** Purges → gateways that have forgotten. */
   const forgotten = new LRUCache<string, Set<string>>({ max: MOST });
-  /** By their scopes, of which this gateway uses nothing until the renewal is confirmed. */
-  const pending = new Map<string, Pending>();
-  let cancel: Cancel | undefined;
-  let closed = false;
+  const { owed, isPending, ...owing } = createOwing(options.clock, renew, onError);
   /** As read last. Where Redis loses it and makes another, keys of the two never meet. */
   let keySecret: string | undefined;
 
@@ -74,9 +71,6 @@ export function createEpochs(options: {
       if (gateways !== undefined && gateways.size < MOST) gateways.add(gateway);
     },
   });
-  const owed = () => [...new Set(pending.values().flatMap(({ scopes }) => scopes))];
-  const isPending = (scopes: readonly CacheScope[]) =>
-    pending.size > 0 && owed().some((scope) => scopes.includes(scope));
 
   function held(scopes: readonly CacheScope[]): CapturedEpochs | undefined {
     if (keySecret === undefined || isPending(scopes)) return undefined;
@@ -92,28 +86,6 @@ export function createEpochs(options: {
     forgotten.set(purge, gateways);
     store.announce({ purge, scopes }).catch(onError);
     return renewalOf(renewed, gateways, store);
-  }
-
-  async function tryAgain(name: string, { scopes, purge, waiting }: Pending): Promise<void> {
-    const earlier = waiting.splice(0);
-    try {
-      const renewal = await renew(scopes, purge);
-      if (waiting.length === 0) pending.delete(name);
-      for (const tell of earlier) tell(renewal);
-    } catch (error) {
-      onError(error);
-      waiting.unshift(...earlier);
-    }
-  }
-
-  function tryLater(): void {
-    if (cancel !== undefined || closed || pending.size === 0) return;
-    cancel = options.clock.after(PAUSE, () => {
-      void Promise.all([...pending].map((one) => tryAgain(...one))).then(() => {
-        cancel = undefined;
-        tryLater();
-      });
-    });
   }
 
   return {
@@ -144,6 +116,51 @@ export function createEpochs(options: {
     },
     /** Resolves in the turn in which the store has confirmed it and the others are told. @param purge its id */
     renew,
+    ...owing,
+    owed,
+    /** Milliseconds since the oldest token in use was read. */
+    age: known.age,
+  };
+}
+
+/** Repeats renewals that the store did not confirm. */
+function createOwing(
+  clock: Clock,
+  renew: (scopes: readonly CacheScope[], purge: string) => Promise<Renewal>,
+  onError: (error: unknown) => void,
+) {
+  /** By their scopes, of which this gateway uses nothing until the renewal is confirmed. */
+  const pending = new Map<string, Pending>();
+  let cancel: Cancel | undefined;
+  let closed = false;
+  const owed = () => [...new Set(pending.values().flatMap(({ scopes }) => scopes))];
+
+  async function tryAgain(name: string, { scopes, purge, waiting }: Pending): Promise<void> {
+    const earlier = waiting.splice(0);
+    try {
+      const renewal = await renew(scopes, purge);
+      if (waiting.length === 0) pending.delete(name);
+      for (const tell of earlier) tell(renewal);
+    } catch (error) {
+      onError(error);
+      waiting.unshift(...earlier);
+    }
+  }
+
+  function tryLater(): void {
+    if (cancel !== undefined || closed || pending.size === 0) return;
+    cancel = clock.after(PAUSE, () => {
+      void Promise.all([...pending].map((one) => tryAgain(...one))).then(() => {
+        cancel = undefined;
+        tryLater();
+      });
+    });
+  }
+
+  return {
+    owed,
+    isPending: (scopes: readonly CacheScope[]) =>
+      pending.size > 0 && owed().some((scope) => scopes.includes(scope)),
     /** Tried again until the store confirms it; until then nothing of these scopes is used. Never rejects. */
     renewLater(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
       const { promise, resolve } = Promise.withResolvers<Renewal>();
@@ -155,9 +172,6 @@ export function createEpochs(options: {
       tryLater();
       return promise;
     },
-    owed,
-    /** Milliseconds since the oldest token in use was read. */
-    age: known.age,
     close(): void {
       closed = true;
       cancel?.();

@@ -6,6 +6,7 @@ import {
   SESSION_LIFE,
   type FreshnessStore,
   type Scope,
+  type SessionCall,
   type SessionData,
   type SessionReply,
 } from './freshness-store.ts';
@@ -20,6 +21,7 @@ export type Holder = Readonly<{ id: string; lease: number }>;
 /** Of a process that is alone: no change waits for it. */
 const ALONE: Holder = { id: '', lease: 0 };
 
+type LeaseNotes = ReturnType<typeof createLeaseNotes>;
 /** Which holders use what they read, and for how long. @param clock of the process that keeps the notes */
 export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
   const notes = new Map<string, { holder: string; lease: number; over: number }>();
@@ -52,7 +54,7 @@ interface Session {
   renewed: boolean;
   /** Undefined until its beginning is complete. */
   data: SessionData | undefined;
-  readonly holders: ReturnType<typeof createLeaseNotes>;
+  readonly holders: LeaseNotes;
   /** When no other uses what was before its catalog. */
   settles: number;
   asked: number;
@@ -74,7 +76,6 @@ export function createMemoryStore(options: {
   const incarnation = newToken();
   const keySecret = newToken();
   const tokens = createOwnedTable<string>(MAX_PROJECTS);
-  const sessions = createOwnedTable<Session>(MAX_SESSIONS);
   const leases = createLeaseNotes(clock);
   if (orphanLease > 0) leases.note('', orphanLease, orphanLease);
 
@@ -84,8 +85,38 @@ export function createMemoryStore(options: {
     return token;
   }
 
+  const session = createSessionTable(clock, incarnation, leases, () => tokenOf('sessions'));
+
+  return {
+    incarnation: async () => incarnation,
+    async read(scopes, { id, lease } = ALONE) {
+      leases.note(id, lease);
+      return { tokens: scopes.map(tokenOf), keySecret };
+    },
+    async renew(scopes, holder = ALONE) {
+      leases.note(holder.id, holder.lease);
+      // In this turn: what is read from now on gets the new ones.
+      const present = scopes.filter((scope) => !isProject(scope) || tokens.get(scope));
+      for (const scope of present) tokens.set(scope, '', newToken());
+      const [lease, others] = [leases.longest(), leases.longest(holder.id)];
+      return { lease, others, known: present.some(isProject), incarnation };
+    },
+    session,
+    async announce() {},
+    listen() {},
+  } satisfies FreshnessStore;
+}
+
+/** Sessions, with who uses what was read of each. `eraNow`: the token of all sessions. */
+function createSessionTable(
+  clock: Pick<Clock, 'now'>,
+  incarnation: string,
+  leases: LeaseNotes,
+  eraNow: () => string,
+) {
+  const sessions = createOwnedTable<Session>(MAX_SESSIONS);
   const isDirty = ({ version, era, renewed }: Session): boolean =>
-    version !== undefined && (renewed || era !== tokenOf('sessions'));
+    version !== undefined && (renewed || era !== eraNow());
 
   function sessionOf(name: string): Session | undefined {
     const session = sessions.get(name);
@@ -103,7 +134,7 @@ export function createMemoryStore(options: {
   function begun(version: string, before: Session | undefined): Session {
     return {
       version,
-      era: tokenOf('sessions'),
+      era: eraNow(),
       renewed: before !== undefined && isDirty(before),
       data: undefined,
       holders: before?.holders ?? createLeaseNotes(clock),
@@ -127,69 +158,52 @@ export function createMemoryStore(options: {
     return notes?.longest(id) ?? 0;
   }
 
-  return {
-    incarnation: async () => incarnation,
-    async read(scopes, { id, lease } = ALONE) {
-      leases.note(id, lease);
-      return { tokens: scopes.map(tokenOf), keySecret };
-    },
-    async renew(scopes, holder = ALONE) {
-      leases.note(holder.id, holder.lease);
-      // In this turn: what is read from now on gets the new ones.
-      const present = scopes.filter((scope) => !isProject(scope) || tokens.get(scope));
-      for (const scope of present) tokens.set(scope, '', newToken());
-      const [lease, others] = [leases.longest(), leases.longest(holder.id)];
-      return { lease, others, known: present.some(isProject), incarnation };
-    },
-    async session(name, call, holder = ALONE): Promise<SessionReply> {
-      leases.note(holder.id, holder.lease);
-      const session = sessionOf(name);
-      switch (call.do) {
-        case 'peek':
-          return { record: recordOf(session), lease: 0, incarnation };
-        case 'read':
-          if (session !== undefined && session.data === undefined) session.version = undefined;
-          return answer(session, holder);
-        case 'claim':
-          sessions.set(name, NO_USER, begun(call.token, session));
-          return { lease: 0 };
-        case 'put': {
-          const next = call.dirty ? begun(call.token, session) : session;
-          if (next === undefined || next.version !== call.token) {
-            throw new Error('the claim on the session is gone');
-          }
-          next.data = call.data;
-          next.renewed ||= call.dirty;
-          sessions.set(name, ownerOf(call.data.principal), next);
-          return answer(next, holder);
+  return async (name: string, call: SessionCall, holder = ALONE): Promise<SessionReply> => {
+    leases.note(holder.id, holder.lease);
+    const session = sessionOf(name);
+    switch (call.do) {
+      case 'peek':
+        return { record: recordOf(session), lease: 0, incarnation };
+      case 'read':
+        if (session !== undefined && session.data === undefined) session.version = undefined;
+        return answer(session, holder);
+      case 'claim':
+        sessions.set(name, NO_USER, begun(call.token, session));
+        return { lease: 0 };
+      case 'put': {
+        const next = call.dirty ? begun(call.token, session) : session;
+        if (next === undefined || next.version !== call.token) {
+          throw new Error('the claim on the session is gone');
         }
-        case 'renew':
-          if (session !== undefined) session.renewed = true;
-          return answer(session, holder, leaseOfOthers(session, holder));
-        case 'take':
-          if (session?.data !== undefined && !isDirty(session)) {
-            if (session.version === call.expected) {
-              session.data = { ...call.data, forwardedAt: session.data.forwardedAt };
-              session.version = call.token;
-              session.settles = clock.now() + leaseOfOthers(session, holder) * LEASE_MARGIN;
-            } else if (!isSameWork(session.data, call.data)) session.renewed = true;
-          }
-          return answer(session, holder, leaseOfOthers(session, holder));
-        case 'touch':
-          if (session?.data !== undefined) session.data = { ...session.data, forwardedAt: call.at };
-          return { lease: 0 };
-        case 'end':
-          if (session !== undefined) {
-            const { principal = NO_USER } = session.data ?? {};
-            session.data = session.version = undefined;
-            sessions.set(name, ownerOf(principal), session);
-          }
-          return { lease: 0 };
+        next.data = call.data;
+        next.renewed ||= call.dirty;
+        sessions.set(name, ownerOf(call.data.principal), next);
+        return answer(next, holder);
       }
-    },
-    async announce() {},
-    listen() {},
-  } satisfies FreshnessStore;
+      case 'renew':
+        if (session !== undefined) session.renewed = true;
+        return answer(session, holder, leaseOfOthers(session, holder));
+      case 'take':
+        if (session?.data !== undefined && !isDirty(session)) {
+          if (session.version === call.expected) {
+            session.data = { ...call.data, forwardedAt: session.data.forwardedAt };
+            session.version = call.token;
+            session.settles = clock.now() + leaseOfOthers(session, holder) * LEASE_MARGIN;
+          } else if (!isSameWork(session.data, call.data)) session.renewed = true;
+        }
+        return answer(session, holder, leaseOfOthers(session, holder));
+      case 'touch':
+        if (session?.data !== undefined) session.data = { ...session.data, forwardedAt: call.at };
+        return { lease: 0 };
+      case 'end':
+        if (session !== undefined) {
+          const { principal = NO_USER } = session.data ?? {};
+          session.data = session.version = undefined;
+          sessions.set(name, ownerOf(principal), session);
+        }
+        return { lease: 0 };
+    }
+  };
 }
 
 const isProject = (scope: Scope): boolean => scope.startsWith('project:');

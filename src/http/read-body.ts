@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { setImmediate as waitForTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, inflate, inflateRaw } from 'node:zlib';
-import type { RequestShare } from '../common/body-account.ts';
+import type { RequestReservation } from '../common/body-account.ts';
 import { GatewayError } from '../common/errors.ts';
 import { announcedLength } from './request-head.ts';
 
@@ -33,7 +33,7 @@ interface ReadOptions {
   /** The key of the configuration that sets the limit. */
   readonly limitName?: string;
   /** The memory that the body takes; it keeps the size of what is returned. */
-  readonly room?: RequestShare;
+  readonly room?: RequestReservation;
   /** How many bytes must come in each ten seconds, also while none waits for memory. */
   readonly pace?: number;
   readonly signal?: AbortSignal;
@@ -132,7 +132,7 @@ const NEVER = new AbortController().signal;
  * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. Waits of
  * the request itself do not count.
  */
-function watchPace(request: IncomingMessage, room?: RequestShare, pace?: number) {
+function watchPace(request: IncomingMessage, room?: RequestReservation, pace?: number) {
   const breakOff = (why: string) => request.destroy(new Error(why));
   const silence = setTimeout(() => {
     if (waitsSince === undefined) breakOff('nothing more came');

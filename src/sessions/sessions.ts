@@ -32,9 +32,9 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
   return found.kind === 'known' ? found.record : undefined;
 }
 
-/** At most so often a forwarded request is noted (ms). */
+/** Shortest time between two notes that a request was forwarded (ms). */
 const FORWARDED_EVERY = 30_000;
-/** Of more, or of more than a quarter of it by one user, the oldest are read again. */
+/** Bound of the sessions kept; of more, or of more than a quarter by one user, the oldest are read again. */
 const MAX_SESSIONS = 100_000;
 
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
@@ -42,33 +42,111 @@ type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'
 type Catalogued = Pick<SessionRecord, 'catalog' | 'profile'>;
 export type Sessions = ReturnType<typeof createSessions>;
 
+interface SessionsOptions {
+  readonly store: Pick<FreshnessStore, 'session' | 'renew'>;
+  readonly clock: Clock;
+  /** Lease of the questions that are asked now (ms). */
+  readonly lease: () => number;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  readonly newToken: () => string;
+  /** Told of every failure of the store. */
+  readonly onError: (error: unknown) => void;
+  readonly unnoted: UnnotedSessions;
+}
+
 /**
- * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares with others. A
- * record counts as clean only while it was read less than a lease ago, and is read again before anything that ran in it is
- * kept. The promise: when `dirty` has resolved to true, a request that arrives at any gateway finds none of them clean.
- * A gateway uses a clean record for at most `lease` after it *sent* the read that brought it, the store notes that lease,
- * and a change waits longer than that between the store's word and its own answer. A name without a record may be made
- * dirty too: if the engine begins a session of that name at the same time, the store does not begin it clean. Never rejects.
- * @param options.lease that of the questions that are asked now (ms)
- * @param options.onError told of every failure of the store
+ * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares
+ * with others. A record counts as clean only while it was read less than a lease ago, and is read again
+ * before anything that ran in it is kept. The promise: when `dirty` has resolved to true, a request that
+ * arrives at any gateway finds none of them clean. A gateway uses a clean record for at most `lease`
+ * after it *sent* the read that brought it, the store notes that lease, and a change waits longer than
+ * that between the store's word and its own answer. A name without a record may be made dirty too: if
+ * the engine begins a session of that name at the same time, the store does not begin it clean. Never
+ * rejects.
  */
-export function createSessions(options: {
-  store: Pick<FreshnessStore, 'session' | 'renew'>;
-  clock: Clock;
-  lease: () => number;
-  sleep: (milliseconds: number) => Promise<void>;
-  newToken: () => string;
-  onError: (error: unknown) => void;
-  unnoted: UnnotedSessions;
-}) {
-  const { clock, sleep, newToken, onError, unnoted } = options;
+export function createSessions(options: SessionsOptions) {
+  const { clock, sleep, onError } = options;
+  const records = createRecords(options);
+  const { store, known, taking, now, read } = records;
+  const changes = createChanges(options, records);
+  const { digestsOf } = changes;
+
+  function held(name: SessionName): FoundSession | undefined {
+    const { key, spelling } = digestsOf(name);
+    const found = taking.has(key) ? undefined : now(key);
+    return found && asSpelt(found, spelling);
+  }
+
+  return {
+    /** The record kept last, of whatever age, for another process: its clock differs, so `settles` is a duration. */
+    last(name: string): SessionRecord | undefined {
+      const last = known.last(name);
+      return last && { ...last, settles: (last.settles ?? 0) - clock.now() };
+    },
+    /** What {@link find} gives without a promise; undefined where the store must be asked. */
+    held,
+    /** Finds what is known now. A session begun elsewhere, or spelt otherwise, is unknown. */
+    find(name: SessionName): FoundSession | Promise<FoundSession> {
+      const { key, spelling } = digestsOf(name);
+      const ask = () => read(key, 'readOnce').then((found) => asSpelt(found, spelling));
+      return held(name) ?? taking.get(key)?.then(ask) ?? ask();
+    },
+    /** The same, for what only explains: no life is renewed. */
+    async peek(name: SessionName): Promise<FoundSession> {
+      const { key, spelling } = digestsOf(name);
+      return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
+    },
+    begin: changes.begin,
+    end: changes.end,
+    takeCatalog: changes.takeCatalog,
+    /** In whatever spelling and place. True when no gateway takes them for clean: the statement may go to the engine. */
+    dirty: (names: readonly SessionName[]) =>
+      changes.dirty([...new Set(names.map((name) => digestsOf(name).key))]),
+    /** The same for all sessions of all engines. */
+    async dirtyAll(): Promise<boolean> {
+      const renewed = await tryToRenew(() => options.store.renew(['sessions']), sleep, onError);
+      known.forget('all');
+      if (renewed === undefined) return false;
+      await waitOut(renewed.others, sleep);
+      return true;
+    },
+    /** Waits until no gateway uses what was before its catalog was noted: the engine may learn of that then. */
+    async settled({ settles = 0 }: SessionRecord): Promise<void> {
+      const left = settles - clock.now();
+      if (left > 0) await sleep(left);
+    },
+    /** Whether it is still the same and clean, read anew. */
+    async confirm(name: SessionName, { dirty, version }: SessionRecord): Promise<boolean> {
+      const found = await read(digestsOf(name).key);
+      const { record } = found.kind === 'known' ? found : {};
+      return record?.version === version && !record.dirty && !dirty;
+    },
+    /** Notes that a request of it goes to the engine now. */
+    forwarded(name: SessionName, record: SessionRecord): void {
+      const { key } = digestsOf(name);
+      const wall = clock.wall();
+      const age = wall - (known.held(key) ?? record).forwardedAt;
+      // Another gateway's clock may run ahead: what is to come is not recent.
+      if (age >= 0 && age < FORWARDED_EVERY) return;
+      known.amend(key, (held) => ({ ...held, forwardedAt: wall }));
+      store.session(key, { do: 'touch', at: wall }).catch(onError);
+    },
+  };
+}
+
+async function waitOut(lease: number, sleep: SessionsOptions['sleep']): Promise<void> {
+  if (lease > 0) await sleep(lease * LEASE_MARGIN);
+}
+
+/** Records of sessions: as they were read, and as they were changed here. */
+function createRecords(options: SessionsOptions) {
+  const { clock, unnoted } = options;
   const store = withUnnoted(options.store, unnoted);
   const known = createLeaseCache<SessionRecord>({
     ...options,
     max: MAX_SESSIONS,
     ownerOf: ({ principal }) => ownerOf(principal),
   });
-  const digestsOf = createSessionDigests();
   /** Made dirty here → the version of its record ('' for none) that no gateway uses; undefined: not yet. */
   const dirtied = createOwnedTable<{ readonly version: string | undefined }>(MAX_SESSIONS);
 
@@ -148,9 +226,27 @@ export function createSessions(options: {
     return reply;
   }
 
-  async function waitOut(lease: number): Promise<void> {
-    if (lease > 0) await sleep(lease * LEASE_MARGIN);
+  /** Catalogs that are being noted: others may know one before this gateway has the answer of the store. */
+  const taking = new Map<string, Promise<unknown>>();
+
+  function take(key: string, call: SessionCall) {
+    const taken = change(key, call);
+    const over = taken
+      .catch(() => {})
+      .finally(() => void (taking.get(key) === over && taking.delete(key)));
+    taking.set(key, over);
+    return taken;
   }
+
+  return { store, known, dirtied, taking, isDirtyHere, now, read, change, take };
+}
+
+/** Changes sessions, so that every gateway learns of it. */
+function createChanges(
+  { clock, sleep, newToken, onError, unnoted }: SessionsOptions,
+  { store, known, dirtied, isDirtyHere, now, read, change, take }: ReturnType<typeof createRecords>,
+) {
+  const digestsOf = createSessionDigests();
 
   /** Whether what no gateway takes for clean is still all that there is. */
   async function isStill(key: string, version: string): Promise<boolean> {
@@ -167,7 +263,7 @@ export function createSessions(options: {
     const renew = () => change(key, { do: 'renew', token: newToken() });
     const reply = await tryToRenew(renew, sleep, onError);
     if (reply === undefined) return false;
-    await waitOut(reply.lease);
+    await waitOut(reply.lease, sleep);
     // Another one of that name may have begun meanwhile.
     if (dirtied.get(key) === here) dirtied.set(key, '', { version: reply.record?.version ?? '' });
     return true;
@@ -176,30 +272,9 @@ export function createSessions(options: {
   const dirty = async (keys: readonly string[]) =>
     (await Promise.all(keys.map(makeDirty))).every(Boolean);
 
-  function held(name: SessionName): FoundSession | undefined {
-    const { key, spelling } = digestsOf(name);
-    const found = now(key);
-    return found && asSpelt(found, spelling);
-  }
-
   return {
-    /** Of its name in the store, of whatever age; for another process, which has another clock: how long until it settles. */
-    last(name: string): SessionRecord | undefined {
-      const last = known.last(name);
-      return last && { ...last, settles: (last.settles ?? 0) - clock.now() };
-    },
-    /** What {@link find} gives without a promise; undefined where the store must be asked. */
-    held,
-    /** What is known now. A session that was begun in another place, or spelt otherwise, is unknown. */
-    find(name: SessionName): FoundSession | Promise<FoundSession> {
-      const { key, spelling } = digestsOf(name);
-      return held(name) ?? read(key, 'readOnce').then((found) => asSpelt(found, spelling));
-    },
-    /** The same, for what only explains: no life is renewed. */
-    async peek(name: SessionName): Promise<FoundSession> {
-      const { key, spelling } = digestsOf(name);
-      return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
-    },
+    digestsOf,
+    dirty,
     /** Notes a session that the engine has begun, before its id may reach the client. False: only here, as a dirty one. */
     async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
       const { key, spelling } = digestsOf(name);
@@ -223,52 +298,20 @@ export function createSessions(options: {
         return false;
       }
     },
-    /** In whatever spelling and place. True when no gateway takes them for clean: the statement may go to the engine. */
-    dirty: (names: readonly SessionName[]) =>
-      dirty([...new Set(names.map((name) => digestsOf(name).key))]),
-    /** The same for all sessions of all engines. */
-    async dirtyAll(): Promise<boolean> {
-      const renewed = await tryToRenew(() => options.store.renew(['sessions']), sleep, onError);
-      known.forget('all');
-      if (renewed === undefined) return false;
-      await waitOut(renewed.others);
-      return true;
-    },
     /** A request names the first catalog of a session, which is dirty then if another was quicker. True as with `dirty`. */
     async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
       const { key } = digestsOf(name);
       const { dirty: _, version: expected, ...before } = record;
       const data = { ...before, ...next };
       try {
-        const { lease } = await change(key, { do: 'take', token: newToken(), expected, data });
-        await waitOut(lease);
+        const { lease } = await take(key, { do: 'take', token: newToken(), expected, data });
+        await waitOut(lease, sleep);
         return true;
       } catch (error) {
         onError(error);
         // The store may have changed it, or do so later; the engine may see the catalog or not.
         return dirty([key]);
       }
-    },
-    /** Waits until no gateway uses what was before the catalog of it was noted: the engine may learn of that then. */
-    async settled({ settles = 0 }: SessionRecord): Promise<void> {
-      const left = settles - clock.now();
-      if (left > 0) await sleep(left);
-    },
-    /** Whether it is still the same and clean, read anew. */
-    async confirm(name: SessionName, { dirty, version }: SessionRecord): Promise<boolean> {
-      const found = await read(digestsOf(name).key);
-      const { record } = found.kind === 'known' ? found : {};
-      return record?.version === version && !record.dirty && !dirty;
-    },
-    /** Notes that a request of it goes to the engine now. */
-    forwarded(name: SessionName, record: SessionRecord): void {
-      const { key } = digestsOf(name);
-      const wall = clock.wall();
-      const age = wall - (known.held(key) ?? record).forwardedAt;
-      // Another gateway's clock may run ahead: what is to come is not recent.
-      if (age >= 0 && age < FORWARDED_EVERY) return;
-      known.amend(key, (held) => ({ ...held, forwardedAt: wall }));
-      store.session(key, { do: 'touch', at: wall }).catch(onError);
     },
     /** Forgets it (only here where the store is away); one of another spelling is made dirty instead. */
     async end(name: SessionName): Promise<void> {

@@ -1,6 +1,6 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { RequestShare, Share } from '../../../../src/common/body-account.ts';
+import type { RequestReservation, Reservation } from '../../../../src/common/body-account.ts';
 import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { bodyAccount, handClock, quiet, storedAnswer } from '../../cache/fakes.ts';
@@ -15,7 +15,7 @@ interface Reader {
   readonly user: string;
   /** Whether its client sends nothing more in the end. */
   readonly silent: boolean;
-  readonly share: RequestShare;
+  readonly share: RequestReservation;
   readonly gone: AbortController;
   left: number;
   size: number;
@@ -30,7 +30,7 @@ function house() {
   const clock = handClock();
   const memory = createMemoryTier({ maxBytes: MAX_MEMORY, clock, account });
   const readers: Reader[] = [];
-  const fills: { share: Share; size: number }[] = [];
+  const fills: { share: Reservation; size: number }[] = [];
   const holds: (() => void)[] = [];
   let stored = 0;
 
@@ -87,7 +87,7 @@ function house() {
       if (one.share.grow(bytes)) fills.push(one);
     },
     /** Its answer goes to tier 1, and to a slow client. */
-    land({ share, size }: { share: Share; size: number }) {
+    land({ share, size }: { share: Reservation; size: number }) {
       const body = Buffer.alloc(size);
       share.release();
       const letGo = memory.hold(body);

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import type { Engine } from '../../../src/engine/http-engine.ts';
-import type { Touch } from '../../../src/engine/own-questions.ts';
-import { createMemoryStore } from '../../../src/freshness/memory-store.ts';
-import { createKeepAlive } from '../../../src/line/session-step.ts';
-import { createSessions } from '../../../src/sessions/sessions.ts';
-import { createUnnoted } from '../../../src/freshness/unnoted.ts';
-import { handClock, quiet } from '../cache/fakes.ts';
+import type { Engine } from '../../../../src/engine/http-engine.ts';
+import type { Touch } from '../../../../src/engine/own-questions.ts';
+import { createMemoryStore } from '../../../../src/freshness/memory-store.ts';
+import { createKeepAlive } from '../../../../src/line/session-step.ts';
+import { createSessions } from '../../../../src/sessions/sessions.ts';
+import { createUnnoted } from '../../../../src/freshness/unnoted.ts';
+import { handClock, quiet } from '../../cache/fakes.ts';
 
 const IDLE = 3_600_000;
 const NAME = { place: 'engine', id: 'one' };

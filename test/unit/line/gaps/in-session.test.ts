@@ -1,12 +1,13 @@
 import { expect, test } from '@jest/globals';
 import { isDeepStrictEqual } from 'node:util';
-import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
-import { createKnownBodies, inSession, type Layouts, provenGaps } from '../../../src/line/memo.ts';
-import { understand, type UnderstoodRequest } from '../../../src/line/understand.ts';
-import { IGNORED_PROPERTIES } from '../../../src/xmla/request/property-policy.ts';
-import { discover, execute } from '../../support/envelopes.ts';
-import { fuzzSeed, mutate, randomFrom } from '../../support/mutate.ts';
-import { sizes } from '../../support/sizes.ts';
+import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
+import { inSession, provenGaps } from '../../../../src/line/gaps.ts';
+import { createKnownBodies, type Layouts } from '../../../../src/line/known.ts';
+import { understand, type UnderstoodRequest } from '../../../../src/line/understand.ts';
+import { IGNORED_PROPERTIES } from '../../../../src/xmla/request/property-policy.ts';
+import { discover, execute } from '../../../support/envelopes.ts';
+import { fuzzSeed, mutate, randomFrom } from '../../../support/mutate.ts';
+import { sizes } from '../../../support/sizes.ts';
 
 const ENGINE = {
   traits: ENGINE_KINDS.generic,

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
-import type { StoredAnswer } from '../../../src/cache/stored-answer.ts';
-import { until } from '../../support/http-client.ts';
-import { gate } from '../../support/stub-engine.ts';
-import { quiet } from '../cache/fakes.ts';
+import type { StoredAnswer } from '../../../../src/cache/stored-answer.ts';
+import { until } from '../../../support/http-client.ts';
+import { gate } from '../../../support/stub-engine.ts';
+import { quiet } from '../../cache/fakes.ts';
 import {
   closeServers,
   type Facts,

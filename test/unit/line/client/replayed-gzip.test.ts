@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { gunzipSync } from 'node:zlib';
-import { makeVariant, type StoredAnswer } from '../../../src/cache/stored-answer.ts';
-import { until } from '../../support/http-client.ts';
-import { gate } from '../../support/stub-engine.ts';
+import { makeVariant, type StoredAnswer } from '../../../../src/cache/stored-answer.ts';
+import { until } from '../../../support/http-client.ts';
+import { gate } from '../../../support/stub-engine.ts';
 import {
   closeServers,
   GZIP,

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
-import type { Outcome } from '../../../src/common/events.ts';
-import { cacheStatus } from '../../../src/line/client.ts';
-import { cacheStatusOf } from '../../support/http-client.ts';
+import type { Outcome } from '../../../../src/common/events.ts';
+import { cacheStatus } from '../../../../src/line/client.ts';
+import { cacheStatusOf } from '../../../support/http-client.ts';
 
 test.each<readonly [Outcome, number, string]>([
   [{ kind: 'hit', detail: 'redis' }, 1999, 'mdx-gateway; hit; ttl=1; detail=redis'],

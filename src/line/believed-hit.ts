@@ -1,51 +1,11 @@
-import type { Authenticator, Permissions } from '../auth/authenticator.ts';
+import type { Permissions } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { QueryCache } from '../cache/cache.ts';
-import type { StoredAnswer } from '../cache/stored-answer.ts';
 import { clientControl } from '../http/request-head.ts';
-import type { XmlaClient } from './client.ts';
 import type { Arrived, Known, Memo } from './memo.ts';
 import type { QueryOf } from './query.ts';
 import type { Examine } from './session-step.ts';
 import { destinationOf, type EngineOf } from './understand.ts';
-
-export type Replay = ReturnType<typeof createReplay>;
-
-/** Answers what was recognised, if nothing has changed since. */
-export function createReplay(parts: {
-  readonly memo: Pick<Memo, 'keyOf'>;
-  readonly cache: Pick<QueryCache, 'recall' | 'bring' | 'textOf'>;
-  readonly authenticator: Pick<Authenticator, 'checkBehind'>;
-}) {
-  const { memo, cache, authenticator } = parts;
-
-  /** False where neither memory holds the answer nor Redis has brought it. */
-  function atOnce(known: Known, client: XmlaClient, brought?: StoredAnswer): boolean {
-    const key = memo.keyOf(known);
-    const recalled = key && cache.recall(key, brought);
-    if (key === undefined || recalled === undefined) return false;
-    const { login, project = '' } = known.head;
-    client.facts.principal = login.principal.name;
-    client.owner = login.principal.owner;
-    client.facts.project = project;
-    client.asks(known.asked);
-    const { answer: stored, source, ttl, age } = recalled;
-    const text = (compressed: boolean) => cache.textOf(key.key, stored, compressed);
-    const { sessionId } = known;
-    client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, text });
-    if (!login.counts()) authenticator.checkBehind(client.request.headers.authorization ?? '');
-    return true;
-  }
-
-  /** Asks Redis for what memory does not hold. Everything is judged once more behind that. */
-  async function fetched(known: Known, client: XmlaClient, bytes: number): Promise<boolean> {
-    const key = memo.keyOf(known);
-    const brought = key && (await cache.bring(key, bytes));
-    return brought !== undefined && !client.isGone && atOnce(known, client, brought);
-  }
-
-  return { atOnce, fetched };
-}
 
 export type BelievedHit = ReturnType<typeof createBelievedHit>;
 

@@ -1,10 +1,10 @@
 import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { INFLATING, type StoredAnswer } from '../../../src/cache/stored-answer.ts';
-import { portOf, until } from '../../support/http-client.ts';
-import { keptText } from '../cache/stored-answer/session-documents.ts';
-import { bodyAccount } from '../cache/fakes.ts';
+import { INFLATING, type StoredAnswer } from '../../../../src/cache/stored-answer.ts';
+import { portOf, until } from '../../../support/http-client.ts';
+import { keptText } from '../../cache/stored-answer/session-documents.ts';
+import { bodyAccount } from '../../cache/fakes.ts';
 import { closeServers, GZIP, replay, serve, SHORT } from './replay-server.ts';
 
 const MIB = 1024 * 1024;

@@ -1,13 +1,13 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { GatewayEvent } from '../../../src/common/events.ts';
-import { XmlaClient } from '../../../src/line/client.ts';
-import { createMemoryTier } from '../../../src/cache/memory-tier.ts';
-import type { Deflated, makeVariant, StoredAnswer } from '../../../src/cache/stored-answer.ts';
-import { mddatasetAnswer } from '../../support/answers.ts';
-import { send } from '../../support/http-client.ts';
-import { bodyAccount, handClock } from '../cache/fakes.ts';
-import { answerWith } from '../cache/stored-answer/session-documents.ts';
+import type { GatewayEvent } from '../../../../src/common/events.ts';
+import { XmlaClient } from '../../../../src/line/client.ts';
+import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
+import type { Deflated, makeVariant, StoredAnswer } from '../../../../src/cache/stored-answer.ts';
+import { mddatasetAnswer } from '../../../support/answers.ts';
+import { send } from '../../../support/http-client.ts';
+import { bodyAccount, handClock } from '../../cache/fakes.ts';
+import { answerWith } from '../../cache/stored-answer/session-documents.ts';
 
 export const WHOLE = mddatasetAnswer({
   cells: 100,

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { sessionBytes } from '../../../src/cache/stored-answer.ts';
-import type { TextEncoding } from '../../../src/xml/text-encoding.ts';
-import { answerWith } from '../cache/stored-answer/session-documents.ts';
+import { sessionBytes } from '../../../../src/cache/stored-answer.ts';
+import type { TextEncoding } from '../../../../src/xml/text-encoding.ts';
+import { answerWith } from '../../cache/stored-answer/session-documents.ts';
 import { closeServers, replay, serve } from './replay-server.ts';
 
 afterEach(closeServers);

@@ -1,16 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
-import {
-  asksTheSame,
-  createKnownBodies,
-  type Layouts,
-  provenGaps,
-} from '../../../src/line/memo.ts';
-import { understand, type UnderstoodRequest } from '../../../src/line/understand.ts';
-import { discover, execute } from '../../support/envelopes.ts';
-import { excelRequests } from '../../support/excel-session.ts';
-import { fuzzSeed, mutate, randomFrom } from '../../support/mutate.ts';
-import { sizes } from '../../support/sizes.ts';
+import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
+import { asksTheSame, provenGaps } from '../../../../src/line/gaps.ts';
+import { createKnownBodies, type Layouts } from '../../../../src/line/known.ts';
+import { understand, type UnderstoodRequest } from '../../../../src/line/understand.ts';
+import { discover, execute } from '../../../support/envelopes.ts';
+import { excelRequests } from '../../../support/excel-session.ts';
+import { fuzzSeed, mutate, randomFrom } from '../../../support/mutate.ts';
+import { sizes } from '../../../support/sizes.ts';
 
 const HEADERS = { 'content-type': 'text/xml' };
 const ENGINE = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { watchFor } from '../../../src/line/pass.ts';
-import { rowset, sessionElement } from '../cache/fakes.ts';
+import { watchFor } from '../../../../src/line/pass.ts';
+import { rowset, sessionElement } from '../../cache/fakes.ts';
 
 /** What is told of the sessions of an answer that comes in these pieces, each time with those before it. */
 async function told(header: string | undefined, pieces: readonly Buffer[], status = 200) {

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
-import { createOwnTurns, type OwnTurn, understand } from '../../../src/line/understand.ts';
-import { AROUND } from '../../support/hostile-bodies.ts';
+import { createOwnTurns, type OwnTurn, understand } from '../../../../src/line/understand.ts';
+import { AROUND } from '../../../support/hostile-bodies.ts';
 
 const HEADERS = { 'content-type': 'text/xml' };
 const body = (bytes: number) => Buffer.from(AROUND.statement('x'.repeat(bytes)));
