@@ -130,7 +130,7 @@ describe('two gateways on one Redis', () => {
     const [one, other] = [await start(settings), await start(settings)];
     const share = repeated.mock.calls.filter(([, pause]) => pause === 30_000).map(([run]) => run);
     repeated.mockRestore();
-    expect(share).toHaveLength(2);
+    expect(share.length).toBeGreaterThanOrEqual(2);
     for (const { url } of [one, one, other]) {
       await askXmla(url, QUERY, { path: '/mdx/xmla/Shop' });
     }
