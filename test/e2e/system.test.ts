@@ -110,8 +110,8 @@ describe('a diagnosis', () => {
       'overview',
       'system',
       'statistics',
-      'purges',
       'requests',
+      'purges',
     ]);
     expect(diagnosis).toMatchObject({
       status: { user: 'bob', rights: { administer: false, view: true } },
