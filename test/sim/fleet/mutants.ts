@@ -32,7 +32,7 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
   'a run of the warm-up outlives a purge, and what it read before is kept under the epochs behind it':
     {
       replacements: [
-        { file: 'features/warm/warm-up.ts', find: `running?.cut('purge');`, put: `` },
+        { file: 'features/warm/warm-up.ts', find: `runs.running()?.cut('purge');`, put: `` },
         {
           file: 'cache/cache.ts',
           find: KEEPS,
