@@ -130,12 +130,7 @@ export function createQueryCache(parts: QueryCacheParts) {
 }
 
 /** Finds entries, and sends them. */
-function createFinding({
-  epochs,
-  memory,
-  entries,
-  clock,
-}: Pick<QueryCacheParts, 'epochs' | 'memory' | 'entries' | 'clock'>) {
+function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
   /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
   function take(
     { key, captured, digests }: Pick<Lookup, 'key' | 'captured' | 'digests'> | KnownKey,
@@ -215,14 +210,12 @@ function failureOf(landed: Exclude<Landing, string>, { session }: Query) {
 
 /** Joins the flight of a key, or leads one: in this process, and with Redis among all gateways. */
 function createSharing(
-  parts: Pick<QueryCacheParts, 'memory' | 'flights' | 'sharedFlights' | 'purgeTakes' | 'clock'>,
+  { memory, flights, sharedFlights, purgeTakes, clock }: QueryCacheParts,
   found: ReturnType<typeof createFinding>,
-  { ask, toTier2 }: Pick<ReturnType<typeof createAsking>, 'ask' | 'toTier2'>,
-  timeouts: Pick<Timeouts, 'refuse'>,
-  { mayShare }: Pick<Unshareable, 'mayShare'>,
+  { ask, toTier2 }: ReturnType<typeof createAsking>,
+  timeouts: Timeouts,
+  { mayShare }: Unshareable,
 ) {
-  const { memory, flights, sharedFlights, clock } = parts;
-
   /**
    * Joins the flight of the key, or leads one. It began under the epochs in force when the request
    * came: a purge that comes meanwhile does not concern it.
@@ -230,7 +223,7 @@ function createSharing(
    */
   async function joinOrLead(lookup: Lookup, spentMs: number): Promise<void> {
     const { key, captured, query, client } = lookup;
-    const youngerThan = captured === undefined ? parts.purgeTakes : undefined;
+    const youngerThan = captured === undefined ? purgeTakes : undefined;
     // As long as if it asked by itself: until it is admitted, and for the engine to begin.
     const patience = client.waits() + query.timeout;
     const isJoined = !query.fresh && mayShare(key);
@@ -314,12 +307,7 @@ function createSharing(
 }
 
 /** Asks the engine, and keeps what it answers. */
-function createAsking(
-  parts: Pick<QueryCacheParts, 'epochs' | 'memory' | 'entries' | 'clock' | 'random' | 'emit'> &
-    FillParts,
-  timeouts: Pick<Timeouts, 'note' | 'forget'>,
-  unshareable: Pick<Unshareable, 'note' | 'forget'>,
-) {
+function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: Unshareable) {
   const { memory, entries, emit } = parts;
   const order = createFillOrder();
   const beginFill = createFills(parts, (ttl) => ttl * (1 - TTL_JITTER * parts.random()));

@@ -4,15 +4,10 @@ import type { Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
 import type { AnswerText, StoredAnswer } from './stored-answer.ts';
-import type { KeyParts, PartDigests } from './key.ts';
-import type { CacheScope } from '../freshness/freshness-store.ts';
+import type { Named, PartDigests } from './key.ts';
 
 /** One cacheable request. What is told here never throws or rejects. */
-export interface Query {
-  readonly parts: KeyParts;
-  readonly scopes: readonly CacheScope[];
-  /** Milliseconds. */
-  readonly ttl: number;
+export interface Query extends Named {
   /** How long the engine may be silent (ms). */
   readonly timeout: number;
   /** The project of the request path, '' without one; for events. */

@@ -54,8 +54,28 @@ type Parts = Omit<FillParts, 'memory'>;
 export type SharedEntries = ReturnType<typeof createSharedEntries>;
 /** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
 export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Parts) {
+  const { clock, emit } = parts;
   const counted = countIn(parts.account);
   const { look, find } = createReading(values, sealer, parts, counted);
+  const largeWrites = createSemaphore(1);
+  /** Memory for a write, in bodies as they lie in memory: compressed, put together, sealed. */
+  const copies = sealer.kind === 'none' ? 2 : 4;
+
+  /** Looks for something that began later in the turn that sends the value. False: too long. */
+  async function keepLatest(key: string, { fill, tokens, replace, ...filled }: Filled) {
+    for (;;) {
+      const answer = fill.latest() ?? filled.answer;
+      // Its own fill writes it; but in the usual way, which a clock that runs ahead can hinder.
+      if (answer !== filled.answer && !replace) return true;
+      if (bytesOf(answer.body) > LONGEST_VALUE) return false;
+      const value = await encodeEntry(key, answer, tokens, sealer);
+      if ((fill.latest() ?? answer) !== answer) continue;
+      if (value.length > LONGEST_VALUE) return false;
+      await values.set(key, value, remaining(answer, clock.wall()), replace);
+      return true;
+    }
+  }
+
   return {
     find,
     /** Tells no one. @throws when tier 2 cannot say */
@@ -63,7 +83,28 @@ export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Pa
       const found = await look(key);
       return typeof found === 'string' ? undefined : found;
     },
-    keep: createWriting(values, sealer, parts, counted).keep,
+    /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
+    async keep(key: string, filled: Filled): Promise<boolean> {
+      const length = bytesOf(filled.answer.body);
+      const isLarge = length > LARGE;
+      let leave: (() => void) | undefined;
+      try {
+        if (isLarge && largeWrites.usage().waiting >= MOST_WAITING) {
+          throw new Error('too many large answers wait to be written to Redis');
+        }
+        if (isLarge) leave = await largeWrites.acquire(FOR_EVER);
+        const isKept = await counted((take) => {
+          take(copies * length);
+          return keepLatest(key, filled);
+        });
+        return isKept ?? false;
+      } catch (error) {
+        emit({ type: 'redis-failed', operation: 'set', error });
+        return false;
+      } finally {
+        leave?.();
+      }
+    },
   };
 }
 
@@ -87,12 +128,8 @@ function countIn(account: Parts['account']) {
   };
 }
 
-function createReading(
-  values: ValueTier,
-  sealer: Sealer,
-  { emit, maxEntry }: Parts,
-  counted: Counted,
-) {
+function createReading(values: ValueTier, sealer: Sealer, parts: Parts, counted: Counted) {
+  const { emit, maxEntry } = parts;
   const longReads = createSemaphore(READ_AT_ONCE);
   /** Look-ups under way. */
   const finding = new Map<string, Promise<StoredAnswer | undefined>>();
@@ -161,57 +198,6 @@ function createReading(
         finding.set(key, found);
         return found;
       }),
-  };
-}
-
-function createWriting(
-  values: ValueTier,
-  sealer: Sealer,
-  { clock, emit }: Parts,
-  counted: Counted,
-) {
-  const largeWrites = createSemaphore(1);
-  /** Memory for a write, in bodies as they lie in memory: compressed, put together, sealed. */
-  const copies = sealer.kind === 'none' ? 2 : 4;
-
-  /** Looks for something that began later in the turn that sends the value. False: too long. */
-  async function keepLatest(key: string, { fill, tokens, replace, ...filled }: Filled) {
-    for (;;) {
-      const answer = fill.latest() ?? filled.answer;
-      // Its own fill writes it; but in the usual way, which a clock that runs ahead can hinder.
-      if (answer !== filled.answer && !replace) return true;
-      if (bytesOf(answer.body) > LONGEST_VALUE) return false;
-      const value = await encodeEntry(key, answer, tokens, sealer);
-      if ((fill.latest() ?? answer) !== answer) continue;
-      if (value.length > LONGEST_VALUE) return false;
-      await values.set(key, value, remaining(answer, clock.wall()), replace);
-      return true;
-    }
-  }
-
-  return {
-    /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
-    async keep(key: string, filled: Filled): Promise<boolean> {
-      const length = bytesOf(filled.answer.body);
-      const isLarge = length > LARGE;
-      let leave: (() => void) | undefined;
-      try {
-        if (isLarge && largeWrites.usage().waiting >= MOST_WAITING) {
-          throw new Error('too many large answers wait to be written to Redis');
-        }
-        if (isLarge) leave = await largeWrites.acquire(FOR_EVER);
-        const isKept = await counted((take) => {
-          take(copies * length);
-          return keepLatest(key, filled);
-        });
-        return isKept ?? false;
-      } catch (error) {
-        emit({ type: 'redis-failed', operation: 'set', error });
-        return false;
-      } finally {
-        leave?.();
-      }
-    },
   };
 }
 
