@@ -3,7 +3,7 @@ import { watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts'
 import type { Cut, StoredAnswer } from './stored-answer.ts';
 import type { AnswerHead, QuerySession } from './query.ts';
 
-/** By which SSAS and its clients name a session, beside the SOAP header. */
+/** Header by which SSAS and its clients name a session, beside the SOAP header. */
 export const SESSION_HEADER = 'x-as-sessionid';
 
 /**
@@ -71,8 +71,9 @@ export function refuseBySessionHeader(own: QuerySession | undefined, head: Answe
 }
 
 /**
- * What is cut out of an answer whose head `refuseBySessionHeader` lets pass: the id of the caller's session, whose place stays
- * known, or all of a session that the engine began. Undefined when the answer is the caller's alone.
+ * Says what is cut out of an answer whose head `refuseBySessionHeader` lets pass: the id of the
+ * caller's session, which leaves a gap, or all of a session that the engine began. Undefined when
+ * the answer is the caller's alone.
  */
 export function sessionCut(
   own: QuerySession | undefined,

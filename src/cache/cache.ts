@@ -25,7 +25,7 @@ const MAX_UNSHAREABLE = 10_000;
 /** Largest part by which a ttl is shortened, so that entries of one moment do not end in one. */
 const TTL_JITTER = 0.1;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
-/** Refusals that say nothing of the next answer: it may be asked in another session, or find room. */
+/** Refusals that say nothing of the next answer. */
 const OF_THIS_ONE = new Set<RefusalReason>(['session-changed', 'no-room']);
 /** Failures that any request would have met; others concern one request alone. */
 const OF_ENGINE: readonly GatewayReason[] = [
@@ -65,8 +65,8 @@ type QueryCacheParts = FillParts & {
 export type QueryCache = ReturnType<typeof createQueryCache>;
 
 /**
- * The query cache: takes the tokens, makes the key, finds an entry, joins a flight or leads one, asks
- * the engine, keeps the answer. The functions below stand in this order.
+ * The query cache: takes the tokens, makes the key, finds an entry, joins a flight or leads one,
+ * asks the engine, keeps the answer. The functions below stand in this order.
  */
 export function createQueryCache(parts: QueryCacheParts) {
   const { epochs, memory, entries, clock } = parts;
@@ -97,7 +97,8 @@ export function createQueryCache(parts: QueryCacheParts) {
           return query.found?.({ key, captured, ttl: query.ttl, digests });
         }
       }
-      // The engine is asked later, perhaps behind a purge: its answer is never older than the epochs
+      // The engine is asked later, perhaps behind a purge: its answer is never older than the
+      // epochs
       // of its key, under which no request looks then.
       return joinOrLead(lookup, clock.now() - since);
     }
@@ -131,7 +132,9 @@ export function createQueryCache(parts: QueryCacheParts) {
 
 /** Finds entries, and sends them. */
 function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
-  /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
+  /**
+   * Takes what memory holds, or keeps now as it came from tier 2, if it may be used in this turn.
+   */
   function take(
     { key, captured, digests }: Pick<Lookup, 'key' | 'captured' | 'digests'> | KnownKey,
     ttl: number,
@@ -197,10 +200,10 @@ type Unshareable = ReturnType<typeof createUnshareable>;
 type Timeouts = ReturnType<typeof createTimeouts>;
 
 /**
- * Failure of a flight, where those who waited for it share it. A query that timed out takes too long
- * at every replica. One replica that cannot be reached, or broke off, says nothing of another: only
- * requests that would have been sent there share that, and others ask by themselves. A leader without
- * a session has tried all that can be reached.
+ * Failure of a flight, where those who waited for it share it. A query that timed out takes too
+ * long at every replica. One replica that cannot be reached, or broke off, says nothing of another:
+ * only requests that would have been sent there share that, and others ask by themselves. A leader
+ * without a session has tried all that can be reached.
  */
 function failureOf(landed: Exclude<Landing, string>, { session }: Query) {
   if (landed.kind !== 'failed') return undefined;
@@ -242,8 +245,8 @@ function createSharing(
   }
 
   /**
-   * Tells the client where the query timed out a short time ago. A request for a fresh answer is not
-   * told: it finds out whether the engine answers again.
+   * Tells the client where the query timed out a short time ago. A request for a fresh answer is
+   * not told: it finds out whether the engine answers again.
    */
   function isRefused({ key, captured, query, client }: Lookup): boolean {
     const refusal = captured && !query.fresh ? timeouts.refuse(key) : undefined;
@@ -292,7 +295,7 @@ function createSharing(
     });
   }
 
-  /** Asks in its turn behind a flight that brought nothing: an earlier one may have had more luck. */
+  /** Asks in its turn behind a flight that brought nothing; an earlier one may have found more. */
   async function askInTurn(turns: Semaphore, lookup: Lookup): Promise<void> {
     const { client } = lookup;
     const late = { after: client.waits(), error: noTurn };

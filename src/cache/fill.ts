@@ -12,7 +12,7 @@ import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
 
 /** Memory of a piece beside its bytes, however few these are (bytes; measured, rounded up). */
 const PIECE_OVERHEAD = 256;
-/** A short answer is held back until it is whole, so that its head can say whether it was stored … */
+/** Short answers are held back until they are whole: the head says whether they were stored … */
 const HOLD_BYTES = 64 * 1024;
 /** … but never for longer than a person would notice. */
 const HOLD_MS = 50;
@@ -41,12 +41,12 @@ export interface FillParts {
  * goes on for the others, as long as its answer may be shared. What is kept has its room in the
  * account; where there is none, the answer passes unstored.
  *
- * A fill is *asking* until the engine answers. Then it is *keeping*: the client's head is withheld, then
- * the answer streams, and a copy of it is inspected. It ends as *kept*, *refused* (then the answer goes
- * on to its client) or *failed* (also broken off).
+ * A fill is *asking* until the engine answers. Then it is *keeping*: the client's head is withheld,
+ * then the answer streams, and a copy of it is inspected. It ends as *kept*, *refused* (then the
+ * answer goes on to its client) or *failed* (also broken off).
  * @param lifetime the ttl with its jitter (ms)
- * @returns begins one; `bypass` is said instead of `miss`. While it waits for the engine, it leaves the
- *   queue once no client waits any more (`unwanted`)
+ * @returns begins one; `bypass` is said instead of `miss`. While it waits for the engine, it
+ *   leaves the queue once no client waits any more (`unwanted`)
  */
 export function createFills(parts: FillParts, lifetime: (ttl: number) => number) {
   const { clock } = parts;
@@ -131,7 +131,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
 
     const over = run();
     return {
-      /** As soon as it is known: a refused answer may go on for a while. Never rejects. */
+      /** Resolves as soon as it is known: a refused answer may go on for a while. Never rejects. */
       verdict: state.verdict,
       /**
        * Gives the client the end of a short answer, when it is kept: a client that asks again must
@@ -161,7 +161,7 @@ function createState(query: Query, client: Client, bypass: Outcome | undefined, 
   return {
     verdict,
     isRefused: () => refusal() !== undefined,
-    /** What the head says when it is opened. */
+    /** Outcome that the head names when it is opened. */
     outcome(isWhole: boolean): Outcome {
       if (bypass !== undefined) return bypass;
       const detail = refusal();
@@ -252,14 +252,15 @@ function createCopy(
       if (!room.grow(piece.length + PIECE_OVERHEAD)) return refuse('no-room');
       inspection.write(piece);
     },
-    /** What may be kept of the whole answer, or why nothing may. */
+    /** Says what may be kept of the whole answer, or why nothing may. */
     async judge() {
       if (size !== length()) return 'truncated';
       const found = inspector.end();
       if (!found.ok) return found.reason;
       const cut = sessionCut(query.session, head, found.session);
       if (cut === undefined) return 'session-in-answer';
-      // The pieces stay until the client has them; a session that is cut out makes two copies for a moment.
+      // The pieces stay until the client has them; a session that is cut out makes two copies for a
+      // moment.
       const copies = cut.cut === undefined ? 1 : 2;
       const { made } = text.usage();
       if (!room.grow(made === 0 ? copies * size : made)) return 'no-room';
@@ -269,14 +270,14 @@ function createCopy(
       const contentLanguage = head.headers['content-language'];
       return { body, ...cut.shown, contentType: contentType ?? '', contentLanguage };
     },
-    /** From here on the body counts for those who need it, and here what its client has not taken yet. */
+    /** Leaves the body to those who need it; here counts what its client has not taken yet. */
     handOver: (body: StoredAnswer['body']) =>
       room.shrinkTo(Buffer.isBuffer(body) ? size : client.backlog()),
   };
 }
 
 /**
- * Withholds the head of an answer from the client that leads, until the answer is whole, long, or late.
+ * Withholds the head of an answer from its client, until the answer is whole, long, or late.
  * @param outcome what the head says when it is opened
  */
 function holdBack(
@@ -301,7 +302,7 @@ function holdBack(
   }
 
   return {
-    /** Passes the next bytes on, now or when the answer is opened. False when the client is slow. */
+    /** Passes bytes on, now or when the answer is opened. False when the client is slow. */
     write(chunk: Buffer): boolean {
       if (held === undefined) return client.write(chunk);
       held.push(chunk);
@@ -324,16 +325,16 @@ function holdBack(
 
 /** Inspected as it comes (bytes): as much as is held back, for what the head says. */
 const AT_ONCE = 64 * 1024;
-/** As long as more comes, this much may wait until nothing does (bytes). */
+/** Bytes that may wait as long as more comes. */
 const AT_LEISURE = 4 * 1024 * 1024;
 /** While more waits (bytes), answers come only as fast as they are inspected. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
 type Inspections = ReturnType<typeof createInspections>;
 /**
- * Inspects what waits in the order in which it came, some 64 KiB of all answers together in a turn of
- * the event loop: no other request waits for longer. A turn in which more of some answer came is left
- * to those who wait for it.
+ * Inspects what waits in the order in which it came, some 64 KiB of all answers together in a turn
+ * of the event loop: no other request waits for longer. A turn in which more of some answer came is
+ * left to those who wait for it.
  */
 export function createInspections() {
   /** Each inspects its slice, and returns its bytes: 0 for an answer that was given up. */
@@ -395,7 +396,7 @@ export function createInspections() {
       }
 
       return {
-        /** Takes the next bytes of the body, which must not be reused, and inspects them now or later. */
+        /** Inspects the next bytes now or later. They must not be reused. */
         write(piece: Buffer): void {
           if (stopped) return;
           if (slices === 0 && piece.length <= leftAtOnce) {
@@ -415,7 +416,7 @@ export function createInspections() {
           moreCame = true;
           plan();
         },
-        /** Resolves when all is inspected; undefined when it is. Rejects with what `inspect` threw. */
+        /** Resolves when all is inspected; undefined when it is. Rejects as `inspect` threw. */
         done: () => end?.promise,
         stop(): void {
           stopped = true;

@@ -31,7 +31,7 @@ export interface ValueTier {
 export const LONGEST_VALUE = 16 * 1024 * 1024;
 /** Values above this are written one after the other (bytes). */
 export const LARGE = 512 * 1024;
-/** While more wait, large values are not kept, and long ones not read: they would fill the memory. */
+/** While more wait, large values are not kept, and long ones not read: they fill the memory. */
 const MOST_WAITING = 16;
 /** First part of a value that is read (bytes): all of most of them. */
 export const FIRST = 32 * 1024;
@@ -39,7 +39,7 @@ export const FIRST = 32 * 1024;
 export const PIECE = 1024 * 1024;
 /** Long values that are read at one time: Redis drops entries for replies that wait. */
 const READ_AT_ONCE = 4;
-/** First bytes of a value, which differ in every other: they hold its moment, and checksum or seal. */
+/** First bytes of a value, which differ in any two: they hold its moment, checksum or seal. */
 const TELLING = 1024;
 /** An answer that is still to be kept in tier 2, or one that began later instead. */
 export interface Filled {
@@ -147,7 +147,7 @@ function createReading(values: ValueTier, sealer: Sealer, parts: Parts, counted:
       return decoded;
     });
 
-  /** Takes room before each piece comes. Reads nothing where another value replaced it meanwhile. */
+  /** Takes room for each piece first. Reads nothing where another value replaced it meanwhile. */
   async function readLong(key: string, first: Buffer, take: Take) {
     if (longReads.usage().waiting >= MOST_WAITING) throw new NoRoom();
     const leave = await longReads.acquire(FOR_EVER);
@@ -186,9 +186,9 @@ function createReading(values: ValueTier, sealer: Sealer, parts: Parts, counted:
   return {
     look,
     /**
-     * Undefined also where tier 2 cannot say. Never rejects. Callers that ask for one key at one time
-     * share one look-up: a purge that was acknowledged since it began has given their successors
-     * another key, and them no right to use what it brings (`take`).
+     * Undefined also where tier 2 cannot say. Never rejects. Callers that ask for one key at one
+     * time share one look-up: a purge that was acknowledged since it began has given their
+     * successors another key, and them no right to use what it brings (`take`).
      * @param besideBytes memory that the asker takes meanwhile
      */
     find: (key: string, besideBytes = 0): Promise<StoredAnswer | undefined> =>
@@ -322,8 +322,8 @@ export const readMarks = (value: Buffer, head: { readonly length: number }): rea
   value.toString('hex', MARKS_AT, head.length).match(/.{16}/g) ?? [];
 
 /**
- * Reads a value of tier 2, or says why it is refused. Where there is a key, values without a seal are
- * refused, too: others who can write to Redis could have made them.
+ * Reads a value of tier 2, or says why it is refused. Where there is a key, values without a seal
+ * are refused, too: others who can write to Redis could have made them.
  * @param maxBody larger bodies are refused before they are decompressed (bytes)
  * @param take told of bytes that are needed beside the value, before they are; may throw
  */

@@ -2,7 +2,7 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** Where gateways meet; `key` holds the epochs, which `query` outlives. */
+/** Name of a lock that gateways share; `key` holds the epochs, which `query` outlives. */
 export interface FlightPlace {
   readonly query: string;
   readonly key: string;
@@ -13,13 +13,13 @@ export type Standing =
   | { readonly kind: 'fast' | 'nothing' }
   | { readonly kind: 'lead' | 'wait'; readonly expected: number };
 
-/** Port: places that all gateways see. Rejects when they cannot be reached. All in ms. */
+/** Port: locks that all gateways see. Rejects when they cannot be reached. All in ms. */
 export interface FlightPlaces {
-  /** Takes the place of a slow query if it is free, for `life` without a beat. */
+  /** Takes the lock of a slow query if it is free, for `life` without a beat. */
   enter(place: FlightPlace, token: string, life: number, within: number): Promise<Standing>;
-  /** Holds the place for another while. False when it is no longer the token's. */
+  /** Holds the lock for another while. False when it is no longer the token's. */
   beat(place: FlightPlace, token: string, life: number): Promise<boolean>;
-  /** Frees the token's place; with `nothing` it says for so long that no gateway need wait. */
+  /** Frees the token's lock; with `nothing` it says for so long that no gateway need wait. */
   leave(place: FlightPlace, token: string, nothing?: number): Promise<void>;
   /** Notes for `life` that the engine needed so long. */
   markSlow(query: string, milliseconds: number, life: number): Promise<void>;
@@ -29,7 +29,7 @@ export interface FlightPlaces {
 export interface Missed {
   readonly place: FlightPlace;
   readonly ttl: number;
-  /** For tier 2 (ms). */
+  /** Time spent for tier 2 (ms). */
   readonly spent: number;
   /** How long it may wait for another gateway (ms). */
   readonly patience: number;
@@ -44,9 +44,9 @@ export type EndTurn = (answer: StoredAnswer | undefined, reachable: boolean) => 
 export type SharedFlights = ReturnType<typeof createSharedFlights>;
 /** From here on a query is slow (ms): waiting makes its answer up to {@link LONGEST_PAUSE} late. */
 const SLOW = 1_000;
-/** For how long a query is known to be slow, at the least: loads often come once a day (ms). */
+/** Shortest time for which a query is known to be slow (ms): loads often come once a day. */
 const SHORTEST_MARK = 24 * 3_600_000;
-/** A place whose holder is not heard of for so long is free (ms). */
+/** A lock whose holder is silent for so long is free (ms). */
 const PLACE_LIFE = 6_000;
 const BEAT = 2_000;
 /** No gateway waits for so long after an answer that could not be shared (ms). */
@@ -55,9 +55,9 @@ const NOTHING_FOR = 5_000;
 const FIRST_PAUSE = 25;
 const LONGEST_PAUSE = 250;
 const PAUSE_GROWTH = 1.5;
-/** What a gateway waits beyond twice what the engine needed last time (ms). */
+/** Longest wait beyond twice what the engine needed last time (ms). */
 const SPARE = 3_000;
-/** What a miss may wait for Redis in all (ms): the deadline of one look-up. */
+/** Longest wait of a miss for Redis in all (ms): the deadline of one look-up. */
 const LOOKUP_BUDGET = 100;
 /** Failures in a row, after which a gateway that waits asks by itself. */
 const MAX_FAILURES = 6;
@@ -120,7 +120,7 @@ export function createSharedFlights(options: {
     return stop;
   }
 
-  /** `token`: under which this gateway holds the place, if it asks for all of them. */
+  /** Asks the engine. @param token under which this gateway holds the lock, if it asks for all */
   function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string) {
     const letGo = token === undefined ? undefined : hold(place, token);
     let ended = false;
@@ -149,7 +149,8 @@ export function createSharedFlights(options: {
       const waited =
         first.kind === 'wait' ? await waitOut(missed, token, first.expected) : first.kind;
       if (waited === 'unwanted') return ask(missed, true);
-      // The place may have become free, or the query fast, after this gateway had looked for the entry.
+      // The place may have become free, or the query fast, after this gateway had looked for the
+      // entry.
       const answer = typeof waited === 'string' ? await find() : waited;
       if (answer !== undefined) {
         if (waited === 'lead') await places.leave(place, token).catch(told);

@@ -4,35 +4,34 @@ import type { Cancel, Clock } from '../common/clock.ts';
 import type { Emit, Invalidate, Stale } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 
-/** So many purges may wait for their repetition. */
+/** Bound of purges that wait for their repetition. */
 const MAX_REPEATS = 2_000;
-/** So many of them are named when they are given up. */
+/** Bound of those named when they are given up. */
 const MAX_NAMED = 20;
 /**
- * A change of which it is not known whether it was made may still be made: by a database that hangs, a remote server
- * that works on, or an engine that reads its data anew. What it would make stale is dropped again so long after it, and
- * after the time before (ms): the last time an hour after the change.
+ * Pauses before each repetition of a purge (ms), the last an hour after the change. A change of
+ * which it is not known whether it was made may still be made: by a database that hangs, a remote
+ * server that works on, or an engine that reads its data anew.
  */
 const DROPPED_AGAIN = [5_000, 55_000, 240_000, 600_000, 2_700_000];
-/** Of so many scopes at most it is kept that they are dropped again; of more, everything is. */
+/** Bound of scopes that are dropped again; of more, everything is. */
 const MAX_SERIES = 2_000;
 
 /**
  * Purges as clients and changes ask for them, with those that follow them later.
- * @param pause milliseconds after which a purge by clearCache is repeated; 0 for never. Asked for at every purge, so that
- *   a reload changes it
+ * @param pause milliseconds after which a purge by clearCache is repeated; 0 for never. Asked for
+ *   at every purge, so that a reload changes it
  */
 export function createPurging(purges: Purges, pause: () => number, clock: Clock, emit: Emit) {
-  /** By the id of a run, which those share who share the run. */
+  /** Repetitions by the id of a run, which its callers share. */
   const repeats = createTimers(clock);
-  /** By scopes: spellings of one project share a series, as they share an epoch. */
+  /** Series by scopes: spellings of one project share one, as they share an epoch. */
   const series = createTimers(clock);
   let closed = false;
 
   /**
-   * Each purge by clearCache or a hook is made once more after a while, for loads that show their data bit by bit: what was read
-   * in the middle of one is dropped then. Only one whose epochs were renewed; one that is owed is to be called again
-   * anyway.
+   * Repeats each purge by clearCache or a hook after a while, for loads that show their data bit by
+   * bit: what was read in the middle of one is dropped then. A purge that is owed is not repeated.
    */
   const purge: Purge = async (stale, order) => {
     const outcome = await purges.purge(stale, order);
@@ -50,7 +49,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
     return outcome;
   };
 
-  /** What changes of datasets, and statements at the engine, do to the cache. */
+  /** Purges after changes of datasets, and statements at the engine. */
   const invalidate: Invalidate = async (stale, principal, state, by) => {
     if (state === 'before') return purges.renew(stale);
     const drop = (what: Stale) => purges.purge(what, { principal, ...(by ?? { cause: 'change' }) });
@@ -59,7 +58,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
     return ok;
   };
 
-  /** From the beginning, whatever was left of an earlier change: the last drop comes an hour after the last change. */
+  /** Begins a series anew: the last drop comes an hour after the last change. */
   function dropAgain(changed: Stale, drop: (what: Stale) => unknown): void {
     const isFull = series.set.size >= MAX_SERIES && !series.set.has(nameOf(changed));
     const stale = isFull ? 'everything' : changed;
@@ -84,7 +83,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
   };
 }
 
-/** What is dropped later, by names. */
+/** Timers by names. */
 function createTimers(clock: Clock) {
   const set = new Map<string, { readonly stale: Stale; readonly cancel: Cancel }>();
 
