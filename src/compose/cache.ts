@@ -6,6 +6,7 @@ import { createPurgeLog } from '../cache/purge/purge-log.ts';
 import { createPurges, type EngineClearing } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import { pause } from '../common/clock.ts';
+import type { GatewayEvent } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { LEASE_LIMITS } from '../common/leases.ts';
 import { createMemoryFleet } from '../freshness/fleet.ts';
@@ -86,8 +87,7 @@ export async function createCache(
   const stores = { epochs, memory, flights, entries, sharedFlights };
   const queryCache = createQueryCache({ ...ground, ...stores, purgeTakes });
   const purgeLog = createPurgeLog(backend.purgeLines, failed('purges'));
-  /** Why Redis did not confirm the latest renewal. */
-  let unrenewed: string | undefined;
+  const redisFacts = createRedisFacts(backend, epochs, redis.mode);
   const purges = createPurges({
     ...parts,
     epochs,
@@ -97,14 +97,8 @@ export async function createCache(
     log: purgeLog,
     newId: ground.newToken,
     emit(event) {
-      if (event.type === 'redis-failed') {
-        unrenewed = backend.whyFailed?.(event.error) ?? String(event.error);
-      }
-      const isOwed = event.type === 'purged' && event.result === 'owed';
-      emit(isOwed && unrenewed !== undefined ? { ...event, why: unrenewed } : event);
-      if (event.type !== 'purged' || isOwed) return;
-      unrenewed = undefined;
-      backend.sweep?.request();
+      emit(redisFacts.explained(event));
+      if (event.type === 'purged' && event.result !== 'owed') backend.sweep?.request();
     },
   });
   return {
@@ -121,33 +115,59 @@ export async function createCache(
     epochAge: isAlone ? () => 0 : epochs.age,
     /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
-    /** Of Redis, as GET /health/ready tells it. */
-    redis() {
-      const owed = epochs.owed().length;
-      const hasRedis = backend.state !== undefined;
-      // While a purge is owed the epochs in Redis are not used, whatever its connections say.
-      const state: 'up' | 'down' | 'off' =
-        hasRedis && owed > 0 ? 'down' : (backend.state?.() ?? 'off');
-      return {
-        state,
-        /** In one sentence without secrets; undefined where it is not down, or where that is not known yet. */
-        why: backend.why?.() ?? (owed > 0 ? unrenewed : undefined),
-        mode: hasRedis ? redis.mode : 'none',
-        purges_owed: owed,
-        /** What is not as the promises need it at Redis, in short sentences. */
-        conditions: state === 'down' ? [] : (backend.conditions?.() ?? []),
-      };
-    },
+    redis: redisFacts.tell,
     /** Reads the certificates for Redis again. @throws where one cannot be read */
     renewCertificates: () => backend.renewCertificates?.(),
     /** What a reload may change counts from now on. */
     configure: (next: Config) => void (inForce = limitsOf(next)),
     async close() {
+      const owed = epochs.owed().join(', ');
+      if (owed !== '') {
+        emit({ type: 'warning', message: `purges that Redis did not confirm are lost: ${owed}` });
+      }
       memory.clear();
       epochs.close();
       const lost = unnoted.close();
       if (lost !== undefined) emit({ type: 'warning', message: lost });
       await backend.close?.();
+    },
+  };
+}
+
+/** Tells how Redis is, and why it did not confirm the latest renewal of tokens. */
+function createRedisFacts(
+  backend: Backend,
+  epochs: { readonly owed: () => readonly string[] },
+  mode: Config['cache']['redis']['mode'],
+) {
+  let unrenewed: string | undefined;
+  const hasRedis = backend.state !== undefined;
+
+  return {
+    /** Adds to an owed purge why it is owed. */
+    explained(event: GatewayEvent): GatewayEvent {
+      if (event.type === 'redis-failed') {
+        unrenewed = backend.whyFailed?.(event.error) ?? String(event.error);
+      }
+      if (event.type !== 'purged') return event;
+      if (event.result !== 'owed') unrenewed = undefined;
+      return unrenewed === undefined ? event : { ...event, why: unrenewed };
+    },
+    /** As GET /health/ready tells it. */
+    tell() {
+      const owed = epochs.owed().length;
+      // While a purge is owed the epochs in Redis are not used, whatever its connections say.
+      const state: 'up' | 'down' | 'off' =
+        hasRedis && owed > 0 ? 'down' : (backend.state?.() ?? 'off');
+      return {
+        state,
+        /** One sentence without secrets; undefined where it is not down, or not known yet. */
+        why: backend.why?.() ?? (owed > 0 ? unrenewed : undefined),
+        mode: hasRedis ? mode : 'none',
+        purges_owed: owed,
+        /** What is not as the promises need it at Redis, in short sentences. */
+        conditions: state === 'down' ? [] : (backend.conditions?.() ?? []),
+      };
     },
   };
 }

@@ -54,15 +54,15 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
   };
 }
 
-/** Tells those events that come before there are subscribers when there are. */
-export function createHub() {
+/** Tells events to a listener, and to subscribers that come later, who hear the earlier ones then. */
+export function createHub(listener: Emit) {
   const early: GatewayEvent[] = [];
-  let tell: Emit = (event) => void early.push(event);
+  let tell = tellAll([listener, (event) => void early.push(event)]);
   return {
     emit: (event: GatewayEvent): void => tell(event),
     tellTo(subscribers: readonly Emit[]): void {
-      tell = tellAll(subscribers);
-      early.splice(0).forEach(tell);
+      early.forEach(tellAll(subscribers));
+      tell = tellAll([...subscribers, listener]);
     },
   };
 }

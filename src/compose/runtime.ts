@@ -1,33 +1,30 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { createApp, LastingParts } from '../app.ts';
-import { createPermissions, type Login } from '../auth/authenticator.ts';
-import { createEngineAuthenticator } from '../auth/engine-login.ts';
-import { type AskLeave, createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
-import { createFileAuthenticator } from '../auth/users-file.ts';
+import { createPermissions } from '../auth/authenticator.ts';
 import type { KnownNames } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { ReplicaState } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
-import { createLoginTrial } from '../engine/own-questions.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { clientAddressReader } from '../http/request-head.ts';
 import { createDroppedHeaders } from '../line/dropped-headers.ts';
 import { createRoleSets, NO_ROLE_SETS } from '../roles/role-sets.ts';
-import { atPrimary, loginsAtPrimary } from '../workers/shared.ts';
+import { atPrimary } from '../workers/shared.ts';
 import type { Cache } from './cache.ts';
 import { createEngineStates } from './engine-states.ts';
 import { createEngines } from './engines.ts';
 import { createLine } from './line.ts';
+import { createLogins, type KeptLogins } from './logins.ts';
 import { createIds, type Parts } from './parts.ts';
 
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
 
 /**
- * Everything that a reload of the configuration builds anew; the server, the metrics, the statistics and the cache stay.
- * @param house what it is built on, and what outlives it
- * @param house.known what was known of engines before
- * @param house.logins the earlier ones: where the same checks them, none that was right is checked again
+ * Builds all that a configuration builds anew.
+ * @param house what outlives it
+ * @param house.known what was known of engines under the configuration before
+ * @param house.logins logins that were found right under it
  * @param house.storage undefined with the driver `http`, which forwards
  */
 export async function createRuntime(
@@ -39,37 +36,34 @@ export async function createRuntime(
     purge: Purge;
     parts: Parts;
     known: readonly ReplicaState[];
-    logins?: { readonly asks: string; readonly kept: () => KeptLogins } | undefined;
+    logins?: KeptLogins | undefined;
   },
 ) {
   const { cache, storage, parts, features } = house;
-  const { clock, emit } = parts;
+  const { emit } = parts;
   const newId = createIds(parts);
   const work = createWorkCounter();
   const { during } = work;
-  const ownLeave = leaveOf(createLoginThrottle(parts));
-  const askLeave = parts.primary ? loginsAtPrimary(parts.primary, ownLeave) : ownLeave;
-  const asks = JSON.stringify(config.auth.provider === 'file' ? config.auth.users : config.engine);
-  const kept = house.logins?.asks === asks ? house.logins.kept() : {};
-  const authenticator = await createAuthenticator(config, parts, askLeave, kept);
+  const addressOf = clientAddressReader(config.listen.trusted_proxies);
+  const logins = await createLogins(config, parts, addressOf, house.logins);
+  const { authenticator, login, askLeave } = logins;
   const engines = createEngines(config, parts);
   const engineStates = createEngineStates(config, parts, house.known);
   const states = atPrimary(parts.primary, 'states', () => engineStates.states());
   const permissions = createPermissions(config.auth, config.cache.client_control);
-  const addressOf = clientAddressReader(config.listen.trusted_proxies);
-  const login: Login = (request, id) => {
-    const caller = { id, address: addressOf(request), connection: request.socket };
-    return authenticator.authenticate(request.headers.authorization, caller);
-  };
   const common = { ...house, ...parts, login, permissions, askLeave, addressOf, newId };
-  const { isLookAlike } = authenticator;
-  const { lease } = config.cache;
-  const onError = (error: unknown) =>
-    emit({ type: 'warning', message: 'roles cannot be read; queries are cached by user', error });
   const roleSets = storage
-    ? createRoleSets({ storage, lease, isLookAlike, clock, onError })
+    ? createRoleSets({
+        ...common,
+        storage,
+        lease: config.cache.lease,
+        isLookAlike: authenticator.isLookAlike,
+        onError(error) {
+          const message = 'roles cannot be read; queries are cached by user';
+          emit({ type: 'warning', message, error });
+        },
+      })
     : NO_ROLE_SETS;
-
   const dropped = createDroppedHeaders(emit);
   const clearCache = createClearCacheHandler(common);
   const lineParts = { ...common, cache, engines, authenticator, roleSets, clearCache, dropped };
@@ -112,7 +106,7 @@ export async function createRuntime(
     /** Serves everything by itself (Express). */
     app: async () => (await loaded()).app,
     engines,
-    logins: { asks, kept: authenticator.kept },
+    logins: logins.kept,
     loginsWaiting: authenticator.waiting,
     droppedHeaders: dropped.names,
     steps: xmla.steps,
@@ -129,24 +123,6 @@ export async function createRuntime(
       (await pages?.catch(() => undefined))?.close();
     },
   };
-}
-
-type KeptLogins = Pick<Parameters<typeof createFileAuthenticator>[0], 'verified' | 'before'>;
-
-/** What checks logins, as `auth.provider` says. */
-async function createAuthenticator(
-  { auth, engine }: Config,
-  parts: Parts,
-  askLeave: AskLeave,
-  kept: KeptLogins,
-) {
-  const { emit, randomBytes: random } = parts;
-  const { verified_for: verifiedFor, believed_for: believedFor } = auth;
-  const common = { ...parts, ...kept, random, askLeave, verifiedFor };
-  if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
-  const trial = createLoginTrial(engine, parts.clock, emit);
-  const authenticator = createEngineAuthenticator({ ...common, tryLogin: trial.try, believedFor });
-  return { ...authenticator, close: () => authenticator.close().finally(trial.close) };
 }
 
 /** Counts what is under way. */

@@ -1,4 +1,5 @@
 import { StorageUnavailable } from '../common/errors.ts';
+import type { Config } from '../config/config.ts';
 import type { PostgresConfig, SqliteConfig } from '../storage/config.ts';
 import type { Storage } from '../storage/sql-storage.ts';
 import type { Parts } from './parts.ts';
@@ -25,11 +26,15 @@ export async function createStorage(
 }
 
 /**
- * The same, ready to be used or, while its server is away, to become so by itself.
+ * Opens the storage; while its server is away, it opens by itself later. Undefined with the driver `http`.
  * @throws Error with one line for the operator when only that one can mend it
  */
-export async function openStorage(...given: Parameters<typeof createStorage>): Promise<Storage> {
-  const storage = await createStorage(...given);
+export async function openStorage(
+  { storage: config, auth }: Pick<Config, 'storage' | 'auth'>,
+  parts: Parameters<typeof createStorage>[2],
+): Promise<Storage | undefined> {
+  if (config.driver === 'http') return undefined;
+  const storage = await createStorage(config, auth.admins, parts);
   try {
     await storage.open();
   } catch (error) {
@@ -38,7 +43,7 @@ export async function openStorage(...given: Parameters<typeof createStorage>): P
       throw error;
     }
     const message = 'the storage cannot be reached; /api answers 503 until it can';
-    given[2].emit({ type: 'warning', message, error: error.cause });
+    parts.emit({ type: 'warning', message, error: error.cause });
   }
   return storage;
 }

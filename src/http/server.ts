@@ -13,20 +13,20 @@ import { clientNetwork } from '../auth/login-throttle.ts';
 import type { Clock } from '../common/clock.ts';
 import type { ConnectionClosing, Emit } from '../common/events.ts';
 import { readPemFiles } from '../common/pem-files.ts';
-import type { LimitsConfig, ListenConfig } from './config.ts';
 import { PLAIN_TEXT, sendWhole } from './answers.ts';
+import type { LimitsConfig, ListenConfig } from './config.ts';
 import { trustedProxies } from './request-head.ts';
 
-/** Longer than load balancers keep idle connections, so that they close them first (ms). */
-const KEEP_ALIVE = 65_000;
-/** For the whole of a request (ms). */
-const REQUEST_TIMEOUT = 300_000;
-/** How often connections are looked for whose head or request is late (ms). */
-const CHECKING = 1_000;
-/** How often connections are closed that became idle, while the server closes (ms). */
-const SWEEP = 20;
-/** So long idle ones stay then, since a request may be on its way on each: that one is answered, as the last (ms). */
-const BREATH = 500;
+/** Longer than load balancers keep idle connections, so that they close them first. */
+const KEEP_ALIVE_MS = 65_000;
+/** Time for a whole request. */
+const REQUEST_TIMEOUT_MS = 300_000;
+/** How often connections are looked for whose head or request is late. */
+const CHECKING_MS = 1_000;
+/** How often connections are closed that became idle, while the server closes. */
+const SWEEP_MS = 20;
+/** How long idle ones stay then, since a request may be on its way on each: that one is answered, as the last. */
+const BREATH_MS = 500;
 
 type Limits = Pick<LimitsConfig, 'connections' | 'head' | 'head_timeout'>;
 type ServerConfig = Readonly<{ listen: ListenConfig; limits: Limits }>;
@@ -41,19 +41,19 @@ export function createGatewayServer(
     readonly breath?: number | undefined;
   },
 ) {
-  const { breath = BREATH } = parts;
+  const { breath = BREATH_MS } = parts;
   const options = {
     maxHeaderSize: limits.head,
-    keepAliveTimeout: KEEP_ALIVE,
+    keepAliveTimeout: KEEP_ALIVE_MS,
     headersTimeout: limits.head_timeout,
-    requestTimeout: REQUEST_TIMEOUT,
-    connectionsCheckingInterval: CHECKING,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    connectionsCheckingInterval: CHECKING_MS,
     // Node.js would refuse without words.
     requireHostHeader: false,
   };
   const begin: RequestListener = (request, response) => {
     if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
-    else answering(request, response);
+    else answer(request, response);
   };
   const take: RequestListener = (_request, response) => connections.take(response, begin);
   const tls = readTls(listen);
@@ -66,7 +66,6 @@ export function createGatewayServer(
   );
   // One more than is allowed, so that it shows: Node.js refuses those with more, or leaves away headers beyond (24).
   server.maxHeadersCount = MAX_HEADERS + 1;
-  let answering = answer;
   let most = limits.connections;
   let isTrusted = trustedProxies(listen.trusted_proxies);
   const connections = createConnections(server, {
@@ -93,14 +92,13 @@ export function createGatewayServer(
       };
     },
     /**
-     * Goes over to another configuration: its certificate and key, which are read anew, its trusted proxies, its limit
-     * of connections, and what answers requests. Connections that exist stay as they are.
+     * Goes over to another configuration: its certificate and key, which are read anew, its trusted
+     * proxies and its limit of connections. Connections that exist stay as they are.
      * @throws when certificate or key cannot be used; then nothing has changed
      */
-    change(config: ServerConfig, next: RequestListener): void {
+    change(config: ServerConfig): void {
       const renewed = readTls(config.listen);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
-      answering = next;
       most = config.limits.connections;
       isTrusted = trustedProxies(config.listen.trusted_proxies);
     },
@@ -114,7 +112,7 @@ export function createGatewayServer(
       NetServer.prototype.close.call(server);
       const end = performance.now() + breath;
       do {
-        await sleep(SWEEP);
+        await sleep(SWEEP_MS);
         await immediate();
         // A client may keep a connection though it was told not to.
         if (performance.now() >= end) server.closeIdleConnections();
@@ -152,20 +150,16 @@ const readTls = (listen: ListenConfig) =>
 
 /** More headers are too many. */
 const MAX_HEADERS = 200;
-/** This part of the limit may be connections of one client address that have not had a whole head … */
-const HEADS_OF_ONE = 1 / 16;
-/** … for longer than this (ms), which a crowd that comes at once from behind one address needs. */
-const GRACE = 1_000;
 /** A client may send so many requests without waiting for answers; more close its connection. */
 const MOST_UNANSWERED = 32;
 /** While so many wait behind the one that is answered, nothing more is read: it would only take memory. */
 const MOST_READ_AHEAD = 2;
-/** The log is told this often (ms). */
-const TELLING = 60_000;
-/** For how long a client may go on sending behind the refusal of its head (ms), so that it can read that … */
-const AFTER_REFUSAL = 2_000;
+/** The log is told this often. */
+const TELLING_MS = 60_000;
+/** For how long a client may go on sending behind the refusal of its head, so that it can read that … */
+const AFTER_REFUSAL_MS = 2_000;
 /** … behind an answer that did not wait for the whole request, and while the server closes. */
-const AFTER_ANSWER = { usual: 10_000, closing: 1_000 };
+const AFTER_ANSWER_MS = { usual: 10_000, closing: 1_000 };
 const NONE: Record<ConnectionClosing, number> = {
   limit: 0,
   stalled: 0,
@@ -173,38 +167,6 @@ const NONE: Record<ConnectionClosing, number> = {
   busy: 0,
   pipelined: 0,
 };
-
-interface Connection {
-  /** As it was accepted: below TLS. */
-  readonly socket: Socket;
-  readonly address: Address;
-  /** When it was opened, or its latest request began (ms). */
-  began: number;
-  /** Grows from each opening and each end of a request to the next. */
-  order: number;
-  /** Where HTTP is spoken; none while TLS is negotiated. */
-  http?: Socket;
-  /** To the request that is answered now; null when it is over. Undefined before the first one. */
-  response: ServerResponse | null | undefined;
-  /** Requests behind that one, in their order. */
-  readonly queue: Pipelined[];
-  /** An answered request that is still being sent. */
-  unread?: IncomingMessage | undefined;
-  hasLastAnswer?: boolean;
-}
-
-/** A request that waits until all in front of it were answered. */
-interface Pipelined {
-  readonly response: ServerResponse;
-  readonly answer: RequestListener;
-}
-
-/** What comes from one client address; each connection of a trusted proxy has its own. */
-interface Address {
-  readonly name: unknown;
-  open: number;
-  unused: number;
-}
 
 export type Connections = ReturnType<typeof createConnections>;
 
@@ -222,7 +184,7 @@ export type Connections = ReturnType<typeof createConnections>;
  * connection, and most clients drop the answer that they have not read (RFC 9112 §9.6). Here what still comes is read
  * and dropped first.
  * @param options.limit asked each time, since a reload may change it
- * @param options.patience ms; for tests
+ * @param options.patience of {@link AFTER_ANSWER_MS}; for tests
  */
 export function createConnections(
   server: Server | HttpsServer,
@@ -231,58 +193,44 @@ export function createConnections(
     isTrusted: (address: string) => boolean;
     clock: Pick<Clock, 'now'>;
     emit: Emit;
-    patience?: typeof AFTER_ANSWER;
+    patience?: typeof AFTER_ANSWER_MS;
   },
 ) {
-  const { limit, isTrusted, clock, emit, patience = AFTER_ANSWER } = options;
+  const { limit, isTrusted, clock, emit, patience = AFTER_ANSWER_MS } = options;
   const isSecure = 'setSecureContext' in server;
-  const open = new Set<Connection>();
+  const table = createConnectionTable(clock, limit);
   const bySocket = new WeakMap<Socket, Connection>();
   /** By both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
   const negotiating = new Map<string, Connection>();
-  const addresses = new Map<unknown, Address>();
-  let closing = false;
-  let order = 0;
-  let untold = { ...NONE };
-  let lastTold = -Infinity;
-  const isYoung = ({ began }: Connection) => clock.now() - began < GRACE;
+  const closing = { begun: false };
+  const close = createCloser(clock, emit, limit);
 
   server.on('connection', admit);
   if (isSecure) server.on('secureConnection', startSecurely);
-  server.on('clientError', refuse);
+  server.on('clientError', (error, http: Socket) => refuse(error, http, bySocket.get(http)));
 
   function admit(socket: Socket): void {
     const { remoteAddress = '' } = socket;
     const name = isTrusted(remoteAddress) ? socket : clientNetwork(remoteAddress);
-    while (open.size >= limit()) {
-      const unusedOne = findUnused();
-      const other = unusedOne ?? findStalled(addresses.get(name));
+    while (table.open.size >= limit()) {
+      const unusedOne = table.findUnused();
+      const other = unusedOne ?? table.findStalled(name);
       if (other === undefined) return close(socket, 'busy');
       close(other.socket, unusedOne === undefined ? 'stalled' : 'limit');
-      forget(other);
+      table.forget(other);
     }
-    const address = addresses.get(name) ?? { name, open: 0, unused: 0 };
-    addresses.set(name, address);
-    address.open += 1;
-    address.unused += 1;
-    order += 1;
-    const connection: Connection = {
-      socket,
-      address,
-      began: clock.now(),
-      order,
-      response: undefined,
-      queue: [],
-    };
-    open.add(connection);
+    const connection = table.add(socket, name);
     const ends = endsOf(socket);
     if (isSecure) negotiating.set(ends, connection);
     else start(connection, socket);
     socket.once('close', () => {
       if (negotiating.get(ends) === connection) negotiating.delete(ends);
-      forget(connection);
+      table.forget(connection);
     });
-    closeHeadless(address);
+    for (const headless of table.headlessBeyond(connection.address)) {
+      close(headless.socket, 'address');
+      table.forget(headless);
+    }
   }
 
   /** Upon one that was admitted. */
@@ -303,70 +251,35 @@ export function createConnections(
       // Node.js resumes by itself behind each request that came whole.
       if (connection.queue.length >= MOST_READ_AHEAD) http.pause();
     });
-    const end = http.destroySoon.bind(http);
-    // What Node.js calls behind the last answer of a connection.
-    http.destroySoon = () => {
-      const { response, unread } = connection;
-      const request = response?.req ?? unread;
-      if (request === undefined || request.complete || request.destroyed) return end();
-      connection.hasLastAnswer = true;
-      destroyAfter(closing ? patience.closing : patience.usual, http);
-      request.once('close', end);
-    };
+    endWithPatience(connection, http, () => (closing.begun ? patience.closing : patience.usual));
   }
 
-  function forget(connection: Connection): void {
-    if (!open.delete(connection)) return;
-    const { address } = connection;
-    if (isUnused(connection)) address.unused -= 1;
-    address.open -= 1;
-    if (address.open === 0) addresses.delete(address.name);
-  }
+  return {
+    take: createPipelines(bySocket, table, clock, closing, close),
+    /** From now on every answer is the last of its connection. */
+    close(): void {
+      closing.begun = true;
+      for (const { response, unread, http } of table.open) {
+        if (response?.headersSent === false) response.setHeader('connection', 'close');
+        if (unread?.complete === false && http !== undefined) destroyAfter(patience.closing, http);
+      }
+    },
+    /** Whether some client has not yet taken all that was sent to it. */
+    isSending: (): boolean => table.open.values().some(isSending),
+    usage: () => ({ open: table.open.size, limit: limit() }),
+  };
+}
 
-  /** Closes the oldest of an address that have not had a whole head, where they are too many. */
-  function closeHeadless(address: Address): void {
-    const most = Math.ceil(limit() * HEADS_OF_ONE);
-    if (address.unused <= most) return;
-    const headless = [...open].filter((one) => one.address === address && isHeadless(one));
-    for (const oldest of headless.slice(0, -most)) {
-      if (isYoung(oldest)) return;
-      close(oldest.socket, 'address');
-      forget(oldest);
-    }
-  }
-
-  function findUnused(): Connection | undefined {
-    let found: Connection | undefined;
-    for (const connection of open) {
-      if (!isUnused(connection)) continue;
-      const { address, order: used } = connection;
-      const more = address.unused - (found?.address.unused ?? 0);
-      if (more < 0 || (more === 0 && used > (found?.order ?? 0))) continue;
-      if (address.unused > 1 || !isHeadless(connection) || !isYoung(connection)) found = connection;
-    }
-    return found;
-  }
-
-  /** Waits for its client: the newest of the address that has most of them, the new one included. */
-  function findStalled(own: Address | undefined): Connection | undefined {
-    const counts = new Map([[own, 1]]);
-    let found: Connection | undefined;
-    for (const connection of open) {
-      const { address, response } = connection;
-      const isStalled = response?.req.complete === false || isSending(connection);
-      if (!isStalled || isYoung(connection)) continue;
-      const count = (counts.get(address) ?? 0) + 1;
-      counts.set(address, count);
-      if (found === undefined || count >= (counts.get(found.address) ?? 0)) found = connection;
-    }
-    return found;
-  }
-
-  function close(socket: Socket, why: ConnectionClosing): void {
+type CloseConnection = (socket: Socket, why: ConnectionClosing) => void;
+/** Closes connections, and tells now and then of how many. */
+function createCloser(clock: Pick<Clock, 'now'>, emit: Emit, limit: () => number): CloseConnection {
+  let untold = { ...NONE };
+  let lastTold = -Infinity;
+  return (socket, why) => {
     socket.destroy();
     emit({ type: 'connection-closed', why });
     untold[why] += 1;
-    if (clock.now() - lastTold < TELLING) return;
+    if (clock.now() - lastTold < TELLING_MS) return;
     lastTold = clock.now();
     const { limit: forNew, stalled, address, busy, pipelined } = untold;
     untold = { ...NONE };
@@ -375,32 +288,81 @@ export function createConnections(
       `since limits.connections (${limit()}) are open; ${address} with an unfinished head, since their address has many; ` +
       `${pipelined} with more than ${MOST_UNANSWERED} requests that were not answered yet`;
     emit({ type: 'warning', message });
+  };
+}
+
+/** Lets a client send on for a while behind the last answer of its connection, which Node.js would end at once. */
+function endWithPatience(connection: Connection, http: Socket, patienceMs: () => number): void {
+  const end = http.destroySoon.bind(http);
+  // What Node.js calls behind the last answer of a connection.
+  http.destroySoon = () => {
+    const { response, unread } = connection;
+    const request = response?.req ?? unread;
+    if (request === undefined || request.complete || request.destroyed) return end();
+    connection.hasLastAnswer = true;
+    destroyAfter(patienceMs(), http);
+    request.once('close', end);
+  };
+}
+
+/** Node.js asks for an answer to what is no request, or none in time. */
+function refuse(
+  error: NodeJS.ErrnoException & { reason?: string },
+  http: Socket,
+  connection: Connection | undefined,
+): void {
+  // It was refused before, or has had its last answer.
+  if (http.writableEnded) return;
+  const answer = answerTo(error);
+  const { response, queue = [] } = connection ?? {};
+  // It is late because it was not read.
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && queue.length > 0) return;
+  // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
+  const isAlone = response == null || !(response.headersSent || response.req.complete);
+  // To a client that has sent nothing the answer would be one to its next request.
+  if (answer === undefined || !isAlone || !http.writable || http.bytesRead === 0) http.destroy();
+  else destroyAfter(AFTER_REFUSAL_MS, http.end(answer));
+}
+
+/** @returns answers a request when all in front of it on its connection were answered; to be told of each at its head */
+function createPipelines(
+  bySocket: WeakMap<Socket, Connection>,
+  table: ConnectionTable,
+  clock: Pick<Clock, 'now'>,
+  closing: { readonly begun: boolean },
+  close: CloseConnection,
+) {
+  function begin(connection: Connection, response: ServerResponse, answer: RequestListener): void {
+    connection.response = response;
+    connection.beganMs = clock.now();
+    response.on('close', end);
+    if (closing.begun) response.setHeader('connection', 'close');
+    answer(response.req, response);
   }
 
-  /** Node.js asks for an answer to what is no request, or none in time. */
-  function refuse(error: NodeJS.ErrnoException & { reason?: string }, http: Socket): void {
-    // It was refused before, or has had its last answer.
-    if (http.writableEnded) return;
-    const answer = answerTo(error);
-    const { response, queue = [] } = bySocket.get(http) ?? {};
-    // It is late because it was not read.
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && queue.length > 0) return;
-    // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
-    const isAlone = response == null || !(response.headersSent || response.req.complete);
-    // To a client that has sent nothing the answer would be one to its next request.
-    if (answer === undefined || !isAlone || !http.writable || http.bytesRead === 0) http.destroy();
-    else destroyAfter(AFTER_REFUSAL, http.end(answer));
+  /** One function for all requests, since each of them would pay for a closure. */
+  function end(this: ServerResponse): void {
+    const { socket: http } = this.req;
+    const connection = bySocket.get(http);
+    if (connection === undefined) return;
+    const { queue } = connection;
+    connection.unread = this.req.complete ? undefined : this.req;
+    const next = http.writable ? queue.shift() : undefined;
+    if (next !== undefined) {
+      if (queue.length === MOST_READ_AHEAD - 1) http.resume();
+      return begin(connection, next.response, next.answer);
+    }
+    table.noteEnd(connection);
   }
 
-  /** Answers a request when all in front of it on its connection were answered. To be told of each at its head. */
-  function take(response: ServerResponse, answer: RequestListener): void {
+  return function take(response: ServerResponse, answer: RequestListener): void {
     const { socket: http } = response.req;
     const connection = bySocket.get(http);
     if (connection === undefined) return answer(response.req, response);
     // What comes behind the last answer of a connection must not be carried out (RFC 9112 §9.6).
     if (connection.hasLastAnswer || !http.writable) return;
     if (isUnused(connection)) {
-      if (open.has(connection)) connection.address.unused -= 1;
+      table.noteUse(connection);
       return begin(connection, response, answer);
     }
     const { queue, socket } = connection;
@@ -410,55 +372,9 @@ export function createConnections(
     // Of a socket over TLS it is not told in this turn that the one below was closed.
     http.destroy();
     close(socket, 'pipelined');
-    forget(connection);
-  }
-
-  function begin(connection: Connection, response: ServerResponse, answer: RequestListener): void {
-    connection.response = response;
-    connection.began = clock.now();
-    response.on('close', end);
-    if (closing) response.setHeader('connection', 'close');
-    answer(response.req, response);
-  }
-
-  /** One function for all requests, since each of them would pay for a closure. */
-  function end(this: ServerResponse): void {
-    const { socket: http } = this.req;
-    const connection = bySocket.get(http);
-    if (connection === undefined) return;
-    const { queue, address } = connection;
-    connection.unread = this.req.complete ? undefined : this.req;
-    const next = http.writable ? queue.shift() : undefined;
-    if (next !== undefined) {
-      if (queue.length === MOST_READ_AHEAD - 1) http.resume();
-      return begin(connection, next.response, next.answer);
-    }
-    connection.response = null;
-    order += 1;
-    connection.order = order;
-    if (open.has(connection)) address.unused += 1;
-  }
-
-  return {
-    take,
-    /** From now on every answer is the last of its connection. */
-    close(): void {
-      closing = true;
-      for (const { response, unread, http } of open) {
-        if (response?.headersSent === false) response.setHeader('connection', 'close');
-        if (unread?.complete === false && http !== undefined) destroyAfter(patience.closing, http);
-      }
-    },
-    /** Whether some client has not yet taken all that was sent to it. */
-    isSending: (): boolean => open.values().some(isSending),
-    usage: () => ({ open: open.size, limit: limit() }),
+    table.forget(connection);
   };
 }
-
-const isHeadless = ({ response }: Connection): boolean => response === undefined;
-/** It waits for its first head, or for its next one. */
-const isUnused = ({ response }: Connection): boolean => response == null;
-const isSending = ({ http }: Connection): boolean => http !== undefined && http.writableLength > 0;
 
 const endsOf = ({ localAddress, remoteAddress, remotePort }: Socket): string =>
   `${localAddress} ${remoteAddress} ${remotePort}`;
@@ -495,3 +411,125 @@ function answerTo({ code = '', reason = code }: { code?: string; reason?: string
   const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: ${PLAIN_TEXT}\r\nContent-Length: ${length}`;
   return `${head}\r\n\r\n${text}\n`;
 }
+
+/** This part of the limit may be connections of one client address that have not had a whole head … */
+const HEADS_OF_ONE = 1 / 16;
+/** … for longer than this, which a crowd that comes at once from behind one address needs. */
+const GRACE_MS = 1_000;
+
+interface Connection {
+  /** As it was accepted: below TLS. */
+  readonly socket: Socket;
+  readonly address: Address;
+  /** When it was opened, or its latest request began. */
+  beganMs: number;
+  /** Grows from each opening and each end of a request to the next. */
+  order: number;
+  /** Where HTTP is spoken; none while TLS is negotiated. */
+  http?: Socket;
+  /** To the request that is answered now; null when it is over. Undefined before the first one. */
+  response: ServerResponse | null | undefined;
+  /** Requests behind that one, in their order. */
+  readonly queue: Pipelined[];
+  /** An answered request that is still being sent. */
+  unread?: IncomingMessage | undefined;
+  hasLastAnswer?: boolean;
+}
+
+/** A request that waits until all in front of it were answered. */
+interface Pipelined {
+  readonly response: ServerResponse;
+  readonly answer: RequestListener;
+}
+
+/** What comes from one client address; each connection of a trusted proxy has its own. */
+interface Address {
+  readonly name: unknown;
+  open: number;
+  unused: number;
+}
+
+/** Connections that are open, and which of them may make room. @param limit asked each time, since a reload may change it */
+function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
+  const open = new Set<Connection>();
+  const addresses = new Map<unknown, Address>();
+  let order = 0;
+  const isYoung = ({ beganMs }: Connection) => clock.now() - beganMs < GRACE_MS;
+
+  function findUnused(): Connection | undefined {
+    let found: Connection | undefined;
+    for (const connection of open) {
+      if (!isUnused(connection)) continue;
+      const { address, order: used } = connection;
+      const more = address.unused - (found?.address.unused ?? 0);
+      if (more < 0 || (more === 0 && used > (found?.order ?? 0))) continue;
+      if (address.unused > 1 || !isHeadless(connection) || !isYoung(connection)) found = connection;
+    }
+    return found;
+  }
+
+  /** Waits for its client: the newest of the address that has most of them, the new one included. */
+  function findStalled(name: unknown): Connection | undefined {
+    const own = addresses.get(name);
+    const counts = new Map([[own, 1]]);
+    let found: Connection | undefined;
+    for (const connection of open) {
+      const { address, response } = connection;
+      const isStalled = response?.req.complete === false || isSending(connection);
+      if (!isStalled || isYoung(connection)) continue;
+      const count = (counts.get(address) ?? 0) + 1;
+      counts.set(address, count);
+      if (found === undefined || count >= (counts.get(found.address) ?? 0)) found = connection;
+    }
+    return found;
+  }
+
+  return {
+    open,
+    findUnused,
+    findStalled,
+    add(socket: Socket, name: unknown): Connection {
+      const address = addresses.get(name) ?? { name, open: 0, unused: 0 };
+      addresses.set(name, address);
+      address.open += 1;
+      address.unused += 1;
+      order += 1;
+      const fresh = { beganMs: clock.now(), order, response: undefined, queue: [] };
+      const connection: Connection = { socket, address, ...fresh };
+      open.add(connection);
+      return connection;
+    },
+    forget(connection: Connection): void {
+      if (!open.delete(connection)) return;
+      const { address } = connection;
+      if (isUnused(connection)) address.unused -= 1;
+      address.open -= 1;
+      if (address.open === 0) addresses.delete(address.name);
+    },
+    /** To be told of the first request of a connection that was unused. */
+    noteUse(connection: Connection): void {
+      if (open.has(connection)) connection.address.unused -= 1;
+    },
+    noteEnd(connection: Connection): void {
+      connection.response = null;
+      order += 1;
+      connection.order = order;
+      if (open.has(connection)) connection.address.unused += 1;
+    },
+    /** The oldest of an address that have not had a whole head, where they are too many. */
+    headlessBeyond(address: Address): readonly Connection[] {
+      const most = Math.ceil(limit() * HEADS_OF_ONE);
+      if (address.unused <= most) return [];
+      const headless = [...open].filter((one) => one.address === address && isHeadless(one));
+      const beyond = headless.slice(0, -most);
+      const young = beyond.findIndex(isYoung);
+      return young < 0 ? beyond : beyond.slice(0, young);
+    },
+  };
+}
+type ConnectionTable = ReturnType<typeof createConnectionTable>;
+
+const isHeadless = ({ response }: Connection): boolean => response === undefined;
+/** It waits for its first head, or for its next one. */
+const isUnused = ({ response }: Connection): boolean => response == null;
+const isSending = ({ http }: Connection): boolean => http !== undefined && http.writableLength > 0;

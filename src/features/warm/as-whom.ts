@@ -1,7 +1,15 @@
 import { listOf } from '../../common/list-of.ts';
+import type { WarmConfig } from './config.ts';
 import type { Config } from '../../config/config.ts';
 
 type Settings = Pick<Config, 'warm' | 'cache' | 'engine' | 'projects'>;
+
+/** What counts from now on. */
+export interface WarmSettings extends WarmConfig {
+  readonly as: ReturnType<typeof asWhom>;
+  /** Whether all gateways share the entries. */
+  readonly isShared: boolean;
+}
 
 /** Whether a run of the warm-up would happen by itself, and as whom, in one line. */
 export function asWhom({ warm, cache, engine, projects }: Settings) {

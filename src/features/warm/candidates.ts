@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { promisify } from 'node:util';
 import { deflateRaw, inflateRaw } from 'node:zlib';
 import type { Clock } from '../../common/clock.ts';
-import type { Emit, GatewayEvent } from '../../common/events.ts';
+import type { Emit, EventOf, GatewayEvent } from '../../common/events.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
 import type { WarmConfig } from '../../features/warm/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
@@ -80,8 +80,8 @@ const OVERHEAD = 1_000;
 /** Of the averages, so much is what came last. */
 const LATEST = 1 / 4;
 const NOTE = 'warm:candidates';
-/** For how long a gateway may take over the list (ms). */
-const TASK_LIFE = 10_000;
+/** Time that a gateway may take over the list. */
+const TASK_LIFE_MS = 10_000;
 const VERSION = 1;
 const EMPTY: CandidateList = { candidates: [], beginnings: [] };
 const [deflate, inflate] = [promisify(deflateRaw), promisify(inflateRaw)];
@@ -99,10 +99,59 @@ const bytesOf = ({ ways }: Pick<Candidate, 'ways'>) =>
     OVERHEAD,
   );
 
+/** Rows of this process, bounded by what their bodies take. */
+function createRows(clock: Pick<Clock, 'wall'>) {
+  const rows = new Map<string, Row>();
+  let bytes = 0;
+
+  function forget(row: Row): void {
+    rows.delete(row.digest);
+    bytes -= bytesOf(row);
+  }
+
+  return {
+    rows,
+    forget,
+    /** Adds a way. Those rows that are worth least go, some at a time; what the new one is worth is not known yet. */
+    add(row: Row, way: Way): void {
+      if (rows.has(row.digest)) bytes -= bytesOf(row);
+      row.ways.push(way);
+      bytes += bytesOf(row);
+      rows.set(row.digest, row);
+      if (bytes <= MAX_BYTES) return;
+      const now = clock.wall();
+      const byWorth = [...rows.values()].sort((a, b) => scoreOf(b, now) - scoreOf(a, now));
+      for (const one of fairly(byWorth, rows.size).toReversed())
+        if (one !== row && bytes > MAX_BYTES * 0.9) forget(one);
+    },
+  };
+}
+
+const NEVER_ASKED = { asks: 0, added: 0, last: 0, before: 0, ms: 0, bytes: 0 };
+
+/** Counts an answer as an ask. @returns whether it is one */
+function countAnswer(row: Row, event: EventOf<'xmla-answered'>, now: number): boolean {
+  const { outcome, engine, complete } = event;
+  const isMiss = outcome.kind === 'miss';
+  // What is not stored, such as a Fault, would be asked in vain. A hit was wanted also where its client left early.
+  const isAsk = outcome.kind === 'hit' || (isMiss && complete && outcome.detail === undefined);
+  if (!isAsk) return false;
+  const faded = 2 ** (Math.min(0, row.last - now) / HALF_LIFE);
+  row.asks = row.asks * faded + 1;
+  row.added = row.added * faded + 1;
+  row.before = row.last;
+  row.last = now;
+  row.bytes = Math.max(row.bytes, event.bytes);
+  const ms = isMiss ? (engine?.last ?? 0) : 0;
+  if (row.ms === 0) row.ms = ms || event.saved;
+  else if (ms > 0) row.ms += (ms - row.ms) * LATEST;
+  return true;
+}
+
 export type Candidates = ReturnType<typeof createCandidates>;
 /**
- * Which queries are asked, how often, what they cost and how they were asked: what the warm-up asks again. One list for all
- * gateways lies among their notes. With `mode: off` nothing is kept.
+ * Notes which queries are asked, how often, what they cost and how they were asked: what the warm-up asks again. One list for
+ * all gateways lies among their notes. With `mode: off` nothing is kept.
  */
 export function createCandidates(parts: {
   readonly clock: Pick<Clock, 'wall'>;
@@ -110,10 +159,9 @@ export function createCandidates(parts: {
   readonly emit: Emit;
 }) {
   const { clock, fleet, emit } = parts;
-  const rows = new Map<string, Row>();
+  const { rows, add, forget } = createRows(clock);
   const beginnings = new LRUCache<string, Beginning>({ max: MAX_BEGINNINGS });
   let settings: Pick<WarmConfig, 'mode' | 'queries'> = { mode: 'off', queries: 0 };
-  let bytes = 0;
   let isNew = false;
   /** Two at once would read the same list, and the second one drop what the first one added. */
   const inTurn = oneAfterTheOther();
@@ -124,79 +172,17 @@ export function createCandidates(parts: {
     emit({ type: 'redis-failed', operation: 'warm-up', error });
   }
 
-  function forget(row: Row): void {
-    rows.delete(row.digest);
-    bytes -= bytesOf(row);
-  }
-
-  /** Those that are worth least go, some at a time. What the new one is worth is not known yet. */
-  function makeRoom(added: Row): void {
-    if (bytes <= MAX_BYTES) return;
-    const now = clock.wall();
-    const byWorth = [...rows.values()].sort((a, b) => scoreOf(b, now) - scoreOf(a, now));
-    for (const row of fairly(byWorth, rows.size).toReversed())
-      if (row !== added && bytes > MAX_BYTES * 0.9) forget(row);
-  }
-
-  function noteAnswer(event: Extract<GatewayEvent, { type: 'xmla-answered' }>): void {
-    const row = rows.get(event.digest);
-    const { outcome, engine, complete } = event;
-    const isMiss = outcome.kind === 'miss';
-    // What is not stored, such as a Fault, would be asked in vain. A hit was wanted also where its client left early.
-    const isAsk = outcome.kind === 'hit' || (isMiss && complete && outcome.detail === undefined);
-    if (row === undefined || !isAsk) return;
-    const now = clock.wall();
-    const faded = 2 ** (Math.min(0, row.last - now) / HALF_LIFE);
-    row.asks = row.asks * faded + 1;
-    row.added = row.added * faded + 1;
-    row.before = row.last;
-    row.last = now;
-    row.bytes = Math.max(row.bytes, event.bytes);
-    const ms = isMiss ? (engine?.last ?? 0) : 0;
-    if (row.ms === 0) row.ms = ms || event.saved;
-    else if (ms > 0) row.ms += (ms - row.ms) * LATEST;
-    isNew = true;
-  }
-
-  async function read(): Promise<CandidateList> {
-    const text = await fleet.note(NOTE);
-    if (!text) return EMPTY;
-    try {
-      const raw = await inflate(Buffer.from(text, 'base64'), { maxOutputLength: 4 * MAX_BYTES });
-      const list = JSON.parse(raw.toString()) as CandidateList & { readonly version: number };
-      return list.version === VERSION ? list : EMPTY;
-    } catch {
-      // Of another version, or not written by a gateway.
-      return EMPTY;
-    }
-  }
-
-  /** The list with what this process has seen since. */
-  function merged(list: CandidateList, now: number): CandidateList {
-    const all = new Map(list.candidates.map((one) => [one.digest, one]));
-    for (const row of rows.values()) all.set(row.digest, together(row, all.get(row.digest)));
-    const begun = new Map(list.beginnings.map((one) => [one.profile, one]));
-    for (const one of beginnings.values()) begun.set(one.profile, one);
-    const latest = [...begun.values()].sort((a, b) => b.at - a.at).slice(0, MAX_BEGINNINGS);
-    let room = MAX_BYTES;
-    const isAsked = (one: Candidate) => Number(counts(one, now));
-    const sorted = [...all.values()]
-      .filter(({ last }) => last > now - ASKED_AGAIN)
-      .sort((a, b) => isAsked(b) - isAsked(a) || scoreOf(b, now) - scoreOf(a, now));
-    const best = fairly(sorted, 2 * settings.queries).filter((one) => (room -= bytesOf(one)) >= 0);
-    return { candidates: best, beginnings: latest };
-  }
-
   /** Writes the list, if no other gateway does just now. */
   async function merge(): Promise<CandidateList> {
-    if (!(await fleet.hold(NOTE, TASK_LIFE))) return read();
+    if (!(await fleet.hold(NOTE, TASK_LIFE_MS))) return readList(fleet);
     try {
-      const before = await read();
+      const before = await readList(fleet);
       isNew = false;
-      const list = merged(before, clock.wall());
+      const now = clock.wall();
+      const list = merged(before, [...rows.values()], [...beginnings.values()], settings, now);
       for (const row of rows.values()) {
         row.added = 0;
-        if (row.last > 0 && row.last < clock.wall() - ASKED_AGAIN) forget(row);
+        if (row.last > 0 && row.last < now - ASKED_AGAIN) forget(row);
       }
       const text = await deflate(JSON.stringify({ ...list, version: VERSION }));
       await fleet.write(NOTE, text.toString('base64'), NOTE);
@@ -207,9 +193,11 @@ export function createCandidates(parts: {
   }
 
   return {
-    /** Subscribes the candidates to the events. */
+    /** Hears of answers. */
     on(event: GatewayEvent): void {
-      if (event.type === 'xmla-answered' && rows.size > 0) noteAnswer(event);
+      if (event.type !== 'xmla-answered' || rows.size === 0) return;
+      const row = rows.get(event.digest);
+      if (row !== undefined && countAnswer(row, event, clock.wall())) isNew = true;
     },
     /**
      * Notes in which way a user asks a query that may be cached.
@@ -231,14 +219,8 @@ export function createCandidates(parts: {
       const made = make();
       if (made === undefined) return;
       const { way, ...facts } = made;
-      const none = { asks: 0, added: 0, last: 0, before: 0, ms: 0, bytes: 0 };
-      const row: Row = known ?? { digest, ...facts, ...none, users: [user], ways: [] };
-      if (known !== undefined) bytes -= bytesOf(known);
-      row.ways.push(way);
-      bytes += bytesOf(row);
-      rows.set(digest, row);
+      add(known ?? { digest, ...facts, ...NEVER_ASKED, users: [user], ways: [] }, way);
       isNew = true;
-      makeRoom(row);
     },
     /** Notes how a session was begun. @param make as of `noteWay` */
     noteBeginning(profile: string, make: () => KeptRequest | undefined): void {
@@ -249,15 +231,14 @@ export function createCandidates(parts: {
       beginnings.set(profile, { ...request, profile, at: clock.wall() });
       isNew = true;
     },
-    /** That of all gateways, as far as they have told. Rejects when it cannot be read. */
-    list: async (): Promise<CandidateList> => {
+    /** Reads the list of all gateways, as far as they have told. Rejects when it cannot be read. */
+    async list(): Promise<CandidateList> {
       if (settings.mode === 'off') return EMPTY;
-      return isNew ? inTurn(merge) : read();
+      return isNew ? inTurn(merge) : readList(fleet);
     },
     /** Tells the others what is new. Never rejects. */
     async share(): Promise<void> {
-      if (!isNew || settings.mode === 'off') return;
-      await inTurn(merge).catch(failed);
+      if (isNew && settings.mode !== 'off') await inTurn(merge).catch(failed);
     },
     /** With `mode: off` all is forgotten, also what other gateways have told. */
     configure(next: Pick<WarmConfig, 'mode' | 'queries'>): void {
@@ -270,6 +251,41 @@ export function createCandidates(parts: {
       fleet.write(NOTE, '').catch(failed);
     },
   };
+}
+
+async function readList(fleet: FleetStore): Promise<CandidateList> {
+  const text = await fleet.note(NOTE);
+  if (!text) return EMPTY;
+  try {
+    const raw = await inflate(Buffer.from(text, 'base64'), { maxOutputLength: 4 * MAX_BYTES });
+    const list = JSON.parse(raw.toString()) as CandidateList & { readonly version: number };
+    return list.version === VERSION ? list : EMPTY;
+  } catch {
+    // Of another version, or not written by a gateway.
+    return EMPTY;
+  }
+}
+
+/** The list with what this process has seen since. */
+function merged(
+  list: CandidateList,
+  rows: readonly Row[],
+  beginnings: readonly Beginning[],
+  { queries }: Pick<WarmConfig, 'queries'>,
+  now: number,
+): CandidateList {
+  const all = new Map(list.candidates.map((one) => [one.digest, one]));
+  for (const row of rows) all.set(row.digest, together(row, all.get(row.digest)));
+  const begun = new Map(list.beginnings.map((one) => [one.profile, one]));
+  for (const one of beginnings) begun.set(one.profile, one);
+  const latest = [...begun.values()].sort((a, b) => b.at - a.at).slice(0, MAX_BEGINNINGS);
+  let room = MAX_BYTES;
+  const isAsked = (one: Candidate) => Number(counts(one, now));
+  const sorted = [...all.values()]
+    .filter(({ last }) => last > now - ASKED_AGAIN)
+    .sort((a, b) => isAsked(b) - isAsked(a) || scoreOf(b, now) - scoreOf(a, now));
+  const best = fairly(sorted, 2 * queries).filter((one) => (room -= bytesOf(one)) >= 0);
+  return { candidates: best, beginnings: latest };
 }
 
 function together(row: Row, listed: Candidate | undefined): Candidate {

@@ -3,8 +3,8 @@ import type { Core, Feature, Line } from '../feature.ts';
 import { asWhom } from './as-whom.ts';
 import { warmFigures } from './events.ts';
 import { createCandidates } from './candidates.ts';
-import { createWarmLine } from './lane.ts';
-import { createWarmUp, type WarmLine } from './warm-up.ts';
+import { createWarmLine, type WarmLine } from './lane.ts';
+import { createWarmUp } from './warm-up.ts';
 import { createSeen } from './ways.ts';
 
 /** Pause between two looks for a run that is due. */

@@ -24,7 +24,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'a run of the warm-up outlives a purge, and what it read before is kept under the epochs behind it':
     {
       replacements: [
-        { file: 'features/warm/warm-up.ts', find: `running?.cut('purge');`, put: `` },
+        { file: 'features/warm/warm-up.ts', find: `runs.running()?.cut('purge');`, put: `` },
         {
           file: 'cache/cache.ts',
           find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,

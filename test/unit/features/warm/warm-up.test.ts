@@ -2,12 +2,9 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createMemoryFleet, type FleetStore, fleetOf } from '../../../../src/freshness/fleet.ts';
 import type { Candidate, CandidateList } from '../../../../src/features/warm/candidates.ts';
-import {
-  type AskedWay,
-  createWarmUp,
-  type Job,
-  type WarmLine,
-} from '../../../../src/features/warm/warm-up.ts';
+import type { AskedWay } from '../../../../src/features/warm/fill.ts';
+import type { Job, WarmLine } from '../../../../src/features/warm/lane.ts';
+import { createWarmUp } from '../../../../src/features/warm/warm-up.ts';
 import { endedRuns, figuresOf } from '../../../support/warm-up.ts';
 import { handClock, quiet } from '../../cache/fakes.ts';
 import { principalOf } from '../../../../src/common/principal.ts';

@@ -1,0 +1,58 @@
+import type { EngineClearing, Purges } from '../cache/purge/purge.ts';
+import type { Config } from '../config/config.ts';
+import { describeConfig } from '../config/describe-config.ts';
+import { atPrimary } from '../workers/shared.ts';
+import { endOfCertificate } from './config-warnings.ts';
+import type { Parts } from './parts.ts';
+import type { Runtime } from './runtime.ts';
+
+export type InForce = ReturnType<typeof createInForce>;
+
+/** Configuration in force, its runtime, and how the latest reload ended. */
+export function createInForce(initial: Config) {
+  let runtime: Runtime | undefined;
+  return {
+    config: initial,
+    /** Keys that wait for a restart. */
+    waiting: [] as readonly string[],
+    reloaded: true,
+    /** End of the gateway's own certificate (Unix time, ms). */
+    certificateEnd: endOfCertificate(initial.listen),
+    get runtime(): Runtime {
+      if (runtime === undefined) throw new Error('no configuration is in force yet');
+      return runtime;
+    },
+    set runtime(next: Runtime) {
+      runtime = next;
+    },
+  };
+}
+
+/** Tells what is in force. Of several workers the primary process knows it. */
+export const aboutInForce = (inForce: InForce, { primary }: Pick<Parts, 'primary'>) => ({
+  certificateEnd: () => inForce.certificateEnd,
+  inForce: atPrimary(primary, 'inForce', async () => {
+    const { waiting, reloaded } = inForce;
+    return { waiting, reloaded, workers: 1 };
+  }),
+  // Each worker has a part of what the file allows.
+  configuration: atPrimary(primary, 'configuration', async () => describeConfig(inForce.config)),
+});
+
+/** Has the engines of the configuration in force clear their caches. */
+export const clearingOf = (inForce: InForce): EngineClearing => ({
+  clear: (...order) => inForce.runtime.clearEngines(...order),
+  asksAsCaller: () => inForce.runtime.engines.clearAsCaller,
+});
+
+/** Purges again after a reload meanwhile, which brought engines that must clear their caches too. */
+export const acrossReloads = (purges: Purges, inForce: InForce): Purges => ({
+  async purge(...order) {
+    for (;;) {
+      const before = inForce.runtime;
+      const outcome = await purges.purge(...order);
+      if (inForce.runtime === before) return outcome;
+    }
+  },
+  renew: purges.renew,
+});

@@ -1,0 +1,71 @@
+import { oneAfterTheOther } from '../common/in-turn.ts';
+import type { Config } from '../config/config.ts';
+import { whatWaits } from '../config/describe-config.ts';
+import { endOfCertificate } from './config-warnings.ts';
+import type { InForce } from './in-force.ts';
+import type { Runtime } from './runtime.ts';
+
+/**
+ * Brings configurations into force, and closes the runtimes that they replace.
+ * @param steps.renew hands a configuration to what may refuse it. @throws then, and nothing has changed
+ * @param steps.configure hands a configuration that is in force to all that outlives a reload
+ */
+export function createReloads(
+  inForce: InForce,
+  steps: {
+    readonly build: (config: Config, before?: Runtime) => Promise<Runtime>;
+    readonly renew: (config: Config) => void;
+    readonly configure: (config: Config, waiting: readonly string[]) => void;
+  },
+) {
+  /** The runtime in force, and replaced ones that are not closed yet. */
+  const runtimes = new Set<Runtime>();
+  /** One reload at a time: each builds on what the one before left. */
+  const inTurn = oneAfterTheOther();
+  let isServing = true;
+
+  function put(config: Config, waiting: readonly string[], runtime: Runtime): void {
+    const certificateEnd = endOfCertificate(config.listen);
+    Object.assign(inForce, { config, waiting, certificateEnd, runtime });
+    runtimes.add(runtime);
+    steps.configure(config, waiting);
+  }
+
+  async function changeTo(next: Config): Promise<void> {
+    const { config, waiting } = whatWaits(inForce.config, next);
+    const old = inForce.runtime;
+    const renewed = await steps.build(config, old);
+    try {
+      steps.renew(config);
+    } catch (error) {
+      await renewed.close();
+      throw error;
+    }
+    put(config, waiting, renewed);
+    // Closed when the last request that uses it is over.
+    void old
+      .idle()
+      .then(old.close)
+      .finally(() => runtimes.delete(old));
+  }
+
+  return {
+    isServing: () => isServing,
+    begin: async (config: Config) => put(config, [], await steps.build(config)),
+    reload(config: Config): Promise<void> {
+      if (!isServing) return Promise.reject(new Error('the gateway is shutting down'));
+      return inTurn(() => changeTo(config));
+    },
+    /** Takes no more reloads. Resolves when one under way has ended. */
+    stop(): Promise<void> {
+      isServing = false;
+      return inTurn(() => {});
+    },
+    /** Closes all runtimes when their requests are over. @param expired breaks off those under way */
+    async close(expired: Promise<void>): Promise<void> {
+      const all = [...runtimes];
+      await Promise.race([Promise.all(all.map((one) => one.idle())), expired]);
+      await Promise.all(all.map((one) => one.close()));
+    },
+  };
+}

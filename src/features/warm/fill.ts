@@ -1,0 +1,69 @@
+import type { Client, Query } from '../../cache/query.ts';
+import type { Clock } from '../../common/clock.ts';
+import { GatewayError } from '../../common/errors.ts';
+import { withoutReader } from '../../line/no-client.ts';
+import type { SharedQuery } from '../../line/query.ts';
+import type { Line } from '../feature.ts';
+import type { WarmResult } from './events.ts';
+import { OVERTAKEN, type Slot, type Slots } from './slots.ts';
+
+/** `reason`: why not, of all but `stored` and `there`; `ms`: what the engine needed. */
+export interface AskedWay {
+  readonly result: WarmResult;
+  readonly reason?: string;
+  readonly ms: number;
+}
+
+export const failed = (reason: string) => ({ result: 'failed', reason, ms: 0 }) as const;
+export const skipped = (reason: string) => ({ result: 'skipped', reason, ms: 0 }) as const;
+
+interface Filling extends Pick<Line, 'cache' | 'memory'> {
+  readonly clock: Pick<Clock, 'now'>;
+  readonly slots: Slots;
+  readonly cut: AbortSignal;
+  readonly since: number;
+}
+
+/** Fills the cache with the answer to one query, unless it is there. @param bytes of the answer, as far as is known */
+export async function fill(query: SharedQuery, bytes: number, lane: Filling): Promise<AskedWay> {
+  const before = await lane.cache.entryOf(query);
+  if (before === undefined) return failed('epochs-unknown');
+  if (before.entry !== undefined) return { result: 'there', ms: 0 };
+  if (!lane.memory.hasRoom(bytes, lane.since)) return skipped('memory');
+  return lane.slots.within(lane.cut, (slot) => fillIn(slot, query, lane));
+}
+
+async function fillIn(slot: Slot, query: SharedQuery, lane: Filling): Promise<AskedWay> {
+  const { cache, clock, cut } = lane;
+  let began: number | undefined;
+  let found: AskedWay | undefined;
+  const client: Client = {
+    ...withoutReader(slot.gone.signal),
+    notStored(reason) {
+      found ??= { result: 'not-stored', reason, ms: 0 };
+      // The rest of the answer helps no user.
+      slot.gone.abort(OVERTAKEN);
+    },
+    fail(error) {
+      found ??= failed(error instanceof GatewayError ? error.reason : 'internal');
+    },
+  };
+  const background: Query = {
+    ...query,
+    background: true,
+    // No client is shown a session that the engine begins by itself.
+    began: async () => {},
+    ask(ends, unwanted = () => slot.gone.signal) {
+      began = clock.now();
+      const ending = unwanted();
+      slot.unwanted = ending;
+      return query.ask(AbortSignal.any([ends, ending]), () => ending);
+    },
+  };
+  await cache.answer(background, client);
+  const ms = began === undefined ? 0 : clock.now() - began;
+  const now = await cache.entryOf(query);
+  if (now?.entry !== undefined) return { result: 'stored', ms };
+  if (slot.isOvertaken || cut.aborted) return { result: 'overtaken', ms };
+  return { ...(found ?? failed('epochs-unknown')), ms };
+}
