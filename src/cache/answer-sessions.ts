@@ -85,10 +85,10 @@ export function sessionCut(
   if (session === undefined) return { shown };
   if (!session.plain) return undefined;
   const { value, element, encoding } = session;
-  if (own === undefined) return { shown, cut: { ...element, isPlace: false } };
+  if (own === undefined) return { shown, cut: { ...element, leavesGap: false } };
   if (session.id !== own.id) return undefined;
   const place = { at: value.start, encoding };
-  return { shown: { sessionHeader, session: place }, cut: { ...value, isPlace: true } };
+  return { shown: { sessionHeader, session: place }, cut: { ...value, leavesGap: true } };
 }
 
 /** Several, which no engine sends, as one that no client has. */

@@ -286,7 +286,7 @@ function createSharing(
     wanted: () => boolean,
   ) {
     return sharedFlights?.enter({
-      place: { query: queryKey(query.parts, withoutEpochs(keySecret)), key },
+      lock: { query: queryKey(query.parts, withoutEpochs(keySecret)), key },
       ttl: query.ttl,
       spent,
       patience: client.waits(),

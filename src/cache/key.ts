@@ -34,7 +34,7 @@ export interface AskedParts {
 }
 
 /** A question as the key takes it, made once for each request. It holds no id of a session. */
-export interface Asked extends Pick<AskedParts, 'query'> {
+export interface Question extends Pick<AskedParts, 'query'> {
   readonly method: XmlaRequest['method'];
   readonly texts: PartTexts;
   /** SHA-256 of `texts`, as 43 characters of base64url: stands for them in the key. */
@@ -47,7 +47,7 @@ export interface Asked extends Pick<AskedParts, 'query'> {
 }
 
 export interface KeyParts {
-  readonly asked: Asked;
+  readonly asked: Question;
   /** Owner of the answers: `user:NAME`, `roles:STORAGE:TOKEN:IDS`, or `everyone`. */
   readonly identity: string;
   /** Part of the session (its profile, how it is named), never its id; null without a session. */
@@ -118,7 +118,7 @@ export const partTexts = (parts: KeyParts, epochs: KeyEpochs): PartTexts =>
 const QUERY_DIGEST = 22;
 
 /** Makes the parts that the key takes, with their digests. */
-export function askedOf(parts: AskedParts): Asked {
+export function askedOf(parts: AskedParts): Question {
   const texts: (string | undefined)[] = [];
   const list: string[] = [];
   for (const [, value] of KEY_PARTS) {

@@ -12,7 +12,7 @@ import {
   HEADER_VALUE,
   LONG,
   ownBytes,
-  type SessionPlace,
+  type SessionGap,
   type StoredAnswer,
 } from './stored-answer.ts';
 import type { FillParts } from './fill.ts';
@@ -370,7 +370,7 @@ function readDescription(content: Buffer, length: number): Description | undefin
       isHeaderValue(contentType) &&
       // An engine may send a header with nothing in it.
       (contentLanguage === undefined || contentLanguage === '' || isHeaderValue(contentLanguage)) &&
-      (session === undefined || isPlace(session, bodyLength));
+      (session === undefined || leavesGap(session, bodyLength));
     // Nothing that another gateway may have added.
     const described = { sessionHeader, contentType, contentLanguage, session };
     return isSound
@@ -385,7 +385,7 @@ const isAmount = (value: unknown) =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
 /** An id stands between two quotes, never first. Another gateway may know more encodings. */
-const isPlace = ({ at, encoding }: SessionPlace, bodyLength: number) =>
+const leavesGap = ({ at, encoding }: SessionGap, bodyLength: number) =>
   Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
 
 /** Decodes into memory of its own; undefined when it is not what its coding says. */

@@ -18,7 +18,7 @@ export type AnswerText = Buffer | Deflated;
 export type Deflated = Readonly<ReturnType<typeof deflated>>;
 
 /** Where a session id goes into a stored body: behind `at` bytes, in the encoding of the body. */
-export interface SessionPlace {
+export interface SessionGap {
   readonly at: number;
   readonly encoding: TextEncoding;
 }
@@ -29,7 +29,7 @@ export interface SessionPlace {
 export interface StoredAnswer {
   /** The engine's text, less the session's id. Never changed: all who read it share it. */
   readonly body: AnswerText;
-  readonly session: SessionPlace | undefined;
+  readonly session: SessionGap | undefined;
   /** Whether the engine sent the header X-AS-SessionID, which then carries the caller's id. */
   readonly sessionHeader: boolean;
   /** The exact header. */
@@ -99,7 +99,7 @@ export async function inflated({ front, tail, length }: Deflated): Promise<Buffe
   return front.length === 0 ? rest : Buffer.concat([front, rest]);
 }
 
-function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
+function ownSessionBytes(place: SessionGap | undefined, id?: string): Buffer {
   if (place === undefined) return NOTHING;
   if (id === undefined) throw new Error('an answer that shows a session was found without one');
   return sessionBytes(id, place.encoding);
@@ -208,7 +208,7 @@ function partsOf(member: readonly Buffer[], length: number) {
 export interface Cut {
   readonly start: number;
   readonly end: number;
-  readonly isPlace: boolean;
+  readonly leavesGap: boolean;
 }
 
 /**
@@ -240,7 +240,7 @@ export function keepText(progressed: () => void) {
       if (rest === undefined) return ownBytes(cut === undefined ? pieces : cutOut(pieces, cut));
       const { blocks, crc, length: restLength } = await rest.end();
       const start = Buffer.concat(cut === undefined ? pieces : cutOut(pieces, cut));
-      const front = cut?.isPlace === true ? cut.start : 0;
+      const front = cut?.leavesGap === true ? cut.start : 0;
       const middle = start.subarray(front);
       // Ends at a whole byte, and says that more follows.
       const options = { level: LEVEL_OF_LONG, finishFlush: constants.Z_SYNC_FLUSH };

@@ -41,7 +41,7 @@ import {
 } from './understand.ts';
 
 /** Who asks, and where the sessions of requests live. */
-interface Asker extends Pick<Destination, 'place' | 'settings' | 'user'> {
+interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
   readonly project: string | undefined;
   /** Of the credentials in the head. */
   readonly login: RememberedLogin;
@@ -97,7 +97,7 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: AskedOf & Pick<Destination, 'place' | 'user'>;
+  readonly destination: AskedOf & Pick<Destination, 'endpoint' | 'user'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }
@@ -159,7 +159,7 @@ export function createMemo(
       project: address.project,
       login,
       // Not all of it, which may hold credentials.
-      place: destination.place,
+      endpoint: destination.endpoint,
       settings: destination.settings,
       user: destination.user,
       wishes: wishesOf(headers, parts.pageOrigins),
@@ -222,7 +222,7 @@ export function createMemo(
       const { name } = head.login.principal;
       if (roles !== undefined && roleSets.heldName(name) !== roles) return undefined;
       if (before === undefined || id === undefined) return before === id ? key : undefined;
-      const found = sessions.held({ place: head.place, id });
+      const found = sessions.held({ endpoint: head.endpoint, id });
       if (found?.kind !== 'known') return undefined;
       const { principal, dirty, profile, catalog } = found.record;
       if (principal !== head.user || dirty) return undefined;
@@ -257,10 +257,10 @@ export function createMemo(
 }
 
 /** What is kept of a head (bytes). */
-const bytesOfHead = ({ project = '', place, layouts }: KnownHead): number =>
+const bytesOfHead = ({ project = '', endpoint, layouts }: KnownHead): number =>
   layouts.reduce(
     (sum, { gaps }) => sum + LAYOUT_BYTES.own + gaps.ids.length * LAYOUT_BYTES.gap,
-    KNOWN_OVERHEAD + 2 * (project.length + place.length),
+    KNOWN_OVERHEAD + 2 * (project.length + endpoint.length),
   );
 
 /** What was read of it one by one: properties, restrictions and their values, headers. */

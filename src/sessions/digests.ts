@@ -6,7 +6,7 @@ import type { XmlaRequest } from '../xmla/request/read-request.ts';
 
 export interface SessionName {
   /** The engine, and the project where its URL names one: elsewhere the id is another session's. */
-  readonly place: string;
+  readonly endpoint: string;
   readonly id: string;
 }
 
@@ -18,7 +18,7 @@ export interface SessionName {
  */
 export const sessionName = ({ id }: SessionName) => digest(withoutBraces(foldObjectName(id)));
 /** Endpoint and id exactly as they are: only under these a session is ever taken for clean. */
-export const sessionSpelling = ({ place, id }: SessionName) => digestOf([place, id]);
+export const sessionSpelling = ({ endpoint, id }: SessionName) => digestOf([endpoint, id]);
 
 /** Bound of remembered ids, and of their characters. Engines make ids of some forty. */
 const MAX_DIGESTED = 10_000;
@@ -26,15 +26,15 @@ const LONGEST_REMEMBERED = 128;
 
 /** Digests names of sessions, and remembers those of the latest. */
 export function createSessionDigests() {
-  const known = new LRUCache<string, { place: string; key: string; spelling: string }>({
+  const known = new LRUCache<string, { endpoint: string; key: string; spelling: string }>({
     max: MAX_DIGESTED,
   });
 
   return (name: SessionName): { readonly key: string; readonly spelling: string } => {
-    const { place, id } = name;
+    const { endpoint, id } = name;
     const before = known.get(id);
-    if (before?.place === place) return before;
-    const digests = { place, key: sessionName(name), spelling: sessionSpelling(name) };
+    if (before?.endpoint === endpoint) return before;
+    const digests = { endpoint, key: sessionName(name), spelling: sessionSpelling(name) };
     if (id.length <= LONGEST_REMEMBERED) known.set(id, digests);
     return digests;
   };
