@@ -87,8 +87,8 @@ export function sessionCut(
   const { value, element, encoding } = session;
   if (own === undefined) return { shown, cut: { ...element, leavesGap: false } };
   if (session.id !== own.id) return undefined;
-  const place = { at: value.start, encoding };
-  return { shown: { sessionHeader, session: place }, cut: { ...value, leavesGap: true } };
+  const gap = { at: value.start, encoding };
+  return { shown: { sessionHeader, session: gap }, cut: { ...value, leavesGap: true } };
 }
 
 /** Several, which no engine sends, as one that no client has. */

@@ -99,10 +99,10 @@ export async function inflated({ front, tail, length }: Deflated): Promise<Buffe
   return front.length === 0 ? rest : Buffer.concat([front, rest]);
 }
 
-function ownSessionBytes(place: SessionGap | undefined, id?: string): Buffer {
-  if (place === undefined) return NOTHING;
+function ownSessionBytes(gap: SessionGap | undefined, id?: string): Buffer {
+  if (gap === undefined) return NOTHING;
   if (id === undefined) throw new Error('an answer that shows a session was found without one');
-  return sessionBytes(id, place.encoding);
+  return sessionBytes(id, gap.encoding);
 }
 
 /**
