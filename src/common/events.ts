@@ -98,6 +98,13 @@ export const REDIS_OPERATIONS = [
 /** Whether a replica of an engine, by its URL as configured, answers as XMLA; `why` holds no credentials. */
 export type ReplicaState = Readonly<{ url: string; state: 'up' | 'down'; why: string }>;
 
+/** Whether Redis can be used, as GET /health/ready tells it. */
+export interface RedisFacts {
+  readonly state: 'up' | 'down' | 'off';
+  readonly why: string | undefined;
+  readonly conditions: readonly string[];
+}
+
 /** A query that timed out a short time ago. `project`: '' without one; `since`: when it did so first (ISO 8601). */
 export type TimedOutQuery = Readonly<Record<'digest' | 'project' | 'since', string>> & {
   /** Requests that were told so since then, without asking the engine. */

@@ -20,12 +20,12 @@ import { createIds, type Parts } from './parts.ts';
 import type { CacheGround, inRedis } from './redis-backend.ts';
 
 /**
- * Where no other gateway can change what was read, it is read again so often (ms): far below `SESSION_LIFE`, as the store
- * drops sessions that are not asked for.
+ * Pause before what was read is read again where no other gateway can change it: far below
+ * `SESSION_LIFE`, since the store drops sessions that are not asked for.
  */
-const REREAD = 3_600_000;
+const REREAD_MS = 3_600_000;
 
-/** What a reload may change while the cache lives; its entries stay. */
+/** Limits that a reload may change while the cache lives; its entries stay. */
 function limitsOf({ cache, engine, projects, limits }: Config) {
   const all = [...projects.values()];
   const timeout = Math.max(engine.timeout, ...all.map((project) => project.engine.timeout));
@@ -38,13 +38,13 @@ function limitsOf({ cache, engine, projects, limits }: Config) {
   };
 }
 
-/** What differs between a gateway that is alone, a worker, and one that shares a Redis with others. */
+/** Stores of the cache: those of a gateway that is alone, of a worker, or in a Redis. */
 type Backend = Partial<InRedis> & Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
 type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 
-/** The query cache with everything it stands on. It outlives every reload. */
+/** Builds the query cache with everything it stands on. It outlives every reload. */
 export async function createCache(
   config: Config,
   parts: Parts,
@@ -69,9 +69,9 @@ export async function createCache(
   const backend = await backendOf(redis, ground);
   const { entries, sharedFlights } = backend;
   const isAlone = redis.url.length === 0 && parts.primary === undefined;
-  // Through another gateway, or a worker that a reload has not reached yet, whose lease may be shorter than this one's.
+  // Purges may come through a gateway, or a worker before its reload, with a shorter lease.
   const purgeTakes = isAlone ? 0 : LEASE_LIMITS.shortest;
-  const lease = isAlone ? () => REREAD : ground.lease;
+  const lease = isAlone ? () => REREAD_MS : ground.lease;
   const common = { ...ground, store: backend.freshness, lease };
   const epochs = createEpochs({ ...common, keySecret, onError: failed('epochs') });
   const sleep = (milliseconds: number) => pause(parts.clock, milliseconds);
@@ -111,14 +111,14 @@ export async function createCache(
     /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     fleet: backend.fleet,
-    /** Milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
+    /** In milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
     epochAge: isAlone ? () => 0 : epochs.age,
     /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
     redis: redisFacts.tell,
     /** Reads the certificates for Redis again. @throws where one cannot be read */
     renewCertificates: () => backend.renewCertificates?.(),
-    /** What a reload may change counts from now on. */
+    /** Takes over the limits of a configuration. */
     configure: (next: Config) => void (inForce = limitsOf(next)),
     async close() {
       const owed = epochs.owed().join(', ');
@@ -153,7 +153,7 @@ function createRedisFacts(
       if (event.result !== 'owed') unrenewed = undefined;
       return unrenewed === undefined ? event : { ...event, why: unrenewed };
     },
-    /** As GET /health/ready tells it. */
+    /** Tells it for GET /health/ready. */
     tell() {
       const owed = epochs.owed().length;
       // While a purge is owed the epochs in Redis are not used, whatever its connections say.
@@ -165,7 +165,7 @@ function createRedisFacts(
         why: backend.why?.() ?? (owed > 0 ? unrenewed : undefined),
         mode: hasRedis ? mode : 'none',
         purges_owed: owed,
-        /** What is not as the promises need it at Redis, in short sentences. */
+        /** Settings of Redis that the promises need otherwise, in short sentences. */
         conditions: state === 'down' ? [] : (backend.conditions?.() ?? []),
       };
     },

@@ -1,4 +1,4 @@
-/** What an operator should know of a configuration that is not wrong. */
+/** Warnings of a configuration that is not wrong. */
 
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -86,7 +86,7 @@ function endingCertificate(listen: ListenConfig, now: number): string | undefine
   return `listen.certificate: it ${end < now ? 'ended' : 'ends'} at ${new Date(end).toISOString()}; renew it, and send SIGHUP`;
 }
 
-/** Undefined for a file that was changed or taken away meanwhile: what needs it tells of that. */
+/** Reads a file; undefined when it was changed or removed meanwhile, which its users tell of. */
 function read<T>(file: string, parse: (text: string) => T): T | undefined {
   try {
     return parse(readFileSync(file, 'utf8'));

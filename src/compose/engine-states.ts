@@ -30,7 +30,7 @@ export function createEngineStates(
 
   /** Whether this program asks its engines at all: it does so at its start. */
   let asks = before.length > 0;
-  /** As they were found last, each URL once; those that were not asked yet are left out. Asks nothing. */
+  /** States as they were found last, each URL once, without those not asked yet. Asks nothing. */
   const known = () => onePerUrl(probes.flatMap(([, probe]) => probe.last() ?? []));
 
   return {
@@ -50,7 +50,7 @@ export function createEngineStates(
       return { ready: engines.every(isUp), replicas: onePerUrl(byKey.values()) };
     },
     known,
-    /** The same, for what is read again and again: they are asked anew, so that the next reading sees what went and what came back. */
+    /** Tells known states, and asks anew, so that the next reading sees changes. */
     follow() {
       if (asks) for (const [, probe] of probes) void probe.state(true);
       return known();
@@ -61,7 +61,7 @@ export function createEngineStates(
   };
 }
 
-/** What is down in one way of asking is down. */
+/** One state for each URL: down where one way of asking finds it down. */
 function onePerUrl(states: Iterable<ReplicaState>): readonly ReplicaState[] {
   const byUrl = new Map<string, ReplicaState>();
   for (const one of states) if (byUrl.get(one.url)?.state !== 'down') byUrl.set(one.url, one);

@@ -10,8 +10,8 @@ import { createClients } from '../line/client.ts';
 import type { DroppedHeaders } from '../line/dropped-headers.ts';
 import { createExplanation, createLook } from '../line/explain.ts';
 import { createAnswerBody, createXmlaHandler } from '../line/handler.ts';
-import { createBelievedHit, createReplay } from '../line/hits.ts';
-import { createMemo } from '../line/memo.ts';
+import { createBelievedHit } from '../line/believed-hit.ts';
+import { createKeyOf, createMemo, createReplay } from '../line/memo.ts';
 import { createPass } from '../line/pass.ts';
 import type { Judge, Seen } from '../line/ports.ts';
 import { createQueryOf } from '../line/query.ts';
@@ -82,7 +82,7 @@ export function createLine(
     handle: createXmlaHandler({
       ...steps,
       clientOf: createClients(common),
-      replay: createReplay(steps),
+      replay: createReplay({ ...common, keyOf: createKeyOf(common) }),
       maxBodyBytes: config.limits.body,
       believedHit: createBelievedHit({ ...steps, examine: examineAside }),
       answerBody,

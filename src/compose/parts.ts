@@ -2,18 +2,18 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit, GatewayEvent } from '../common/events.ts';
 import type { Link } from '../workers/link.ts';
 
-/** What the whole house is built with and a test may want to hold. */
+/** Process-wide dependencies; tests replace them. */
 export interface Parts {
   readonly clock: Clock;
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   readonly random: () => number;
-  /** That many random bytes, fit for keys. */
+  /** Random bytes, fit for keys. */
   readonly randomBytes: (count: number) => Buffer;
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly emit: Emit;
-  /** For how long a short answer is held back at most, so that its head can say whether it was stored (ms). */
+  /** Longest time that a short answer waits, so that its head can say whether it was stored (ms). */
   readonly holdTime?: number | undefined;
-  /** For how long idle connections stay while the server closes (ms). */
+  /** Time that idle connections stay while the server closes (ms). */
   readonly breath?: number | undefined;
   /** How many passwords are compared at one time; each takes a core. Default: 1. */
   readonly comparisons?: number | undefined;

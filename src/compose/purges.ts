@@ -4,9 +4,9 @@ import type { Cancel, Clock } from '../common/clock.ts';
 import type { Emit, Invalidate, Stale } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 
-/** Bound of purges that wait for their repetition. */
+/** Purges that may wait for their repetition. */
 const MAX_REPEATS = 2_000;
-/** Bound of those named when they are given up. */
+/** Purges that are named when their repetition is given up. */
 const MAX_NAMED = 20;
 /**
  * Pauses before each repetition of a purge (ms), the last an hour after the change. A change of
@@ -14,7 +14,7 @@ const MAX_NAMED = 20;
  * server that works on, or an engine that reads its data anew.
  */
 const DROPPED_AGAIN = [5_000, 55_000, 240_000, 600_000, 2_700_000];
-/** Bound of scopes that are dropped again; of more, everything is. */
+/** Scopes that are dropped again by themselves; of more, everything is dropped. */
 const MAX_SERIES = 2_000;
 
 /**
@@ -23,9 +23,12 @@ const MAX_SERIES = 2_000;
  *   at every purge, so that a reload changes it
  */
 export function createPurging(purges: Purges, pause: () => number, clock: Clock, emit: Emit) {
-  /** Repetitions by the id of a run, which its callers share. */
+  /** Repetitions by the id of a run; callers who share a run share it. */
   const repeats = createTimers(clock);
-  /** Series by scopes: spellings of one project share one, as they share an epoch. */
+  /**
+   * Series of later drops by scopes: spellings of one project share a series, as they share an
+   * epoch.
+   */
   const series = createTimers(clock);
   let closed = false;
 
@@ -49,7 +52,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
     return outcome;
   };
 
-  /** Purges after changes of datasets, and statements at the engine. */
+  /** Drops what changes of datasets, and statements at the engine, make stale. */
   const invalidate: Invalidate = async (stale, principal, state, by) => {
     if (state === 'before') return purges.renew(stale);
     const drop = (what: Stale) => purges.purge(what, { principal, ...(by ?? { cause: 'change' }) });
@@ -83,7 +86,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
   };
 }
 
-/** Timers by names. */
+/** Timers of later drops, by names. */
 function createTimers(clock: Clock) {
   const set = new Map<string, { readonly stale: Stale; readonly cancel: Cancel }>();
 

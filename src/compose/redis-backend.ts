@@ -14,7 +14,7 @@ import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
 import type { Parts } from './parts.ts';
 
-/** What the cache is built with; each limit is told as it is in force then. */
+/** Ground of the cache; limits are read as they are in force then. */
 export type CacheGround = Parts & {
   readonly account: BodyAccount;
   readonly newToken: () => string;
@@ -23,7 +23,7 @@ export type CacheGround = Parts & {
 /** How long a start waits for Redis before it goes on without (ms). */
 const START_WAIT = 2_000;
 
-/** What the cache of gateways stands on that share a Redis. */
+/** Stores of gateways that share a Redis. */
 export async function inRedis(redis: Config['cache']['redis'], ground: CacheGround) {
   const { emit } = ground;
   const { namespace, encryption_key: encryptionKey } = redis;

@@ -94,3 +94,10 @@ export function createOnce(fleet: FleetStore, clock: Pick<Clock, 'now'>, life: n
     },
   };
 }
+
+/** Port: the reports of gateways that share a Redis, each a text that is forgotten after a while. Rejects when it cannot be reached. */
+export interface ReportStore {
+  /** In the place of what stood there under the id. */
+  set(id: string, report: string): Promise<void>;
+  all(): Promise<readonly string[]>;
+}

@@ -68,13 +68,13 @@ interface SessionsOptions {
 export function createSessions(options: SessionsOptions) {
   const { clock, sleep, onError } = options;
   const records = createRecords(options);
-  const { store, known, now, read } = records;
+  const { store, known, taking, now, read } = records;
   const changes = createChanges(options, records);
   const { digestsOf } = changes;
 
   function held(name: SessionName): FoundSession | undefined {
     const { key, spelling } = digestsOf(name);
-    const found = now(key);
+    const found = taking.has(key) ? undefined : now(key);
     return found && asSpelt(found, spelling);
   }
 
@@ -89,7 +89,8 @@ export function createSessions(options: SessionsOptions) {
     /** Finds what is known now. A session begun elsewhere, or spelt otherwise, is unknown. */
     find(name: SessionName): FoundSession | Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
-      return held(name) ?? read(key, 'readOnce').then((found) => asSpelt(found, spelling));
+      const ask = () => read(key, 'readOnce').then((found) => asSpelt(found, spelling));
+      return held(name) ?? taking.get(key)?.then(ask) ?? ask();
     },
     /** Finds, for what only explains: no life is renewed. */
     async peek(name: SessionName): Promise<FoundSession> {
@@ -229,13 +230,25 @@ function createRecords(options: SessionsOptions) {
     return reply;
   }
 
-  return { store, known, dirtied, isDirtyHere, now, read, change };
+  /** Catalogs that are being noted: others may know one before this gateway has the answer of the store. */
+  const taking = new Map<string, Promise<unknown>>();
+
+  function take(key: string, call: SessionCall) {
+    const taken = change(key, call);
+    const over = taken
+      .catch(() => {})
+      .finally(() => void (taking.get(key) === over && taking.delete(key)));
+    taking.set(key, over);
+    return taken;
+  }
+
+  return { store, known, dirtied, taking, isDirtyHere, now, read, change, take };
 }
 
 /** Changes sessions, so that every gateway learns of it. */
 function createChanges(
   { clock, sleep, newToken, onError, unnoted }: SessionsOptions,
-  { store, known, dirtied, isDirtyHere, now, read, change }: ReturnType<typeof createRecords>,
+  { store, known, dirtied, isDirtyHere, now, read, change, take }: ReturnType<typeof createRecords>,
 ) {
   const digestsOf = createSessionDigests();
 
@@ -299,7 +312,7 @@ function createChanges(
       const { dirty: _, version: expected, ...before } = record;
       const data = { ...before, ...next };
       try {
-        const { lease } = await change(key, { do: 'take', token: newToken(), expected, data });
+        const { lease } = await take(key, { do: 'take', token: newToken(), expected, data });
         await waitOut(lease, sleep);
         return true;
       } catch (error) {

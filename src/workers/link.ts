@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { inTime } from '../common/clock.ts';
+import { type Clock, inTime } from '../common/clock.ts';
 import { messageOf } from '../common/errors.ts';
 
 /** Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
@@ -30,7 +30,7 @@ export type Link = ReturnType<typeof createLink>;
  * One end of the channel between the primary process and one worker. What is sent arrives in order, or not at all.
  * @param other names the other end in errors
  */
-export function createLink(channel: Channel, other: string) {
+export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 'after'>) {
   const services = new Map<string, Service>();
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let calls = 0;
@@ -100,7 +100,7 @@ export function createLink(channel: Channel, other: string) {
       const late = `${other} did not answer ${service}.${method} within ${within} ms`;
       try {
         if (within === Infinity) return await answered.promise;
-        return await inTime(answered.promise, within, () => new Error(late));
+        return await inTime(answered.promise, within, () => new Error(late), clock);
       } finally {
         waiting.delete(id);
       }

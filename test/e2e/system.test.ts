@@ -113,8 +113,8 @@ describe('a diagnosis', () => {
       'overview',
       'system',
       'statistics',
-      'purges',
       'requests',
+      'purges',
     ]);
     expect(diagnosis).toMatchObject({
       status: { user: 'bob', rights: { administer: false, view: true } },

@@ -1,5 +1,5 @@
 import { oneIn, type Random } from './random.ts';
-import type { SimulatedTime } from './time.ts';
+import type { SimulatedProcess, SimulatedTime } from './time.ts';
 
 /**
  * What a process can do over its link: all; nothing, and it is told so at once; nothing is said, and what it asks is done
@@ -39,17 +39,20 @@ interface Call {
 /**
  * The way of one process to what others share. A lane is one connection: its requests arrive in the order in which they
  * were sent, and so do its replies.
+ * @param options.home the process that asks, where it may stand still
  * @param options.lanes how long an answer is waited for in each (ms)
  * @param options.onCut told when the connection breaks
  */
 export function createLink<Lane extends string>(options: {
   time: SimulatedTime;
+  home?: SimulatedProcess | undefined;
   random: Random;
   lanes: Readonly<Record<Lane, number>>;
-  habits?: Partial<Habits>;
+  habits?: Partial<Habits> | undefined;
   onCut?: (error: Error) => void;
 }) {
   const { time, random } = options;
+  const { after, whenAwake = (act: () => void) => act() } = options.home ?? { after: time.after };
   const habits = { ...STEADY, ...options.habits };
   const pending = new Set<Call>();
   const held: Call[] = [];
@@ -80,12 +83,13 @@ export function createLink<Lane extends string>(options: {
       failedAt = now();
       return Promise.reject(lost());
     }
-    const giveUp = time.after(options.lanes[lane], () => call.fail(silence()));
-    const hear = (settle: () => void) => {
-      if (mood !== 'up' || !pending.delete(call)) return;
-      giveUp();
-      settle();
-    };
+    const giveUp = after(options.lanes[lane], () => call.fail(silence()));
+    const hear = (settle: () => void) =>
+      whenAwake(() => {
+        if (mood !== 'up' || !pending.delete(call)) return;
+        giveUp();
+        settle();
+      });
     const call: Call = {
       arrive() {
         if (mood === 'hung') return void held.push(call);

@@ -43,6 +43,19 @@ function createQueue() {
   };
 }
 
+function repeat(
+  after: (ms: number, act: () => void) => () => void,
+  ms: number,
+  act: () => void,
+): () => void {
+  const again = () => {
+    cancel = after(ms, again);
+    act();
+  };
+  let cancel = after(ms, again);
+  return () => cancel();
+}
+
 export type SimulatedTime = ReturnType<typeof createTime>;
 
 /** The wall clock at the beginning of every run (ms). */
@@ -65,14 +78,7 @@ export function createTime() {
     return () => void (event.happen = undefined);
   }
 
-  function every(ms: number, happen: () => void): () => void {
-    const again = () => {
-      cancel = after(ms, again);
-      happen();
-    };
-    let cancel = after(ms, again);
-    return () => cancel();
-  }
+  const every = (ms: number, happen: () => void) => repeat(after, ms, happen);
 
   const nextTurn = () => new Promise<void>((resolve) => void setImmediate(resolve));
 
@@ -109,5 +115,45 @@ export function createTime() {
         await settle();
       }
     },
+  };
+}
+
+export type SimulatedProcess = ReturnType<typeof createProcess>;
+
+/**
+ * Time as one process sees it: its clocks run at a rate of their own, its wall clock may be set, and it may stand still,
+ * as in a long collection of garbage. What was due meanwhile happens behind that, in its order.
+ */
+export function createProcess(time: SimulatedTime, rate = 1) {
+  let awakeAt = 0;
+  let ahead = 0;
+  const now = () => time.clock.now() * rate;
+
+  /** Acts as soon as the process runs; what is returned takes that back. */
+  function whenAwake(act: () => void): () => void {
+    const wait = awakeAt - time.clock.now();
+    let cancel = () => {};
+    if (wait > 0) cancel = time.after(wait, () => (cancel = whenAwake(act)));
+    else act();
+    return () => cancel();
+  }
+
+  function after(ms: number, act: () => void): () => void {
+    let cancel = time.after(ms / rate, () => (cancel = whenAwake(act)));
+    return () => cancel();
+  }
+
+  return {
+    clock: {
+      now,
+      wall: () => BEGINNING + now() + ahead,
+      after,
+      every: (ms: number, act: () => void) => repeat(after, ms, act),
+    },
+    after,
+    whenAwake: (act: () => void) => void whenAwake(act),
+    sleep: (ms: number) => new Promise<void>((resolve) => void after(ms, resolve)),
+    stall: (ms: number) => void (awakeAt = time.clock.now() + ms),
+    setWall: (by: number) => void (ahead += by),
   };
 }

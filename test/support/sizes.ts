@@ -98,11 +98,11 @@ interface Sizes {
     /** Of one run (ms). */
     readonly deadline: number;
   };
-  /** Requests of the oracle of sessions over memory and over a real Redis, and in search of a fault at most. */
+  /** Look-ups of sessions in simulated time, and requests in them there and over a real Redis. */
   readonly sessionOracle: {
+    readonly lookUps: number;
     readonly memory: number;
     readonly redis: number;
-    readonly mutant: number;
   };
   /** Clients that ask for a long answer at one time, and its bytes. */
   readonly crowd: number;
@@ -219,7 +219,7 @@ const SMALL: Sizes = {
     triesWatcher: false,
     deadline: 900_000,
   },
-  sessionOracle: { memory: 5_000, redis: 2_500, mutant: 300_000 },
+  sessionOracle: { lookUps: 40_000, memory: 10_000, redis: 2_500 },
   mondrianStride: 16,
   clientStride: 40,
   crowd: 20,
@@ -309,7 +309,7 @@ const CHAOS: Sizes = {
     triesWatcher: true,
     deadline: 900_000,
   },
-  sessionOracle: { memory: 20_000, redis: 5_000, mutant: 300_000 },
+  sessionOracle: { lookUps: 400_000, memory: 50_000, redis: 5_000 },
   mondrianStride: 1,
   clientStride: 6,
   crowd: 40,
@@ -399,7 +399,7 @@ const FULL: Sizes = {
     triesWatcher: true,
     deadline: 3_600_000,
   },
-  sessionOracle: { memory: 100_000, redis: 25_000, mutant: 1_000_000 },
+  sessionOracle: { lookUps: 4_000_000, memory: 400_000, redis: 25_000 },
   mondrianStride: 1,
   clientStride: 1,
   crowd: 200,

@@ -1,7 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { LOGIN_MUTANTS } from '../support/locked-out/mutants.ts';
 import { mutantProgram } from '../sim/mutants.ts';
-import { SESSION_MUTANTS } from '../sim/sessions/mutants.ts';
 import { MUTANTS } from '../support/oracle/mutants.ts';
 import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
 
@@ -9,7 +8,6 @@ import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
 test.each([
   ...Object.entries(MUTANTS),
   ...Object.entries(WORKER_MUTANTS),
-  ...Object.entries(SESSION_MUTANTS),
   ...Object.entries(LOGIN_MUTANTS),
 ])(
   'the fault that the oracle has to find can be put into the source as it is: %s',

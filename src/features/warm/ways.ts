@@ -1,5 +1,5 @@
 import type { Candidates, KeptRequest, Way } from './candidates.ts';
-import { ASCII_BASED, gapsIn, startOf, textIn } from '../../line/memo.ts';
+import { ASCII_BASED, gapsIn, startOf, textIn } from '../../line/gaps.ts';
 import type { Seen, SeenRequest } from '../../line/ports.ts';
 
 /** Shorter values are sizes and limits, which an engine may refuse as zeros (characters). */

@@ -21,9 +21,9 @@ import { createUpstream } from '../../proxy/upstream.ts';
 import { isElement, type XmlElement } from '../../xml/xml-scanner.ts';
 import { SOAP, XMLA } from '../../xmla/names.ts';
 
-/** What of a project says how its data is watched. */
+/** A project whose data is watched. */
 export interface Watched {
-  /** As it stands in the configuration. */
+  /** Its name in the configuration. */
   readonly name: string;
   readonly watch: WatchConfig;
   readonly engine: EngineConfig;
@@ -39,13 +39,14 @@ export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watc
 }
 
 /**
- * Asks what is watched: the same text as long as the data is the same. Takes no longer than `engine.timeout` or 30 seconds.
- * Rejects with an Error whose message says in words, without secrets, why that cannot be told now.
+ * Asks a source for its signature: the same text as long as the data is the same. Takes no longer than
+ * `engine.timeout` or 30 seconds. Rejects with an Error that says why in words, without secrets.
  */
 export type Source = (signal: AbortSignal) => Promise<string>;
 
 /**
- * Nothing of one question is kept for the next: certificates are read each time, and no connection waits.
+ * Makes a source. No question keeps anything for the next: certificates are read each time, and no
+ * connection waits.
  * @param files bounds how many files are looked at at one time
  */
 export function createSource(
@@ -74,10 +75,10 @@ export function createSource(
   };
 }
 
-/** So much is told of a failure (characters). */
+/** Characters of a failure that are told. */
 const SHOWN = 300;
 
-/** Of what does not listen to a signal, such as a file system that hangs. */
+/** Rejects when the signal aborts, for what does not listen to it, such as a file system that hangs. */
 async function aborted(signal: AbortSignal): Promise<never> {
   if (!signal.aborted) await once(signal, 'abort');
   throw signal.reason;
@@ -146,9 +147,9 @@ function rowsOf(content: readonly XmlElement[] | undefined): readonly XmlElement
   return root.children.filter(({ local }) => local === 'row');
 }
 
-/** What may be read of one answer (bytes). */
+/** Bytes that are read of one answer at most. */
 const LARGEST = 16 * 1024 * 1024;
-/** Of one page; and how many pages are read at most. */
+/** Rows of one page, and pages that are read at most. */
 const PAGE_SIZE = 100;
 const MOST_PAGES = 1_000;
 

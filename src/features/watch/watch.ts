@@ -9,11 +9,12 @@ import { watchFigures } from './events.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
 import { createWatcher, type WatchNote } from './watcher.ts';
 
-/** So many sources are asked at one time, and one that takes longer (ms) counts no more: it must not keep the others waiting. */
+/** Sources that are asked at one time. */
 const MOST_ASKED = 8;
-const COUNTS_FOR = 1_000;
-/** Between two polls at least, however long they take (ms). */
-const LEAST_PAUSE = 100;
+/** Time after which a question counts no more among these: it must not keep the others waiting. */
+const COUNTS_FOR_MS = 1_000;
+/** Least pause between two polls, however long they take. */
+const LEAST_PAUSE_MS = 100;
 
 /** Watchers of the configuration in force. They outlive the reloads that do not concern them. */
 export function watch(core: Core): Feature {
@@ -22,13 +23,13 @@ export function watch(core: Core): Feature {
   const asked = createSemaphore(MOST_ASKED);
   async function enter(signal: AbortSignal) {
     const leave = await asked.acquire(signal);
-    clock.after(COUNTS_FOR, leave);
+    clock.after(COUNTS_FOR_MS, leave);
     return leave;
   }
   const running = new Map<string, ReturnType<typeof start>>();
   const blind = new Set<CacheScope>();
 
-  /** In one turn, so that no request meets half of it. */
+  /** Finds blind watchers anew, in one turn, so that no request meets half of it. */
   function findBlind(): void {
     blind.clear();
     for (const { watched, watcher } of running.values()) {
@@ -41,7 +42,7 @@ export function watch(core: Core): Feature {
   const judge: Judge = (scopes) =>
     blind.size > 0 && scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
 
-  /** @param after what must have ended before it begins */
+  /** @param after the watcher in its place, which must have ended before */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
     const closing = new AbortController();
     const { signal } = closing;
@@ -57,7 +58,7 @@ export function watch(core: Core): Feature {
         const began = clock.now();
         const every = await watcher.poll(signal);
         findBlind();
-        const left = Math.max(LEAST_PAUSE, began + every - clock.now());
+        const left = Math.max(LEAST_PAUSE_MS, began + every - clock.now());
         await pause(clock, left, signal);
       }
       await watcher.leave();
@@ -67,7 +68,7 @@ export function watch(core: Core): Feature {
     return { watched, settings, watcher, tell, stop: () => closing.abort(), ended: run() };
   }
 
-  /** As any gateway of the fleet has noted it. Never rejects. */
+  /** Tells of each watcher what any gateway of the fleet has noted. Never rejects. */
   const tell = () => Promise.all([...running.values()].map((one) => one.tell()));
 
   return {
@@ -96,7 +97,6 @@ export function watch(core: Core): Feature {
       }
       findBlind();
     },
-    /** Gives up the questions under way. Resolves when purges under way are over. */
     async close(): Promise<void> {
       const all = [...running.values()];
       for (const { stop } of all) stop();
@@ -116,7 +116,7 @@ export const blindFinding = ({
       What it is watched by did not answer three times in a row, so that no change is purged.
       Mend that, or correct projects.NAME.watch; mdx-gateway check --connect tries it.`;
 
-/** Tells sources apart without a secret: what stands in a URL before its host, or behind its path, may be one. */
+/** Tells sources apart without secrets, which may stand in a URL before its host and behind its path. */
 function describeSource({ name, watch, engine }: Watched): string {
   const { kind, url, project, query, path } = watch;
   const { protocol, host, pathname } = url === undefined ? {} : new URL(url);
@@ -124,7 +124,7 @@ function describeSource({ name, watch, engine }: Watched): string {
   return JSON.stringify([kind, protocol, host, pathname, project, query, path, ...ofEngine]);
 }
 
-/** So many letters of the digest of a signature are shown. */
+/** Letters of the digest of a signature that are shown. */
 const SHOWN = 12;
 const timeOf = (wall: number) => (wall === 0 ? null : new Date(wall));
 

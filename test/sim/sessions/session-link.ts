@@ -1,6 +1,6 @@
-import { createLink, type Mood } from '../links.ts';
+import { createLink, type Habits, type Mood } from '../links.ts';
 import type { Random } from '../random.ts';
-import type { SimulatedTime } from '../time.ts';
+import type { SimulatedProcess, SimulatedTime } from '../time.ts';
 import type { Program } from './program.ts';
 import type { SessionStore } from './stores.ts';
 
@@ -11,17 +11,20 @@ export type SessionLink = ReturnType<typeof createSessionLink>;
 
 /** The link of one gateway to the store of sessions, with the breaker of the product before it. */
 export function createSessionLink(options: {
-  program: Program;
+  program: Pick<Program, 'health'>;
   store: SessionStore;
   time: SimulatedTime;
+  home?: SimulatedProcess;
   random: Random;
+  habits?: Partial<Habits>;
 }) {
-  const { store, time, random } = options;
-  const link = createLink({ time, random, lanes: LANES, onCut: (error) => health.failed(error) });
+  const { store, time, home, random, habits } = options;
+  const onCut = (error: Error) => health.failed(error);
+  const link = createLink({ time, home, random, habits, lanes: LANES, onCut });
   const health = options.program.health.createRedisHealth({
     isConnected: () => link.mood() !== 'cut',
     probe: () => link.ask('read', () => store.session('probe', { do: 'peek' })),
-    sleep: time.sleep,
+    sleep: (home ?? time).sleep,
     onChange() {},
   });
 

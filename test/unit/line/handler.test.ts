@@ -12,8 +12,7 @@ import {
   createXmlaHandler,
   type XmlaHandler,
 } from '../../../src/line/handler.ts';
-import { createReplay } from '../../../src/line/hits.ts';
-import { createMemo } from '../../../src/line/memo.ts';
+import { createKeyOf, createMemo, createReplay } from '../../../src/line/memo.ts';
 import { createQueryOf } from '../../../src/line/query.ts';
 import { createExamine } from '../../../src/line/session-step.ts';
 import type { Client, KnownKey, Query } from '../../../src/cache/query.ts';
@@ -141,7 +140,7 @@ beforeEach(async () => {
     ...parts,
     clientOf,
     memo,
-    replay: createReplay({ ...parts, memo }),
+    replay: createReplay({ ...parts, keyOf: createKeyOf(parts) }),
     maxBodyBytes: 100_000,
     believedHit: never,
     answerBody,

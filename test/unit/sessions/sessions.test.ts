@@ -331,8 +331,8 @@ describe('a session whose first catalog is named', () => {
     const { sessions, store, clock, record } = await begun();
     clock.advance(LEASE);
     store.prompt = false;
-    const taken = sessions.takeCatalog(NAME, record, SALES);
     const found = sessions.find(NAME);
+    const taken = sessions.takeCatalog(NAME, record, SALES);
     const read = store.call('read');
     await read.execute();
     await store.call('take').reply();
@@ -349,14 +349,27 @@ describe('a session whose first catalog is named', () => {
     const { sessions, store, clock, record } = await begun();
     clock.advance(LEASE);
     store.prompt = false;
-    const taken = sessions.takeCatalog(NAME, record, SALES);
     const found = sessions.find(NAME);
+    const taken = sessions.takeCatalog(NAME, record, SALES);
     await store.call('read').reply();
     expect(await found).toMatchObject({ record: { catalog: null } });
     await store.call('take').reply();
     await taken;
     store.prompt = true;
     expect(await known(sessions)).toMatchObject(SALES);
+  });
+
+  test('is waited for by who comes before the store has answered', async () => {
+    const { sessions, store, record } = await begun();
+    store.prompt = false;
+    const taken = sessions.takeCatalog(NAME, record, SALES);
+    expect(sessions.held(NAME)).toBeUndefined();
+    const found = sessions.find(NAME);
+    store.prompt = true;
+    await store.call('take').reply();
+    await taken;
+    expect(await found).toMatchObject({ kind: 'known', record: SALES });
+    expect(sessions.held(NAME)).toMatchObject({ kind: 'known', record: SALES });
   });
 
   test.each(['dirty', 'dirtyAll'] as const)(

@@ -1,7 +1,7 @@
 import { Session } from 'node:inspector/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { array, assert, asyncProperty, constantFrom, nat, tuple } from 'fast-check';
-import { gapsIn } from '../../../../../src/line/memo.ts';
+import { gapsIn } from '../../../../../src/line/gaps.ts';
 import { askedOf, type AskedParts } from '../../../../../src/cache/key.ts';
 import { classify, leavesState } from '../../../../../src/xmla/request/classify.ts';
 import { namedCatalogs, namedCubes } from '../../../../../src/xmla/request/named-objects.ts';

@@ -1,0 +1,144 @@
+import { isDeepStrictEqual } from 'node:util';
+import { GatewayError } from '../common/errors.ts';
+import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
+import type { UnderstoodRequest } from './understand.ts';
+
+/** Longer bodies are not recognised or kept, which would take long in one turn. No client's query is so long. */
+export const MAX_BODY = 64 * 1024;
+/** One that seems to have more gaps is not recognised: no client writes so many ignored properties. */
+const MAX_GAPS = 32;
+
+/**
+ * A place in a body whose content clients make anew for every request, and on which its answer does not depend: the id of
+ * its session, and the values of properties of the ignore-list. A place below 0 counts from the end of the body, so that
+ * one layout serves statements of all lengths.
+ */
+export interface Gap {
+  readonly at: number;
+  /** In bytes: what is longer stands in another layout. */
+  readonly length: number;
+}
+
+export interface Gaps {
+  readonly session: Gap | undefined;
+  readonly ids: readonly Gap[];
+}
+
+export const startOf = ({ at }: Gap, length: number): number => (at < 0 ? length + at : at);
+
+export function textIn(body: Buffer, gap: Gap): string {
+  const from = startOf(gap, body.length);
+  return body.toString('latin1', from, from + gap.length);
+}
+
+/**
+ * What may stand in a gap: letters that mean nothing to XML. For ignored properties only those of numbers and GUIDs, so that
+ * no word can stand there that an engine looks for in the whole body (`DbpropMsmdMDXCompatibility`). What looks like a gap
+ * may stand anywhere: see {@link provenGaps}.
+ */
+const SESSION_GAP = /SessionId=["']([\w{}-]{1,128})["']/y;
+const IGNORED_GAP = new RegExp(
+  `>([0-9A-Fa-f{}-]{1,128})(?=</(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>)`,
+  'g',
+);
+export const IN_SESSION_GAP = lettersOf(/[\w{}-]/);
+export const IN_IGNORED_GAP = lettersOf(/[0-9A-Fa-f{}-]/);
+
+/** For each byte whether it is one of the letters. */
+function lettersOf(letters: RegExp): Uint8Array {
+  return Uint8Array.from({ length: 256 }, (_, byte) =>
+    letters.test(String.fromCharCode(byte)) ? 1 : 0,
+  );
+}
+
+/**
+ * The gaps that a body seems to have. The statement, the longest part of it, stands in front of the properties and is not
+ * searched. Undefined for what may name two sessions, has too many gaps, or is too long to be looked through in one turn.
+ */
+export function gapsIn(body: Buffer): Gaps | undefined {
+  if (body.length > MAX_BODY) return undefined;
+  const text = body.toString('latin1');
+  const named = text.indexOf('SessionId=');
+  SESSION_GAP.lastIndex = Math.max(0, named);
+  const [whole = '', id] = (named < 0 ? undefined : SESSION_GAP.exec(text)) ?? [];
+  const behind = Math.max(0, named) + whole.length;
+  if (id !== undefined && text.includes('SessionId=', behind)) return undefined;
+  const session = id === undefined ? undefined : { at: behind - 1 - id.length, length: id.length };
+  const properties = text.indexOf('PropertyList', behind);
+  const tail = properties < 0 ? '' : text.slice(properties);
+  const ids = tail
+    .matchAll(IGNORED_GAP)
+    .map(({ index, 1: id = '' }) => ({ at: index + 1 - tail.length, length: id.length }))
+    .take(MAX_GAPS + 1)
+    .toArray();
+  return ids.length > MAX_GAPS ? undefined : { session, ids };
+}
+
+/** In these every byte of ASCII is its letter, wherever it stands. */
+export const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
+
+/**
+ * The gaps of a body, when it is proven that every body which differs in them alone asks the same in the session that
+ * stands in its gap. The proof is a second full reading with other letters in all gaps. Nothing that reads requests tells
+ * letters apart that may stand in a gap, so what holds for one pair of values holds for all of that length. What only looks like a gap (in a
+ * statement, a comment, an attribute of another name) shows in the second reading.
+ * @param asked what was understood of the body
+ * @param read the full reading, under the same head; where it refuses the other letters, nothing is proven
+ */
+export async function provenGaps(
+  body: Buffer,
+  asked: UnderstoodRequest,
+  read: (body: Buffer) => Promise<UnderstoodRequest>,
+): Promise<Gaps | undefined> {
+  const gaps = gapsIn(body);
+  const isRead = asked.encoding !== undefined && ASCII_BASED.has(asked.encoding.name);
+  if (gaps === undefined || !isRead) return undefined;
+  const { session } = gaps;
+  const other = Buffer.from(body);
+  for (const gap of session === undefined ? gaps.ids : [session, ...gaps.ids]) {
+    const changed = textIn(body, gap).replaceAll(/./g, (letter) => (letter === '1' ? '2' : '1'));
+    other.write(changed, startOf(gap, body.length), 'latin1');
+  }
+  const otherAsked = await read(other).catch((error: unknown) => {
+    if (error instanceof GatewayError) return undefined;
+    throw error;
+  });
+  if (otherAsked === undefined) return undefined;
+  const inGap = (of: Buffer) => session && textIn(of, session);
+  const isInGap = sessionIdOf(asked) === inGap(body) && sessionIdOf(otherAsked) === inGap(other);
+  return isInGap && asksTheSame(asked, otherAsked) ? gaps : undefined;
+}
+
+function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
+  return session.kind === 'in' ? session.id : undefined;
+}
+
+/** Whether two requests ask the same but for the id of their session and the values of ignored properties. */
+export function asksTheSame(one: UnderstoodRequest, other: UnderstoodRequest): boolean {
+  const inOther = inSession(one, sessionIdOf(other));
+  return isDeepStrictEqual(withoutIgnoredValues(inOther), withoutIgnoredValues(other));
+}
+
+function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown {
+  const properties = keyedProperties(request?.properties ?? []);
+  return { ...asked, request: { ...request, properties } };
+}
+
+/**
+ * What was understood of a request that was recognised, in its own session: the id stands in it in the same places as
+ * in the one that it was learnt from, and nowhere else ({@link provenGaps}).
+ */
+export function inSession(asked: UnderstoodRequest, id: string | undefined): UnderstoodRequest {
+  const { request, session, sessionIds } = asked;
+  if (session.kind !== 'in' || id === undefined || request === undefined) return asked;
+  const { id: before } = session;
+  if (id === before) return asked;
+  const renamed = (ids: readonly string[]) => ids.map((one) => (one === before ? id : one));
+  const own = { ...session, id };
+  return {
+    ...asked,
+    request: { ...request, session: own, sessionIds: renamed(request.sessionIds) },
+    session: own,
+    sessionIds: sessionIds === 'unknown' ? sessionIds : renamed(sessionIds),
+  };
+}
