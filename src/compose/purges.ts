@@ -1,7 +1,7 @@
 import { purgedScopes } from '../cache/projects.ts';
 import type { Purge, Purges } from '../cache/purge/purge.ts';
 import type { Cancel, Clock } from '../common/clock.ts';
-import type { Emit, Invalidate, Stale } from '../common/events.ts';
+import { CAUSES, type Emit, type Invalidate, type Stale } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 
 /** Purges that may wait for their repetition. */
@@ -39,7 +39,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
   const purge: Purge = async (stale, order) => {
     const outcome = await purges.purge(stale, order);
     const { principal, cause } = order;
-    if (closed || !/^(?:clear-cache|hook)$/.test(cause) || !('receipt' in outcome)) return outcome;
+    if (closed || !CAUSES[cause].isCall || !('receipt' in outcome)) return outcome;
     const { id } = outcome.receipt;
     const after = pause();
     if (after <= 0 || repeats.set.has(id)) return outcome;

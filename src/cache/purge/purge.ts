@@ -1,5 +1,5 @@
 import type { Clock } from '../../common/clock.ts';
-import type { Emit, PurgeCause, Stale } from '../../common/events.ts';
+import { CAUSES, type Emit, type PurgeCause, type Stale } from '../../common/events.ts';
 import { LEASE_MARGIN, RENEWAL_TRIES, tryToRenew } from '../../common/leases.ts';
 import type { Epochs, Renewal } from '../../freshness/freshness.ts';
 import type { CacheScope } from '../../freshness/freshness-store.ts';
@@ -39,9 +39,6 @@ export interface PurgeOrder {
   /** The change that a statement makes. */
   readonly why?: string;
 }
-
-/** Causes that follow a load of data, of which engines must be told. */
-const CLEARING = new Set<PurgeCause>(['clear-cache', 'repeat', 'hook', 'watch']);
 
 export type CachePurges = ReturnType<typeof createPurges>;
 export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
@@ -85,7 +82,7 @@ export function createPurges(
     const at = clock.wall();
     const started = clock.now();
     const scopes = purgedScopes(stale);
-    const clears = CLEARING.has(order.cause);
+    const { clears } = CAUSES[order.cause];
     const authorization = clears && engineClearing.asksAsCaller() ? login : undefined;
     const key = JSON.stringify([stale, clears, authorization ?? null]);
     const { id, engines, passed } = await runOrJoin(key, async (acted) => {
