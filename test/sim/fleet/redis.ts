@@ -1,5 +1,5 @@
 import type { Announcement, Listener, Scope } from '../../../src/freshness/freshness-store.ts';
-import type { FlightPlace, Standing } from '../../../src/cache/shared-flights.ts';
+import type { FlightLock, Standing } from '../../../src/cache/shared-flights.ts';
 import type { SimulatedTime } from '../time.ts';
 
 /** Who asks, as the scripts of the product are told. */
@@ -24,7 +24,7 @@ const nothing = () => ({
   /** By id and length: when the note is over. */
   leases: new Map<string, number>(),
   entries: new Map<string, Lasting<Buffer>>(),
-  places: new Map<string, Lasting<string>>(),
+  locks: new Map<string, Lasting<string>>(),
   slow: new Map<string, Lasting<number>>(),
   tasks: new Map<string, Lasting<string>>(),
   notes: new Map<string, string>(),
@@ -32,7 +32,7 @@ const nothing = () => ({
 type State = ReturnType<typeof nothing>;
 
 /** Keys that a server without memory may drop. */
-export const EVICTED = ['entries', 'leases', 'tokens', 'tasks', 'notes', 'places'] as const;
+export const EVICTED = ['entries', 'leases', 'tokens', 'tasks', 'notes', 'locks'] as const;
 const COMPLETE = 'complete';
 const NOTHING = 'nothing';
 
@@ -125,24 +125,24 @@ export function createRedis(options: {
       const isLater = present && present.readBigUInt64BE(8) > value.readBigUInt64BE(8);
       if (!isLater || replace) state.entries.set(key, { value, over: now() + lifetime });
     },
-    enter({ query, key }: FlightPlace, token: string, life: number): Standing {
+    enter({ query, key }: FlightLock, token: string, life: number): Standing {
       const expected = held(state.slow, query);
       if (expected === undefined) return { kind: 'fast' };
-      const holder = held(state.places, key);
+      const holder = held(state.locks, key);
       if (holder === NOTHING) return { kind: 'nothing' };
       if (holder !== undefined && holder !== token) return { kind: 'wait', expected };
-      state.places.set(key, { value: token, over: now() + life });
+      state.locks.set(key, { value: token, over: now() + life });
       return { kind: 'lead', expected };
     },
-    beat({ key }: FlightPlace, token: string, life: number): boolean {
-      if (held(state.places, key) !== token) return false;
-      state.places.set(key, { value: token, over: now() + life });
+    beat({ key }: FlightLock, token: string, life: number): boolean {
+      if (held(state.locks, key) !== token) return false;
+      state.locks.set(key, { value: token, over: now() + life });
       return true;
     },
-    leavePlace({ key }: FlightPlace, token: string, forMs: number): void {
-      if (held(state.places, key) !== token) return;
-      state.places.delete(key);
-      if (forMs > 0) state.places.set(key, { value: NOTHING, over: now() + forMs });
+    leaveLock({ key }: FlightLock, token: string, forMs: number): void {
+      if (held(state.locks, key) !== token) return;
+      state.locks.delete(key);
+      if (forMs > 0) state.locks.set(key, { value: NOTHING, over: now() + forMs });
     },
     markSlow: (query: string, ms: number, life: number) =>
       void state.slow.set(query, { value: ms, over: now() + life }),

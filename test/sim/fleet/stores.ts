@@ -1,5 +1,5 @@
 import type { ValueTier } from '../../../src/cache/shared-entries.ts';
-import type { FlightPlaces } from '../../../src/cache/shared-flights.ts';
+import type { FlightLocks } from '../../../src/cache/shared-flights.ts';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 import type { Backend } from '../../../src/compose/cache.ts';
 import type { CacheGround } from '../../../src/compose/redis-backend.ts';
@@ -92,11 +92,11 @@ export function wayToRedis(options: {
         if (lifetime > 0) await through('writer', () => redis.set(key, value, lifetime, replace));
       },
     };
-    const places: FlightPlaces = {
-      enter: (place, token, life) => through('reader', () => redis.enter(place, token, life)),
-      beat: (place, token, life) => through('reader', () => redis.beat(place, token, life)),
-      leave: (place, token, forMs = 0) =>
-        through('reader', () => redis.leavePlace(place, token, forMs)),
+    const locks: FlightLocks = {
+      enter: (lock, token, life) => through('reader', () => redis.enter(lock, token, life)),
+      beat: (lock, token, life) => through('reader', () => redis.beat(lock, token, life)),
+      leave: (lock, token, forMs = 0) =>
+        through('reader', () => redis.leaveLock(lock, token, forMs)),
       markSlow: (query, ms, life) => through('reader', () => redis.markSlow(query, ms, life)),
       unmark: (query) => through('reader', () => redis.unmark(query)),
     };
@@ -110,7 +110,7 @@ export function wayToRedis(options: {
       freshness,
       fleet,
       entries: program.entries.createSharedEntries(values, NO_SEALER, ground),
-      sharedFlights: program.flights.createSharedFlights({ ...ground, places }),
+      sharedFlights: program.flights.createSharedFlights({ ...ground, locks }),
     };
   }
 
