@@ -7,7 +7,7 @@
 import { build, type BuildOptions, type Plugin } from 'esbuild';
 import { cp, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { buildConsole, PACKAGES_OF_PAGES } from '../src/console/build.ts';
+import { buildConsole, PACKAGES_OF_PAGES } from '../src/features/console/build.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const dist = resolve(process.argv[2] ?? join(ROOT, 'dist'));

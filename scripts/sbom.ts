@@ -6,7 +6,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PACKAGES_OF_PAGES } from '../src/console/build.ts';
+import { PACKAGES_OF_PAGES } from '../src/features/console/build.ts';
 
 interface Component {
   readonly 'bom-ref': string;

@@ -7,24 +7,19 @@ import { createRoleOperations } from './api/roles.ts';
 import type { PurgeLog } from './cache/purge/purge-log.ts';
 import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
-import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
+import type { Emit, Invalidate, RedisFacts, ReplicaState } from './common/events.ts';
 import type { Config } from './config/config.ts';
 import { LEASE_LIMITS } from './common/leases.ts';
 import type { OpenPage } from './http/config.ts';
-import { type About, createConsole } from './console/console.ts';
-import type { RedisFacts } from './console/findings.ts';
-import { createConsolePages, frontPage } from './console/pages.ts';
 import type { Features } from './features/all.ts';
 import type { Line, RuntimeCore } from './features/feature.ts';
 import { createAdmin, createAdminHandler } from './http/admin.ts';
 import { type AdminAct, createActHandler, questionAct, type TellAbout } from './http/admin-act.ts';
-import { asAnsweredError, sendError } from './http/answers.ts';
+import { asAnsweredError, onlyMethods, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
 import type { XmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
-import { rowsOf } from './statistics/hour.ts';
-import type { SharedStatistics } from './statistics/shared-statistics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 
 /** The storage is asked at most so often (ms), however often /health/ready is. */
@@ -35,9 +30,7 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'findings' | 'judge' | 'seen' | 'pageOrigins'>;
-  readonly statistics: SharedStatistics;
-  readonly about: About;
+  readonly features: Pick<Features, 'pages' | 'judge' | 'seen' | 'pageOrigins'>;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
   readonly invalidate: Invalidate;
@@ -62,23 +55,22 @@ interface PageParts
  */
 export async function createApp(config: Config, given: PageParts) {
   const { xmla, login, permissions, states, cache, metrics, clock, newId, emit } = given;
-  const { features, statistics } = given;
-  const ofFeatures = await features.pages({
-    ...given,
-    config,
-    line: xmla.steps,
-    purgeLog: cache.purgeLog,
-    async lastHour() {
-      const { hour } = await statistics.hour();
-      return (kind) => rowsOf(hour, kind);
-    },
-  });
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
   const storageState = shareFor(STORAGE_HOLDS, clock, async () => ({
     driver,
     state: (await reachable()) ? 'up' : 'down',
   }));
+  const ofFeatures = await given.features.pages({
+    ...given,
+    config,
+    line: xmla.steps,
+    purgeLog: cache.purgeLog,
+    redis: cache.redis,
+    engines: states,
+    storageState,
+    tellAdmin: (...asked) => admin.tell(...asked),
+  });
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
@@ -128,12 +120,9 @@ export async function createApp(config: Config, given: PageParts) {
   app.use('/docs', reads, loginFor('docs'), docsPages());
 
   for (const { routes = [] } of ofFeatures) {
-    for (const [path, route] of routes) app.use(path, route);
+    for (const [path, ...route] of routes) app.use(path, ...route);
   }
-  const { findings } = features;
-  const facts = { ...given, ...cache, config, engines: states, storage: storageState, findings };
-  const adminPages = ofFeatures.map(({ admin = {} }) => admin);
-  const admin = createAdmin({ ...facts, ofFeatures: adminPages, console: createConsole(facts) });
+  const admin = createAdmin({ ...given, ...cache, ofFeatures });
   const acts = Object.assign(
     { '/admin/explain': questionAct(xmla.explain, { user: true }) },
     ...ofFeatures.map((one) => one.acts),
@@ -148,8 +137,6 @@ export async function createApp(config: Config, given: PageParts) {
   for (const path of admin.paths) {
     app.all(path, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin, path }));
   }
-  app.use('/console', reads, createConsolePages({ ...given, admin }));
-  app.all('/', reads, frontPage);
   app.use((request) => {
     throw new GatewayError('not-found', `Nothing is served under ${request.path}.`);
   });
@@ -170,16 +157,6 @@ function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep
     ...createDatasetOperations(datasets, common),
   };
   return { handlers, reachable, close() {} };
-}
-
-/** Allows only some methods on a path (HEAD goes with GET), and answers OPTIONS. */
-export function onlyMethods(...methods: string[]): RequestHandler {
-  const allow = [...methods, 'OPTIONS'].join(', ');
-  return (request, response, next) => {
-    if (methods.includes(request.method)) return next();
-    if (request.method === 'OPTIONS') return void response.writeHead(204, { allow }).end();
-    throw new GatewayError('method-not-allowed', `Allowed here: ${allow}.`, { headers: { allow } });
-  };
 }
 
 /** The one place where errors of Express routes become answers. */

@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http';
 import { createKnownNames } from './cache/projects.ts';
 import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
@@ -12,21 +13,12 @@ import { createRuntime } from './compose/runtime.ts';
 import { openStorage } from './compose/storage.ts';
 import type { Config } from './config/config.ts';
 import { createFeatures } from './features/all.ts';
+import type { NodeFacts } from './features/feature.ts';
 import { EVENTS } from './features/events.ts';
 import { createGatewayServer } from './http/server.ts';
 import { createMetrics } from './observability/metrics.ts';
-import {
-  createOwnFigures,
-  createSharedStatistics,
-  type NodeFacts,
-  onlyProcess,
-} from './statistics/shared-statistics.ts';
-import { createStatistics } from './statistics/statistics.ts';
 import { metricsOfAll } from './workers/metrics.ts';
-import { processesOfAll } from './workers/statistics.ts';
 
-/** How often other gateways are told statistics. */
-const SHARED_EVERY_MS = 30_000;
 const NO_NODE: NodeFacts = { pid: 0, version: '', memoryUsage: { rss: () => 0 } };
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
@@ -56,58 +48,38 @@ export async function createGateway(
   failing.defer(cache.close);
   const storage = await openStorage(initial, parts);
   failing.defer(async () => storage?.close());
-  const server = createGatewayServer(
-    initial,
-    (request, response) => inForce.runtime.handle(request, response),
-    parts,
-  );
-  const purging = createPurging(
-    acrossReloads(cache.purges, inForce),
-    () => inForce.config.cache.purge.repeat_after,
-    clock,
-    emit,
-  );
+  const answer: RequestListener = (...asked) => inForce.runtime.handle(...asked);
+  const server = createGatewayServer(initial, answer, parts);
+  const repeatAfter = () => inForce.config.cache.purge.repeat_after;
+  const purging = createPurging(acrossReloads(cache.purges, inForce), repeatAfter, clock, emit);
   const { purge, invalidate } = purging;
+  const readings = createReadings({ cache, account, inForce, server, storage, primary });
   const features = createFeatures({
     ...parts,
     id,
     newId,
     purge,
+    names,
     fleet: cache.fleet,
     memory: cache.memory,
     line: () => inForce.runtime.steps,
+    readings: { ...readings, node },
+    reports: cache.reports,
+    about: { version, node, ...aboutInForce(inForce, parts) },
+    events: EVENTS,
+    metrics: () => metrics,
   });
-  const readings = createReadings({ cache, account, inForce, server, storage, primary });
+  failing.defer(features.close);
   const gauges = { ...readings, ofFeatures: features.gauges, version };
   const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  const ownStatistics = createStatistics({ ...given, rows: EVENTS, names });
-  hub.tellTo([metrics.on, ownStatistics.on, ...features.on]);
-  const figures = createOwnFigures(ownStatistics, {
-    entries: cache.memory.list,
-    readings: { ...readings, node },
-    started: clock.wall(),
-    clock,
-  });
-  const statistics = createSharedStatistics({
-    id,
-    processes: primary ? processesOfAll(primary, figures) : onlyProcess(figures, id),
-    own: figures,
-    store: cache.reports,
-    onError: (error) => emit({ type: 'redis-failed', operation: 'reports', error }),
-  });
-  const about = { version, node, ...aboutInForce(inForce, parts) };
-  const observed = { metrics, statistics, about };
-  const lasting = { cache, names, account, parts, storage, purge, invalidate, features };
+  hub.tellTo([metrics.on, ...features.on]);
+  const lasting = { cache, names, account, parts, storage, purge, invalidate, features, metrics };
 
   // What each configuration builds anew.
   const reloads = createReloads(inForce, {
-    build(config, before) {
-      const known = before?.engineStates.known() ?? [];
-      const { isServing } = reloads;
-      const house = { ...lasting, ...observed, isServing, known, logins: before?.logins };
-      return createRuntime(config, house);
-    },
+    build: (config, before) =>
+      createRuntime(config, { ...lasting, isServing: reloads.isServing, before }),
     renew(config) {
       cache.renewCertificates();
       storage?.renewCertificates();
@@ -115,16 +87,13 @@ export async function createGateway(
     },
     configure(config, waiting) {
       for (const one of [cache, names, features]) one.configure(config);
-      ownStatistics.configure(config.statistics);
       // Of several workers the primary process warns, once.
       if (primary !== undefined) return;
-      for (const message of configWarnings(config, clock.wall(), waiting)) {
-        emit({ type: 'warning', message });
-      }
+      const warnings = configWarnings(config, clock.wall(), waiting);
+      for (const message of warnings) emit({ type: 'warning', message });
     },
   });
   await reloads.begin(initial);
-  const stopSharing = clock.every(SHARED_EVERY_MS, () => void statistics.share());
   failing.move();
 
   return {
@@ -153,7 +122,6 @@ export async function createGateway(
       await Promise.race([background.then(cache.purges.told), expired.promise]);
       await storage?.close();
       purging.close();
-      stopSharing();
       await cache.close();
     },
   };

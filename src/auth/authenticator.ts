@@ -28,15 +28,15 @@ type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 export interface PasswordCheck {
   readonly atOnce: number;
   readonly trust: Trust;
-  /** Who they are if they are right. */
+  /** The user of these credentials if they are right. */
   principalOf(credentials: ReadCredentials): Principal;
   /** False: it cannot be checked for certain. */
   mayCheck(password: string): boolean;
-  /** With the users of the moment in which it is called. Rejects when the check itself failed. */
+  /** Checks with the users of the moment in which it is called. Rejects when the check itself failed. */
   check(credentials: ReadCredentials): Promise<CheckOutcome>;
   /** In tables, since every hit asks them. */
   readonly users: {
-    /** What right credentials are compared with: verified ones count while it is the same value. */
+    /** Proofs that right credentials are compared with: verified ones count while it is one and the same value. */
     readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get' | 'has'>;
     /** Names of which another user's may differ in letter case or Unicode form only. */
     readonly lookAlikes: Pick<ReadonlySet<string>, 'has'>;
@@ -45,7 +45,7 @@ export interface PasswordCheck {
 }
 
 export interface LoginOptions {
-  /** What was verified before, by the same. */
+  /** Credentials that were verified before the reload. */
   readonly verified?: VerifiedTable | undefined;
   readonly clock: Pick<Clock, 'now'>;
   readonly random: (bytes: number) => Uint8Array;
@@ -57,7 +57,7 @@ export interface LoginOptions {
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
-/** What of a request is told of its login. `connection`: its `close` says that no answer is wanted. */
+/** The part of a request that its login needs. `connection`: its `close` says that no answer is wanted. */
 type Caller = Readonly<Record<'id' | 'address', string>> & { readonly connection?: EventEmitter };
 type Checked = ReadCredentials & { readonly digest: string; readonly principal: Principal };
 type Attempt = Checked & Caller;
@@ -72,10 +72,11 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const verified = createVerifiedCredentials({ table, trust, users, clock });
   const line = createCheckLine(check.atOnce, clock);
   const checks = new Map<string, ReturnType<typeof checkAgain>>();
-  const flights = new Map<string, ReturnType<typeof begin>>();
+  const flights = new Map<string, ReturnType<typeof createFlight>>();
+  const refusal = createRefusal(users, emit);
   let closed = false;
 
-  /** The same for all spellings of a header: with each its user would have another check, and another place in the table. */
+  /** One digest for all spellings of a header: else each would have another check, and another place in the table. */
   const digestOf = (header: string) =>
     verified.digest(header.length > MAX_HEADER_LENGTH ? header : header.replace(SCHEME, 'Basic '));
 
@@ -96,7 +97,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return 'failed';
   }
 
-  /** Of what was right before: in front of all others, and one at one time for all who wait for it. */
+  /** Checks what was right before: in front of all others, and once for all who wait for it. */
   function checkAgain(attempt: Checked): Promise<CheckOutcome | 'failed'> {
     const { digest } = attempt;
     const underWay = checks.get(digest);
@@ -108,30 +109,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return begun;
   }
 
-  /** What was not right before. It counts as failed while it is under way. */
-  async function tryFirst(attempt: Attempt, inLine: () => AbortController) {
-    const { principal, address } = attempt;
-    const network = clientNetwork(address);
-    const settle = await askLeave(principal.owner, address);
-    if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
-    const place: Place = {
-      network,
-      bytes: bytesOf(attempt),
-      leaving: inLine(),
-      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
-    };
-    let ended: Parameters<typeof settle>[0] = 'abandoned';
-    try {
-      const outcome = await line.check(place, () => verify(attempt));
-      if (outcome === 'right') ended = 'succeeded';
-      if (outcome === 'wrong') ended = 'failed';
-      return outcome;
-    } finally {
-      if (ended !== 'abandoned') line.ended(network, ended === 'succeeded');
-      void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
-    }
-  }
-
+  const tryFirst = createFirstTry(askLeave, line, verify, refusal);
   async function login(attempt: Attempt, inLine: () => AbortController): Promise<Principal> {
     // They must work while others guess.
     const wasRight = verified.wasRight(attempt.digest);
@@ -140,40 +118,6 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
-  }
-
-  /** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
-  function begin(key: string, attempt: Attempt) {
-    let clients = 0;
-    /** Of its place in the line: until it has one, another client may join. */
-    let leaving: AbortController | undefined;
-    const look = () => void (clients === 0 && leaving?.abort(clientGone()));
-    const inLine = () => {
-      leaving = new AbortController();
-      look();
-      return leaving;
-    };
-    const answer = login(attempt, inLine).finally(() => flights.delete(key));
-    return (connection?: EventEmitter) => {
-      clients += 1;
-      const leave = () => {
-        clients -= 1;
-        look();
-      };
-      connection?.once('close', leave);
-      return answer.finally(() => connection?.off('close', leave));
-    };
-  }
-
-  /** Tells a name only when there is such a user: another may be a password typed into the wrong field. */
-  function refusal(
-    { id, address, principal }: Caller & Partial<Pick<Attempt, 'principal'>>,
-    reason: 'malformed' | 'rejected' | 'throttled',
-    { why, retryAfter }: { readonly why?: string; readonly retryAfter?: number } = {},
-  ): GatewayError {
-    const user = principal && users.accounts.has(principal.name) ? principal.name : undefined;
-    emit({ type: 'login-refused', id, reason, why, user, address });
-    return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
   }
 
   return {
@@ -190,7 +134,9 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const attempt: Attempt = { ...credentials, ...caller, principal, digest };
       if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed', UNCHECKABLE);
       const key = `${digest} ${clientNetwork(caller.address)}`;
-      const join = flights.get(key) ?? begin(key, attempt);
+      const logIn = (inLine: () => AbortController) =>
+        login(attempt, inLine).finally(() => flights.delete(key));
+      const join = flights.get(key) ?? createFlight(logIn);
       flights.set(key, join);
       return join(caller.connection);
     },
@@ -219,6 +165,73 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   };
 }
 
+/** @returns tries what was not right before; it counts as failed while it is under way */
+function createFirstTry(
+  askLeave: AskLeave,
+  line: ReturnType<typeof createCheckLine>,
+  verify: (attempt: Checked) => Promise<CheckOutcome | 'failed'>,
+  refusal: ReturnType<typeof createRefusal>,
+) {
+  return async function tryFirst(attempt: Attempt, inLine: () => AbortController) {
+    const { principal, address } = attempt;
+    const network = clientNetwork(address);
+    const settle = await askLeave(principal.owner, address);
+    if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
+    const place: Place = {
+      network,
+      bytes: bytesOf(attempt),
+      leaving: inLine(),
+      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
+    };
+    let ended: Parameters<typeof settle>[0] = 'abandoned';
+    try {
+      const outcome = await line.check(place, () => verify(attempt));
+      if (outcome === 'right') ended = 'succeeded';
+      if (outcome === 'wrong') ended = 'failed';
+      return outcome;
+    } finally {
+      if (ended !== 'abandoned') line.ended(network, ended === 'succeeded');
+      void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
+    }
+  };
+}
+
+/** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
+function createFlight(login: (inLine: () => AbortController) => Promise<Principal>) {
+  let clients = 0;
+  /** Ends its wait in the line: until it is there, another client may join. */
+  let leaving: AbortController | undefined;
+  const look = () => void (clients === 0 && leaving?.abort(clientGone()));
+  const inLine = () => {
+    leaving = new AbortController();
+    look();
+    return leaving;
+  };
+  const answer = login(inLine);
+  return (connection?: EventEmitter) => {
+    clients += 1;
+    const leave = () => {
+      clients -= 1;
+      look();
+    };
+    connection?.once('close', leave);
+    return answer.finally(() => connection?.off('close', leave));
+  };
+}
+
+/** @returns tells of a refusal; its name only when there is such a user: another may be a password in the wrong field */
+const createRefusal =
+  (users: Pick<PasswordCheck['users'], 'accounts'>, emit: Emit) =>
+  (
+    { id, address, principal }: Caller & Partial<Pick<Attempt, 'principal'>>,
+    reason: 'malformed' | 'rejected' | 'throttled',
+    { why, retryAfter }: { readonly why?: string; readonly retryAfter?: number } = {},
+  ): GatewayError => {
+    const user = principal && users.accounts.has(principal.name) ? principal.name : undefined;
+    emit({ type: 'login-refused', id, reason, why, user, address });
+    return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
+  };
+
 /** One text for every reason, so that no client learns which user names exist. */
 export function unauthenticated(): GatewayError {
   const text =
@@ -233,7 +246,7 @@ export function unauthenticated(): GatewayError {
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
-/** What one takes that waits in the line: its header some times over, and what holds it. */
+/** Memory of one that waits in the line: its header some times over, and what holds it. */
 const bytesOf = ({ authorization }: Checked) => 4 * authorization.length + 1024;
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
@@ -253,11 +266,11 @@ const UNCHECKABLE = { why: 'its password is one that cannot be checked' };
 
 /** Credentials as they were read, and what of their bytes the letters do not tell. */
 export interface ReadCredentials extends Credentials {
-  /** Of both together. A client writes them in one encoding. */
+  /** The encoding of both together: a client writes them in one. */
   readonly encoding: 'utf-8' | 'iso-8859-1';
   /** The name by its own bytes: different bytes are different texts. */
   readonly nameAsSent: string;
-  /** The same bytes in the spelling of the header that every server reads: some take scheme and spaces strictly. */
+  /** These bytes in the spelling of the header that every server reads: some take scheme and spaces strictly. */
   readonly authorization: string;
 }
 
@@ -301,7 +314,7 @@ const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
 export type Permissions = ReturnType<typeof createPermissions>;
 type UserLists = Readonly<Record<'admins' | 'viewers' | 'purgers', readonly string[]>>;
 
-/** What a principal may do beyond querying and reading. Names count exactly as spelt. */
+/** Rights of a principal beyond querying and reading. Names count exactly as spelt. */
 export function createPermissions(
   { admins, viewers, purgers }: UserLists,
   controlling: 'nobody' | 'purgers' | 'everybody',
@@ -318,7 +331,7 @@ export function createPermissions(
     /** Have the cache passed by or renewed for a request, by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>
       controlling === 'everybody' || (controlling === 'purgers' && purging.has(name)),
-    /** As the console knows them. */
+    /** The rights as the console knows them. */
     rightsOf: ({ name }: Principal) => ({
       administer: administering.has(name),
       view: viewing.has(name),

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { meaningOf } from '../common/reasons.ts';
-import { explainInWords, type Explanation } from '../console/explain-words.ts';
+import { explainInWords, type Explanation } from '../http/explain-words.ts';
 import { isXmlaHeader } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
 import { type Given, UsageError } from './arguments.ts';

@@ -1,7 +1,7 @@
 /** The command status. */
 import type { PurgeRecord } from '../cache/purge/purge-log.ts';
 import type { ReplicaState } from '../common/events.ts';
-import type { RedisFacts } from '../console/findings.ts';
+import type { RedisFacts } from '../common/events.ts';
 import { percent } from '../common/words.ts';
 import type { GatewayClient, Told } from './gateway-client.ts';
 

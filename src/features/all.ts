@@ -6,11 +6,14 @@ import type {
   CheckParts,
   Core,
   CreateFeature,
+  Feature,
   HourCounts,
   RuntimeCore,
 } from './feature.ts';
+import { operatorConsole } from './console/console.ts';
 import { cors } from './cors/cors.ts';
 import { hooks } from './hooks/hooks.ts';
+import { statistics } from './statistics/statistics.ts';
 import { asWhom } from './warm/as-whom.ts';
 import { warm } from './warm/warm.ts';
 import { checkWatch } from './watch/check.ts';
@@ -23,7 +26,16 @@ export type Features = ReturnType<typeof createFeatures>;
 
 /** Makes all features, and joins them to one. */
 export function createFeatures(core: Core) {
-  const all = FEATURES.map((create) => create(core));
+  const { feature, shared, lastHour } = statistics(core);
+  async function findings(hour: HourCounts) {
+    const found = all.map(async ({ findings }) => (await findings?.(hour)) ?? []);
+    return (await Promise.all(found)).flat();
+  }
+  const all: readonly Feature[] = [
+    operatorConsole(core, shared, findings),
+    feature,
+    ...FEATURES.map((create) => create(core)),
+  ];
   return {
     on: all.flatMap(({ on }) => on ?? []),
     judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
@@ -31,12 +43,8 @@ export function createFeatures(core: Core) {
       all.map((one) => one.pageOrigins?.(config, headers)).find((one) => one !== undefined),
     seen: joinSeen(all.flatMap(({ seen }) => seen ?? [])),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
-    pages: (runtime: RuntimeCore) =>
-      Promise.all(all.map(async ({ pages }) => (await pages?.(runtime)) ?? {})),
-    async findings(hour: HourCounts) {
-      const found = all.map(async ({ findings }) => (await findings?.(hour)) ?? []);
-      return (await Promise.all(found)).flat();
-    },
+    pages: (runtime: Omit<RuntimeCore, 'lastHour'>) =>
+      Promise.all(all.map(async ({ pages }) => (await pages?.({ ...runtime, lastHour })) ?? {})),
     configure(config: Config): void {
       for (const { configure } of all) configure?.(config);
     },

@@ -1,26 +1,31 @@
 import type { RequestHandler } from 'express';
 import type { IncomingMessage } from 'node:http';
-import type { Login } from '../auth/authenticator.ts';
+import type { Login, Permissions } from '../auth/authenticator.ts';
 import type { AskLeave } from '../auth/login-throttle.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
+import type { KnownNames } from '../cache/projects.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
-import type { Emit } from '../common/events.ts';
+import type { Emit, RedisFacts, ReplicaState, TimedOutQuery } from '../common/events.ts';
+import type { Principal } from '../common/principal.ts';
 import type { Finding } from '../common/finding.ts';
 import type { Config } from '../config/config.ts';
 import type { Admission } from '../engine/admission.ts';
-import type { FleetStore } from '../freshness/fleet.ts';
+import type { FleetStore, ReportStore } from '../freshness/fleet.ts';
 import type { AdminAct } from '../http/admin-act.ts';
-import type { AdminPage } from '../http/admin-page.ts';
+import type { AdminPages } from '../http/admin-page.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
 import type { Look } from '../line/explain.ts';
 import type { Judge, Seen } from '../line/ports.ts';
 import type { QueryOf } from '../line/query.ts';
 import type { Examine } from '../line/session-step.ts';
 import type { EngineOf } from '../line/understand.ts';
-import type { Figure } from '../observability/figures.ts';
+import type { EventRows } from '../observability/event-rows.ts';
+import type { Figure, Gauges } from '../observability/figures.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import type { Link } from '../workers/link.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 
 /** The parts of a gateway that outlive every reload, as features use them. */
@@ -32,9 +37,57 @@ export interface Core {
   /** Id of this process among all of the fleet. */
   readonly id: string;
   readonly newId: () => string;
-  readonly memory: Pick<MemoryTier, 'warmed'>;
+  readonly memory: Pick<MemoryTier, 'warmed' | 'list'>;
+  /** Projects that are told by their names. */
+  readonly names: Pick<KnownNames, 'find'>;
+  readonly readings: Readings;
+  /** Reports of gateways; undefined without Redis. */
+  readonly reports: ReportStore | undefined;
+  /** Link to the primary process; none where this process is the only one. */
+  readonly primary?: Link | undefined;
+  readonly about: About;
+  readonly events: EventRows;
+  readonly metrics: () => Pick<Metrics, 'registry'>;
   /** The steps under the configuration in force. */
   readonly line: () => Line;
+}
+
+/** What is read of this process when it is asked what it uses. */
+export interface Readings extends Pick<
+  Gauges,
+  'memory' | 'evictions' | 'limits' | 'connections' | 'engine' | 'epochAge'
+> {
+  /** Scopes whose purge Redis has not confirmed. */
+  readonly owed: () => readonly string[];
+  /** Headers of clients that were not forwarded, though an engine might answer by them. */
+  readonly droppedHeaders: () => readonly string[];
+  readonly timedOut: () => readonly TimedOutQuery[];
+  readonly node: NodeFacts;
+}
+
+/** Of Node.js and this process. */
+export interface NodeFacts {
+  readonly pid: number;
+  readonly version: string;
+  readonly memoryUsage: { readonly rss: () => number };
+}
+
+/** What the gateway says of itself. */
+export interface About {
+  readonly version: string;
+  readonly node: NodeFacts;
+  /** Of its own certificate (Unix time, ms). */
+  readonly certificateEnd: () => number | undefined;
+  /** The configuration in force as YAML, with every key and without secrets. It takes milliseconds to write. */
+  readonly configuration: () => Promise<string>;
+  readonly inForce: () => Promise<{
+    /** Keys that wait for a restart. */
+    readonly waiting: readonly string[];
+    /** Whether the last reload did what it should. */
+    readonly reloaded: boolean;
+    /** How many processes there should be. */
+    readonly workers: number;
+  }>;
 }
 
 /** Port: what a feature adds to the gateway. It outlives every reload. */
@@ -83,18 +136,22 @@ export interface RuntimeCore {
   readonly newId: () => string;
   readonly purgeLog: Pick<PurgeLog, 'latest'>;
   readonly line: Line;
+  readonly permissions: Permissions;
+  readonly engines: () => Promise<{ readonly replicas: readonly ReplicaState[] }>;
+  readonly redis: () => RedisFacts;
+  readonly storageState: () => Promise<Readonly<Record<'driver' | 'state', string>>>;
   readonly lastHour: () => Promise<HourCounts>;
+  /** Tells what `GET` of a path below /admin tells a user. */
+  readonly tellAdmin: (target: string, principal: Principal) => Promise<object>;
 }
 
 /** Events of the last hour at all gateways, of one kind, by name. */
 export type HourCounts = (kind: string) => readonly Readonly<{ name: string; asks: number }>[];
 
 /** Pages of a feature. */
-export interface Pages {
+export interface Pages extends AdminPages {
   /** In their order, before those of /admin. A route leaves to the next what it does not know. */
-  readonly routes?: readonly (readonly [path: string, route: RequestHandler])[];
-  /** Pages by their paths below /admin. Several features may add members to one page. */
-  readonly admin?: Readonly<Record<string, AdminPage>>;
+  readonly routes?: readonly (readonly [path: string, ...route: RequestHandler[]])[];
   /** Acts (`POST`) by their paths below /admin. */
   readonly acts?: Readonly<Record<string, AdminAct>>;
 }

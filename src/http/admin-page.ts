@@ -15,9 +15,36 @@ export interface AdminPage {
   readonly tell: (target: string, principal: Principal) => Promise<object>;
 }
 
+/** What is told below /admin. */
+export interface AdminPages {
+  /** By their paths below /admin. Several may add members to one page. */
+  readonly admin?: Readonly<Record<string, AdminPage>>;
+  /** Parts of GET /admin/diagnosis by their names: what a supporter would ask for, without statements. */
+  readonly diagnosis?: Readonly<Record<string, (principal: Principal) => Promise<object>>>;
+}
+
 /** Makes a word of a query. @param allowed completes the sentence "must be …" */
 export const word = (allowed: string, is: (text: string) => boolean) =>
   z.string().refine(is, `must be ${allowed}`);
+
+export const text = z.string().optional();
+export const oneOf = <const Words extends readonly string[]>(words: Words) =>
+  z.enum(words, `must be one of ${words.join(', ')}`);
+export const whole = (least: number, most: number, usual: number, of = '') =>
+  word(`a whole number${of} from ${least} to ${most}`, (text) => {
+    const isWhole = /^(?:0|[1-9]\d*)$/.test(text);
+    return isWhole && Number(text) >= least && Number(text) <= most;
+  })
+    .default(String(usual))
+    .transform(Number);
+export const moment = z.iso
+  .datetime('must be a time of ISO 8601 in UTC, such as 2026-01-02T08:55:00.000Z')
+  .transform(Date.parse);
+
+export const USUAL_LIMIT = 100;
+/** As many requests as are remembered; what is sorted is sorted so far. */
+const LAST_OFFSET = 10_000;
+export const PAGE = { limit: whole(1, 1000, USUAL_LIMIT), offset: whole(0, LAST_OFFSET, 0) };
 
 export type Query<Words extends z.ZodRawShape> = z.output<z.ZodObject<Words>>;
 

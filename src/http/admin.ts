@@ -1,59 +1,42 @@
 import type { RequestHandler } from 'express';
-import { z } from 'zod';
 import type { Login, Permissions } from '../auth/authenticator.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
-import type { Emit, Outcome } from '../common/events.ts';
+import type { Emit } from '../common/events.ts';
 import type { Principal } from '../common/principal.ts';
 import { REASONS } from '../common/reasons.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { REMEDIES } from '../common/remedies.ts';
-import { type SharedStatistics, SORTS } from '../statistics/shared-statistics.ts';
 import { idOf, sendPretty } from './admin-act.ts';
-import { type AdminPage, mergePages, page, word } from './admin-page.ts';
+import {
+  type AdminPage,
+  type AdminPages,
+  mergePages,
+  page,
+  PAGE,
+  USUAL_LIMIT,
+} from './admin-page.ts';
 import { forgedAct, refuseDelegation } from './request-head.ts';
-
-/** So many queries stand in a diagnosis. */
-const DIAGNOSED = 50;
 
 export type Admin = ReturnType<typeof createAdmin>;
 /**
- * What is told by `GET` below /admin, to programs and to the console: how the gateway is, and a page of what it remembers of
- * queries, of the latest requests, of the entries in memory, and of purges.
+ * What is told by `GET` below /admin, to programs and to the console.
+ * @param options.ofFeatures pages of features, which may share a page with those here
  */
 export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
-  statistics: SharedStatistics;
-  console: Record<'overview' | 'system', () => Promise<object>> & {
-    status: (principal: Principal) => Promise<object>;
-  };
-  /** Pages of features, which may share a page with those here. */
-  ofFeatures?: readonly Readonly<Record<string, AdminPage>>[];
+  ofFeatures: readonly AdminPages[];
   clock: Pick<Clock, 'wall'>;
   emit: Emit;
 }) {
-  const { permissions, purgeLog, statistics, console, clock, emit } = options;
+  const { permissions, purgeLog, ofFeatures, clock, emit } = options;
   const own: Readonly<Record<string, AdminPage>> = {
-    '/admin/status': page({}, (_query, principal) => console.status(principal), true),
     '/admin/reasons': page({}, async () => ({ reasons: WORDS }), true),
     '/admin/purges': page({ limit: PAGE.limit }, tellPurges, true),
-    '/admin/overview': page({}, console.overview),
-    '/admin/system': page({}, console.system),
     [DIAGNOSIS]: page({}, diagnose),
-    '/admin/statistics': page(
-      { sort: oneOf(SORTS.digests).default('cost'), project: text, digest: text, ...PAGE },
-      (query, principal) => statistics.statistics(query, permissions.mayAdminister(principal)),
-    ),
-    '/admin/requests': page({ ...FILTER, ...PAGE }, ({ limit, offset, ...filter }) =>
-      statistics.requests(filter, { limit, offset }),
-    ),
-    '/admin/entries': page(
-      { sort: oneOf(SORTS.entries).default('hits'), ...PAGE },
-      statistics.entries,
-    ),
   };
-  const pages = mergePages([...(options.ofFeatures ?? []), own]);
+  const pages = mergePages([...ofFeatures.map(({ admin = {} }) => admin), own]);
 
   async function tellPurges({ limit }: Readonly<Record<'limit', number>>) {
     const { complete, purges } = await purgeLog.latest(limit);
@@ -63,22 +46,14 @@ export function createAdmin(options: {
     };
   }
 
-  /** All that a supporter would ask for, without statements. What cannot be had now says why instead. */
+  /** All that a supporter would ask for. What cannot be had now says why instead. */
   async function diagnose(_query: object, principal: Principal): Promise<object> {
-    const page = { limit: 0, offset: 0 };
-    /** Of those that are remembered. */
-    const countOf = async (outcome: string) =>
-      [outcome, (await statistics.requests({ outcome }, page)).total] as const;
-    const parts: Readonly<Record<string, Promise<object>>> = {
-      status: console.status(principal),
-      overview: console.overview(),
-      system: console.system(),
-      statistics: statistics.statistics({ ...page, sort: 'cost', limit: DIAGNOSED }),
-      purges: tellPurges({ limit: USUAL_LIMIT }),
-      requests: Promise.all(OUTCOMES.map(countOf)).then(Object.fromEntries),
-    };
-    const told = Object.entries(parts).map(
-      async ([name, part]) => [name, await part.catch(toldError)] as const,
+    const parts = [
+      ...ofFeatures.flatMap(({ diagnosis = {} }) => Object.entries(diagnosis)),
+      ['purges', () => tellPurges({ limit: USUAL_LIMIT })] as const,
+    ];
+    const told = parts.map(
+      async ([name, tell]) => [name, await tell(principal).catch(toldError)] as const,
     );
     const diagnosis = Object.fromEntries(await Promise.all(told)) as object;
     emit({ type: 'diagnosis-saved', principal: principal.name });
@@ -143,37 +118,3 @@ const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>
     return { word, outcome, status, meaning, remedy };
   }),
 );
-
-const OUTCOMES = ['hit', 'miss', 'bypass', 'gateway'] satisfies Outcome['kind'][];
-const text = z.string().optional();
-const oneOf = <const Words extends readonly string[]>(words: Words) =>
-  z.enum(words, `must be one of ${words.join(', ')}`);
-const whole = (least: number, most: number, usual: number, of = '') =>
-  word(`a whole number${of} from ${least} to ${most}`, (text) => {
-    const isWhole = /^(?:0|[1-9]\d*)$/.test(text);
-    return isWhole && Number(text) >= least && Number(text) <= most;
-  })
-    .default(String(usual))
-    .transform(Number);
-
-const USUAL_LIMIT = 100;
-/** As many requests as are remembered; what is sorted is sorted so far. */
-const LAST_OFFSET = 10_000;
-const PAGE = { limit: whole(1, 1000, USUAL_LIMIT), offset: whole(0, LAST_OFFSET, 0) };
-/** Of requests. */
-const FILTER = {
-  user: text,
-  project: text,
-  digest: text,
-  outcome: oneOf(OUTCOMES).optional(),
-  reason: word(
-    'a word of Cache-Status (docs/OBSERVABILITY.md), or empty',
-    (reason) => reason === '' || WORDS.some(({ word }) => word === reason),
-  ).optional(),
-  id: text,
-  until: z.iso
-    .datetime('must be a time of ISO 8601 in UTC, such as 2026-01-02T08:55:00.000Z')
-    .transform(Date.parse)
-    .optional(),
-  slower: whole(0, 999_999_999, 0, ' of milliseconds'),
-};

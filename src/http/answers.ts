@@ -1,3 +1,4 @@
+import type { RequestHandler } from 'express';
 import type { ServerResponse } from 'node:http';
 import { ApiError, GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
@@ -88,3 +89,13 @@ const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
 };
 
 const json = (value: unknown): [string, string] => ['application/json', JSON.stringify(value)];
+
+/** Allows only some methods on a path (HEAD goes with GET), and answers OPTIONS. */
+export function onlyMethods(...methods: string[]): RequestHandler {
+  const allow = [...methods, 'OPTIONS'].join(', ');
+  return (request, response, next) => {
+    if (methods.includes(request.method)) return next();
+    if (request.method === 'OPTIONS') return void response.writeHead(204, { allow }).end();
+    throw new GatewayError('method-not-allowed', `Allowed here: ${allow}.`, { headers: { allow } });
+  };
+}

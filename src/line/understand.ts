@@ -155,7 +155,7 @@ export function destinationOf(
     /** Whose answers and sessions these are. */
     user: isForwarded ? forwardedAs : name,
     /** Where a session lives: one engine, and one project where the engine is told of it. */
-    place: `${told ?? ''}${engine.id}`,
+    endpoint: `${told ?? ''}${engine.id}`,
   };
 }
 

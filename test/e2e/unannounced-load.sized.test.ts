@@ -7,7 +7,7 @@ import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { sizes } from '../support/sizes.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 import { startWatchedEngine, type WatchedEngine } from '../support/watched-engine.ts';
-import { seeded } from '../unit/statistics/answered.ts';
+import { seeded } from '../unit/features/statistics/answered.ts';
 
 const EVERY = 1_000;
 const LEASE = 100;

@@ -1,28 +1,20 @@
 import { systemClock } from '../../src/common/clock.ts';
 import { createFeatures } from '../../src/features/all.ts';
+import { EVENTS } from '../../src/features/events.ts';
 import { createMemoryFleet } from '../../src/freshness/fleet.ts';
 import type { Gauges } from '../../src/observability/figures.ts';
 import { bodyAccount } from '../unit/cache/fakes.ts';
 
-/** What features take of a process that no request reaches. */
-export const NO_FLEET = {
-  id: 'id',
-  newId: () => 'id',
-  memory: { warmed: () => ({ hits: 0, wasted: 0 }) },
-  line: () => {
-    throw new Error('nothing is asked here');
-  },
+const NODE = { pid: 7, version: 'v26.0.0', memoryUsage: { rss: () => 100_000_000 } };
+export const ABOUT = {
+  version: '1.2.3',
+  node: NODE,
+  certificateEnd: () => undefined,
+  inForce: async () => ({ waiting: [], reloaded: true, workers: 1 }),
+  configuration: async () => '',
 };
-const IDLE = createFeatures({
-  ...NO_FLEET,
-  clock: systemClock,
-  emit() {},
-  fleet: createMemoryFleet(systemClock)(''),
-  purge: () => Promise.reject(new Error('nothing is purged here')),
-});
 
-/** Of a gateway that holds nothing, and knows nothing of what it is built on. */
-export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
+const HELD = {
   memory: () => ({ entries: 0, bytes: 0 }),
   evictions: () => ({ all: 0, unused: 0 }),
   limits: () => ({ memory: 0, concurrency: 1, queue: 1 }),
@@ -34,8 +26,49 @@ export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
   epochAge: () => undefined,
   owedPurges: () => 0,
   redisConditions: () => [],
-  ofFeatures: IDLE.gauges,
   states: { engines: () => [], reloaded: () => true },
   certificateEnd: () => undefined,
+} as const;
+
+/** What a process that holds nothing says of itself. */
+export const READINGS = {
+  ...HELD,
+  owed: () => [],
+  droppedHeaders: () => [],
+  timedOut: () => [],
+  node: NODE,
+};
+
+const nothing = () => {
+  throw new Error('nothing is asked here');
+};
+/** What features take of a process that no request reaches. */
+export const NO_FLEET = {
+  id: 'id',
+  newId: () => 'id',
+  memory: {
+    warmed: () => ({ hits: 0, wasted: 0 }),
+    list: () => ({ total: 0, each: (function* () {})() }),
+  },
+  names: { find: () => undefined },
+  readings: READINGS,
+  reports: undefined,
+  about: ABOUT,
+  events: EVENTS,
+  metrics: nothing,
+  line: nothing,
+};
+const IDLE = createFeatures({
+  ...NO_FLEET,
+  clock: systemClock,
+  emit() {},
+  fleet: createMemoryFleet(systemClock)(''),
+  purge: () => Promise.reject(new Error('nothing is purged here')),
+});
+
+/** Of a gateway that holds nothing, and knows nothing of what it is built on. */
+export const gauges = (changes: Partial<Gauges> = {}): Gauges => ({
+  ...HELD,
+  ofFeatures: IDLE.gauges,
   ...changes,
 });

@@ -16,7 +16,6 @@ import { createFeatures } from '../../src/features/all.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { EVENTS } from '../../src/features/events.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
-import { ABOUT, statisticsOf } from './statistics/answered.ts';
 import { createKnownNames } from '../../src/cache/projects.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
@@ -57,17 +56,17 @@ beforeAll(async () => {
   const { purge } = cache.purges;
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {
-    known: [],
     cache,
     storage,
     purge,
     invalidate,
     metrics,
-    statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
-    about: ABOUT,
     features: createFeatures({
       ...NO_FLEET,
       ...parts,
+      names,
+      memory: cache.memory,
+      metrics: () => metrics,
       fleet: cache.fleet,
       purge,
     }),

@@ -63,16 +63,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   demo: { values: ['gateway', 'config', 'xmla'], types: ['compose'] },
   gateway: {
-    values: [
-      'compose',
-      'features',
-      'config',
-      'http',
-      'observability',
-      'cache',
-      'statistics',
-      'workers',
-    ],
+    values: ['compose', 'features', 'config', 'http', 'observability', 'cache', 'workers'],
     types: ['storage'],
   },
   compose: {
@@ -96,9 +87,9 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     ],
     types: ['observability'],
   },
-  workers: { values: ['auth', 'freshness', 'observability'], types: ['cache', 'statistics'] },
+  workers: { values: ['auth', 'freshness', 'observability'], types: ['cache'] },
   app: {
-    values: ['http', 'api', 'config', 'console', 'observability', 'statistics'],
+    values: ['http', 'api', 'config', 'observability'],
     types: ['line', 'cache', 'storage', 'features'],
   },
   line: {
@@ -106,7 +97,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
     types: ['freshness', 'roles'],
   },
   http: {
-    values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'settings', 'statistics'],
+    values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'settings'],
     types: ['features'],
   },
   api: { values: ['http', 'proxy', 'roles', 'datasets'], types: ['auth', 'storage'] },
@@ -126,13 +117,14 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'proxy',
       'settings',
       'storage',
+      'workers',
       'xml',
       'xmla',
     ],
     types: ['config'],
   },
   sessions: { values: ['freshness', 'xmla'] },
-  redis: { values: ['freshness', 'settings'], types: ['cache', 'statistics'] },
+  redis: { values: ['freshness', 'settings'], types: ['cache'] },
   cache: { values: ['settings', 'xmla'], types: ['features', 'freshness', 'xml'] },
   freshness: { values: [] },
   xmla: { values: ['xml'] },
@@ -140,13 +132,8 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   roles: { values: ['freshness'] },
   datasets: { values: [] },
   auth: { values: ['settings'] },
-  cli: { values: ['auth', 'console', 'http', 'settings', 'storage'], types: ['cache', 'compose'] },
+  cli: { values: ['auth', 'http', 'settings', 'storage'], types: ['cache', 'compose'] },
   common: { values: [] },
-  statistics: { values: [], types: ['observability'] },
-  console: {
-    values: ['http', 'statistics'],
-    types: ['cache', 'config', 'auth', 'observability', 'features'],
-  },
   config: {
     values: [
       'auth',
@@ -213,7 +200,7 @@ describe('imports', () => {
   });
 
   test('of a feature are none of another one, and only the lists and the configuration name features', () => {
-    const lists = /^src\/(?:features\/(?:all|events|warnings)|gateway)\.ts$/;
+    const lists = /^src\/features\/(?:all|events|warnings)\.ts$/;
     const featureOf = (path: string) => /^src\/features\/([\w-]+)\//.exec(path)?.[1];
     const features = new Set(sources.flatMap((path) => featureOf(path) ?? []));
     expect(features.size).toBeGreaterThan(0);
@@ -221,8 +208,8 @@ describe('imports', () => {
       const used = featureOf(to);
       const composes = typeOnly || /^src\/config\/(?:config|rules)\.ts$/.test(from);
       if (composes && to.endsWith('/config.ts')) return false;
-      // Pages of the console take the types of what they show from what tells it.
-      const isShown = typeOnly && from.startsWith('src/console/browser/');
+      // The console takes the types of what it shows from what tells it.
+      const isShown = typeOnly && from.startsWith('src/features/console/');
       return used !== undefined && used !== featureOf(from) && !lists.test(from) && !isShown;
     });
     expect(wrong).toEqual([]);
@@ -237,13 +224,10 @@ describe('imports', () => {
     ['ioredis', /^src\/redis\//],
     ['undici', /^src\/cli\/gateway-client\.ts/],
     ['http-proxy-middleware', /^src\/proxy\//],
-    [
-      'express',
-      /^src\/(app\.ts|api\/.*|console\/pages\.ts|features\/.*|http\/.*|observability\/metrics\.ts)$/,
-    ],
-    ['preact', /^src\/console\/browser\/.*$/],
-    ['uplot', /^src\/console\/browser\/chart\.tsx$/],
-    ['esbuild', /^src\/console\/build\.ts$/],
+    ['express', /^src\/(app\.ts|api\/.*|features\/.*|http\/.*|observability\/metrics\.ts)$/],
+    ['preact', /^src\/features\/console\/browser\/.*$/],
+    ['uplot', /^src\/features\/console\/browser\/chart\.tsx$/],
+    ['esbuild', /^src\/features\/console\/build\.ts$/],
     ['bcrypt', /^src\/(main\.ts|auth\/.*|demo\/.*)$/],
     ['swagger-ui-dist/absolute-path.js', /^src\/http\/docs-page\.ts$/],
     ['content-type', /^src\/(http|xml)\//],
@@ -275,7 +259,8 @@ test('what decides and waits has its time from the clock that it is given', () =
   const rooms = /^src\/(?:cache|compose|features|freshness|line|sessions|watch|gateway\.ts)/;
   const code = (path: string) => textOf(path).replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
   const timers = /(?<!\.)\bset(?:Timeout|Interval)\b/;
-  const own = sources.filter((path) => rooms.test(path) && timers.test(code(path)));
+  const decides = (path: string) => rooms.test(path) && !path.includes('/browser/');
+  const own = sources.filter((path) => decides(path) && timers.test(code(path)));
   expect(own).toEqual([]);
 });
 
@@ -311,5 +296,39 @@ describe('docs/ARCHITECTURE.md', () => {
   test('the top of src/ holds at most 26 rooms', () => {
     const rooms = new Set(sources.flatMap((path) => /^src\/([\w-]+)\//.exec(path)?.[1] ?? []));
     expect(rooms.size).toBeLessThanOrEqual(26);
+  });
+});
+
+/** Suites directly in test/unit that hold the repository as a whole. */
+const REPOSITORY = new Set(['architecture', 'oracle-mutants', 'words']);
+
+const unitFiles = readdirSync(join(ROOT, 'test/unit'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts'))
+  .sort();
+const isTest = (path: string) => path.endsWith('.test.ts');
+const nameOf = (path: string) => path.replace(/(\.sized)?\.test\.ts$/, '');
+
+/** `src/a/b.ts`, or `bench/b.ts` and `scripts/b.ts` beside src. */
+const isSource = (name: string) =>
+  ['src/', ''].some((root) =>
+    ['.ts', '.tsx'].some((extension) => existsSync(join(ROOT, `${root}${name}${extension}`))),
+  );
+
+describe('test/unit', () => {
+  test('has each test at the path of its source, or in a folder of that name', () => {
+    const lost = unitFiles
+      .filter(isTest)
+      .map(nameOf)
+      .filter((name) => {
+        const isMapped = isSource(name) || isSource(dirname(name));
+        return !isMapped && !REPOSITORY.has(name);
+      });
+    expect(lost).toEqual([]);
+  });
+
+  test('has each helper beside a test', () => {
+    const folders = new Set(unitFiles.filter(isTest).map(dirname));
+    const lost = unitFiles.filter((path) => !isTest(path) && !folders.has(dirname(path)));
+    expect(lost).toEqual([]);
   });
 });

@@ -14,7 +14,6 @@ import { createRuntime } from '../../../src/compose/runtime.ts';
 import { createStorage } from '../../../src/compose/storage.ts';
 import { createFeatures } from '../../../src/features/all.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
-import { ABOUT, statisticsOf } from '../statistics/answered.ts';
 import { createKnownNames } from '../../../src/cache/projects.ts';
 import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
@@ -50,18 +49,19 @@ async function makeRuntime() {
   const names = createKnownNames(parts);
   const cache = await createCache(config, parts, account, clearing, names);
   const storage = await createStorage(config.storage, [], parts);
+  const metrics = createMetrics(EVENTS, names, gauges({ memory: cache.memory.usage }));
   const runtime = await createRuntime(config, {
-    known: [],
     cache,
     storage,
     purge: cache.purges.purge,
     invalidate: async () => true,
-    metrics: createMetrics(EVENTS, names, gauges({ memory: cache.memory.usage })),
-    statistics: statisticsOf(parts, { entries: cache.memory.list }).shared,
-    about: ABOUT,
+    metrics,
     features: createFeatures({
       ...NO_FLEET,
       ...parts,
+      names,
+      memory: cache.memory,
+      metrics: () => metrics,
       fleet: cache.fleet,
       purge: cache.purges.purge,
     }),

@@ -1,8 +1,8 @@
 import { expect, test } from '@jest/globals';
 import type { Config } from '../../../../src/config/config.ts';
 import { refusedFinding, tellHooks } from '../../../../src/features/hooks/hooks.ts';
-import { rowsOf } from '../../../../src/statistics/hour.ts';
-import { handClock, statisticsOf } from '../../statistics/answered.ts';
+import { rowsOf } from '../../../../src/features/hour-report.ts';
+import { handClock, statisticsOf } from '../statistics/answered.ts';
 
 const HOUR = 3_600_000;
 const PURGED = handClock().wall() - 5;

@@ -11,7 +11,8 @@ import {
   createActHandler,
   questionAct,
 } from '../../../../src/http/admin-act.ts';
-import { errorMapper, onlyMethods } from '../../../../src/app.ts';
+import { errorMapper } from '../../../../src/app.ts';
+import { onlyMethods } from '../../../../src/http/answers.ts';
 import { execute } from '../../../support/envelopes.ts';
 import { checkAgainstOpenApi } from '../../../support/openapi-check.ts';
 import { principalOf } from '../../../../src/common/principal.ts';

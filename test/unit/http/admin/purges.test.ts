@@ -9,10 +9,11 @@ import {
   unauthenticated,
 } from '../../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../../src/common/events.ts';
-import { errorMapper, onlyMethods } from '../../../../src/app.ts';
+import { errorMapper } from '../../../../src/app.ts';
+import { onlyMethods } from '../../../../src/http/answers.ts';
 import { createAdmin, createAdminHandler } from '../../../../src/http/admin.ts';
 import type { PurgeLog, PurgeRecord } from '../../../../src/cache/purge/purge-log.ts';
-import { handClock, NO_CONSOLE, statisticsOf } from '../../statistics/answered.ts';
+import { handClock } from '../../features/statistics/answered.ts';
 import { checkAgainstOpenApi } from '../../../support/openapi-check.ts';
 import { principalOf } from '../../../../src/common/principal.ts';
 
@@ -44,8 +45,7 @@ beforeAll(async () => {
     return principalOf(name);
   };
   const admin = createAdmin({
-    statistics: statisticsOf({ clock: handClock() }).shared,
-    console: NO_CONSOLE,
+    ofFeatures: [],
     clock: handClock(),
     emit() {},
     permissions: createPermissions(
