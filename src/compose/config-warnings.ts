@@ -20,7 +20,7 @@ const ENDING = 14 * 24 * 60 * 60 * 1_000;
  * @param waiting keys whose change waits for a restart
  */
 export function configWarnings(config: Config, now: number, waiting: readonly string[] = []) {
-  const { workers, cache, engine, limits, projects, storage, warm, withdrawn } = config;
+  const { workers, cache, engine, limits, projects, storage, withdrawn } = config;
   const engines = [
     ['engine', engine] as const,
     ...[...projects].map(([name, own]) => [`projects.${name}.engine`, own.engine] as const),
@@ -45,10 +45,6 @@ export function configWarnings(config: Config, now: number, waiting: readonly st
       `limits.concurrency: ${limits.concurrency} is less than one place for each of the ${workers} workers; each has one, so that up to ${workers} requests may be at the engine at one time`,
     long.length > 0 &&
       `${listOf(long)}: a name of more than ${LONGEST_NAME} bytes; requests to such a project are refused, and what names one as its catalog is not cached`,
-    warm.mode === 'auto' &&
-      cache.redis.url.length > 0 &&
-      cache.redis.encryption_key === undefined &&
-      'warm.mode: auto keeps bodies of queries in Redis, where they lie as they are; cache.redis.encryption_key would encrypt them',
     config.auth.provider === 'engine' &&
       config.engine.headers.length > 0 &&
       'engine.headers: logins are tried at the engine without these headers (auth.provider: engine); an engine that refuses a login without them lets no user in',

@@ -158,11 +158,6 @@ export function findingsOf(state: State) {
       Gateways have different keys, or something else writes under the same names.
       Give all the same cache.redis.encryption_key, and each deployment a cache.redis.namespace.`,
 
-    finding('warning', 'warm-up-failed', counted('warm-up-failed') > 0)`
-      Runs of the warm-up in the last hour that gave up after five failures in a row: ${counted('warm-up-failed')}.
-      The engine failed, or sent answers that are not stored; what is left is asked when users ask it.
-      The page Warm-up and GET /admin/warm say what became of each; see the lines warmed of the log.`,
-
     finding('warning', 'refused-logins', counted('login-refused') >= 100)`
       Logins were refused in the last hour: ${counted('login-refused')}.
       A client has an old password, or passwords are guessed.

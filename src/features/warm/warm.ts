@@ -1,5 +1,7 @@
 import { pause } from '../../common/clock.ts';
-import type { Core, Feature, Line } from '../feature.ts';
+import { finding } from '../../common/finding.ts';
+import { REASON } from '../../observability/event-rows.ts';
+import type { Core, Feature, HourCounts, Line } from '../feature.ts';
 import { asWhom } from './as-whom.ts';
 import { warmFigures } from './events.ts';
 import { createCandidates } from './candidates.ts';
@@ -39,6 +41,7 @@ export function warm(core: Core): Feature {
     seen: createSeen(candidates),
     gauges: warmFigures(core.memory.warmed),
     pages: async () => (await import('./pages.ts')).warmPages(warmUp),
+    findings: async (hour) => failedFinding(hour),
     configure(config) {
       isOn = config.warm.mode !== 'off';
       const isShared = config.cache.redis.url.length > 0;
@@ -49,4 +52,12 @@ export function warm(core: Core): Feature {
       for (const end of beats) end();
     },
   };
+}
+
+export function failedFinding(hour: HourCounts) {
+  const failed = hour(REASON).find(({ name }) => name === 'warm-up-failed')?.asks ?? 0;
+  return finding('warning', 'warm-up-failed', failed > 0)`
+      Runs of the warm-up in the last hour that gave up after five failures in a row: ${failed}.
+      The engine failed, or sent answers that are not stored; what is left is asked when users ask it.
+      The page Warm-up and GET /admin/warm say what became of each; see the lines warmed of the log.`;
 }

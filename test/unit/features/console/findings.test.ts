@@ -181,12 +181,6 @@ const RULES: readonly (readonly [
     'Values in Redis did not check out in the last hour: 1.',
   ],
   [
-    'warm-up-failed',
-    'warning',
-    reason('warm-up-failed', 1),
-    'Runs of the warm-up in the last hour that gave up after five failures in a row: 1.',
-  ],
-  [
     'refused-logins',
     'warning',
     reason('login-refused', 100),
