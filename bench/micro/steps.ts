@@ -133,7 +133,7 @@ async function keptAnswer(size: number): Promise<StoredAnswer> {
   const text = keepText(() => {});
   text.write(stored.body);
   const at = stored.session?.at ?? 0;
-  return { ...stored, body: await text.end({ start: at, end: at, isPlace: true }) };
+  return { ...stored, body: await text.end({ start: at, end: at, leavesGap: true }) };
 }
 const kept = await Promise.all(SIZES.map(async ([, bytes]) => keptAnswer(bytes)));
 

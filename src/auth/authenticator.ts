@@ -72,7 +72,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const verified = createVerifiedCredentials({ table, trust, users, clock });
   const line = createCheckLine(check.atOnce, clock);
   const checks = new Map<string, ReturnType<typeof checkAgain>>();
-  const flights = new Map<string, ReturnType<typeof begin>>();
+  const flights = new Map<string, ReturnType<typeof createFlight>>();
+  const refusal = createRefusal(users, emit);
   let closed = false;
 
   /** The same for all spellings of a header: with each its user would have another check, and another place in the table. */
@@ -108,30 +109,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return begun;
   }
 
-  /** What was not right before. It counts as failed while it is under way. */
-  async function tryFirst(attempt: Attempt, inLine: () => AbortController) {
-    const { principal, address } = attempt;
-    const network = clientNetwork(address);
-    const settle = await askLeave(principal.owner, address);
-    if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
-    const place: Place = {
-      network,
-      bytes: bytesOf(attempt),
-      leaving: inLine(),
-      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
-    };
-    let ended: Parameters<typeof settle>[0] = 'abandoned';
-    try {
-      const outcome = await line.check(place, () => verify(attempt));
-      if (outcome === 'right') ended = 'succeeded';
-      if (outcome === 'wrong') ended = 'failed';
-      return outcome;
-    } finally {
-      if (ended !== 'abandoned') line.ended(network, ended === 'succeeded');
-      void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
-    }
-  }
-
+  const tryFirst = createFirstTry(askLeave, line, verify, refusal);
   async function login(attempt: Attempt, inLine: () => AbortController): Promise<Principal> {
     // They must work while others guess.
     const wasRight = verified.wasRight(attempt.digest);
@@ -140,40 +118,6 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
-  }
-
-  /** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
-  function begin(key: string, attempt: Attempt) {
-    let clients = 0;
-    /** Of its place in the line: until it has one, another client may join. */
-    let leaving: AbortController | undefined;
-    const look = () => void (clients === 0 && leaving?.abort(clientGone()));
-    const inLine = () => {
-      leaving = new AbortController();
-      look();
-      return leaving;
-    };
-    const answer = login(attempt, inLine).finally(() => flights.delete(key));
-    return (connection?: EventEmitter) => {
-      clients += 1;
-      const leave = () => {
-        clients -= 1;
-        look();
-      };
-      connection?.once('close', leave);
-      return answer.finally(() => connection?.off('close', leave));
-    };
-  }
-
-  /** Tells a name only when there is such a user: another may be a password typed into the wrong field. */
-  function refusal(
-    { id, address, principal }: Caller & Partial<Pick<Attempt, 'principal'>>,
-    reason: 'malformed' | 'rejected' | 'throttled',
-    { why, retryAfter }: { readonly why?: string; readonly retryAfter?: number } = {},
-  ): GatewayError {
-    const user = principal && users.accounts.has(principal.name) ? principal.name : undefined;
-    emit({ type: 'login-refused', id, reason, why, user, address });
-    return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
   }
 
   return {
@@ -190,7 +134,9 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const attempt: Attempt = { ...credentials, ...caller, principal, digest };
       if (!check.mayCheck(attempt.password)) throw refusal(attempt, 'malformed', UNCHECKABLE);
       const key = `${digest} ${clientNetwork(caller.address)}`;
-      const join = flights.get(key) ?? begin(key, attempt);
+      const logIn = (inLine: () => AbortController) =>
+        login(attempt, inLine).finally(() => flights.delete(key));
+      const join = flights.get(key) ?? createFlight(logIn);
       flights.set(key, join);
       return join(caller.connection);
     },
@@ -218,6 +164,73 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     },
   };
 }
+
+/** @returns tries what was not right before; it counts as failed while it is under way */
+function createFirstTry(
+  askLeave: AskLeave,
+  line: ReturnType<typeof createCheckLine>,
+  verify: (attempt: Checked) => Promise<CheckOutcome | 'failed'>,
+  refusal: ReturnType<typeof createRefusal>,
+) {
+  return async function tryFirst(attempt: Attempt, inLine: () => AbortController) {
+    const { principal, address } = attempt;
+    const network = clientNetwork(address);
+    const settle = await askLeave(principal.owner, address);
+    if (typeof settle === 'number') throw refusal(attempt, 'throttled', { retryAfter: settle });
+    const place: Place = {
+      network,
+      bytes: bytesOf(attempt),
+      leaving: inLine(),
+      throttled: (retryAfter) => refusal(attempt, 'throttled', { retryAfter }),
+    };
+    let ended: Parameters<typeof settle>[0] = 'abandoned';
+    try {
+      const outcome = await line.check(place, () => verify(attempt));
+      if (outcome === 'right') ended = 'succeeded';
+      if (outcome === 'wrong') ended = 'failed';
+      return outcome;
+    } finally {
+      if (ended !== 'abandoned') line.ended(network, ended === 'succeeded');
+      void settle(ended).then((wait) => wait > 0 && line.throttle(network, wait));
+    }
+  };
+}
+
+/** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
+function createFlight(login: (inLine: () => AbortController) => Promise<Principal>) {
+  let clients = 0;
+  /** Of its place in the line: until it has one, another client may join. */
+  let leaving: AbortController | undefined;
+  const look = () => void (clients === 0 && leaving?.abort(clientGone()));
+  const inLine = () => {
+    leaving = new AbortController();
+    look();
+    return leaving;
+  };
+  const answer = login(inLine);
+  return (connection?: EventEmitter) => {
+    clients += 1;
+    const leave = () => {
+      clients -= 1;
+      look();
+    };
+    connection?.once('close', leave);
+    return answer.finally(() => connection?.off('close', leave));
+  };
+}
+
+/** @returns tells of a refusal; its name only when there is such a user: another may be a password in the wrong field */
+const createRefusal =
+  (users: Pick<PasswordCheck['users'], 'accounts'>, emit: Emit) =>
+  (
+    { id, address, principal }: Caller & Partial<Pick<Attempt, 'principal'>>,
+    reason: 'malformed' | 'rejected' | 'throttled',
+    { why, retryAfter }: { readonly why?: string; readonly retryAfter?: number } = {},
+  ): GatewayError => {
+    const user = principal && users.accounts.has(principal.name) ? principal.name : undefined;
+    emit({ type: 'login-refused', id, reason, why, user, address });
+    return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
+  };
 
 /** One text for every reason, so that no client learns which user names exist. */
 export function unauthenticated(): GatewayError {

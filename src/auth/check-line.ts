@@ -45,24 +45,8 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
   let duration = 0;
 
   /** Milliseconds until the turn of one that would come now. */
-  function expected(network?: string): number {
-    let ahead = preferred.length;
-    let unknown = 0;
-    if (network !== undefined) {
-      const own = networks.get(network)?.length ?? 0;
-      const isRight = wasRight.get(network);
-      for (const [other, { length }] of networks) {
-        const theirs = wasRight.get(other);
-        if (other === network) ahead += own;
-        // Nothing says yet that its others come before.
-        else if (theirs === undefined) unknown += Math.min(length, 1);
-        else if (theirs === (isRight ?? true)) ahead += Math.min(length, own + 1);
-        else if (theirs) ahead += length;
-      }
-      ahead += isRight ? Math.min(unknown, ahead + 1) : unknown;
-    }
-    return (ahead * duration) / atOnce;
-  }
+  const expected = (network?: string) =>
+    (aheadOf(network, { preferred, networks, wasRight }) * duration) / atOnce;
 
   const full = (network?: string) => {
     const retryAfter = Math.max(1, Math.ceil(expected(network) / 1000));
@@ -138,6 +122,29 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
     },
     waiting: () => networks.values().reduce((sum, line) => sum + line.length, preferred.length),
   };
+}
+
+interface Lines {
+  readonly preferred: Line;
+  readonly networks: ReadonlyMap<string, Line>;
+  readonly wasRight: Pick<LRUCache<string, boolean>, 'get'>;
+}
+/** How many logins have their turn before one that would come now. */
+function aheadOf(network: string | undefined, { preferred, networks, wasRight }: Lines): number {
+  let ahead = preferred.length;
+  if (network === undefined) return ahead;
+  let unknown = 0;
+  const own = networks.get(network)?.length ?? 0;
+  const isRight = wasRight.get(network);
+  for (const [other, { length }] of networks) {
+    const theirs = wasRight.get(other);
+    if (other === network) ahead += own;
+    // Nothing says yet that its others come before.
+    else if (theirs === undefined) unknown += Math.min(length, 1);
+    else if (theirs === (isRight ?? true)) ahead += Math.min(length, own + 1);
+    else if (theirs) ahead += length;
+  }
+  return ahead + (isRight ? Math.min(unknown, ahead + 1) : unknown);
 }
 
 const TOO_MANY =

@@ -3,7 +3,7 @@ import { watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts'
 import type { Cut, StoredAnswer } from './stored-answer.ts';
 import type { AnswerHead, QuerySession } from './query.ts';
 
-/** By which SSAS and its clients name a session, beside the SOAP header. */
+/** Header by which SSAS and its clients name a session, beside the SOAP header. */
 export const SESSION_HEADER = 'x-as-sessionid';
 
 /**
@@ -71,8 +71,9 @@ export function refuseBySessionHeader(own: QuerySession | undefined, head: Answe
 }
 
 /**
- * What is cut out of an answer whose head `refuseBySessionHeader` lets pass: the id of the caller's session, whose place stays
- * known, or all of a session that the engine began. Undefined when the answer is the caller's alone.
+ * Says what is cut out of an answer whose head `refuseBySessionHeader` lets pass: the id of the
+ * caller's session, which leaves a gap, or all of a session that the engine began. Undefined when
+ * the answer is the caller's alone.
  */
 export function sessionCut(
   own: QuerySession | undefined,
@@ -84,10 +85,10 @@ export function sessionCut(
   if (session === undefined) return { shown };
   if (!session.plain) return undefined;
   const { value, element, encoding } = session;
-  if (own === undefined) return { shown, cut: { ...element, isPlace: false } };
+  if (own === undefined) return { shown, cut: { ...element, leavesGap: false } };
   if (session.id !== own.id) return undefined;
-  const place = { at: value.start, encoding };
-  return { shown: { sessionHeader, session: place }, cut: { ...value, isPlace: true } };
+  const gap = { at: value.start, encoding };
+  return { shown: { sessionHeader, session: gap }, cut: { ...value, leavesGap: true } };
 }
 
 /** Several, which no engine sends, as one that no client has. */

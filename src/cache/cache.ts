@@ -25,7 +25,7 @@ const MAX_UNSHAREABLE = 10_000;
 /** Largest part by which a ttl is shortened, so that entries of one moment do not end in one. */
 const TTL_JITTER = 0.1;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
-/** Refusals that say nothing of the next answer: it may be asked in another session, or find room. */
+/** Refusals that say nothing of the next answer. */
 const OF_THIS_ONE = new Set<RefusalReason>(['session-changed', 'no-room']);
 /** Failures that any request would have met; others concern one request alone. */
 const OF_ENGINE: readonly GatewayReason[] = [
@@ -65,8 +65,8 @@ type QueryCacheParts = FillParts & {
 export type QueryCache = ReturnType<typeof createQueryCache>;
 
 /**
- * The query cache: takes the tokens, makes the key, finds an entry, joins a flight or leads one, asks
- * the engine, keeps the answer. The functions below stand in this order.
+ * The query cache: takes the tokens, makes the key, finds an entry, joins a flight or leads one,
+ * asks the engine, keeps the answer. The functions below stand in this order.
  */
 export function createQueryCache(parts: QueryCacheParts) {
   const { epochs, memory, entries, clock } = parts;
@@ -97,7 +97,8 @@ export function createQueryCache(parts: QueryCacheParts) {
           return query.found?.({ key, captured, ttl: query.ttl, digests });
         }
       }
-      // The engine is asked later, perhaps behind a purge: its answer is never older than the epochs
+      // The engine is asked later, perhaps behind a purge: its answer is never older than the
+      // epochs
       // of its key, under which no request looks then.
       return joinOrLead(lookup, clock.now() - since);
     }
@@ -130,13 +131,10 @@ export function createQueryCache(parts: QueryCacheParts) {
 }
 
 /** Finds entries, and sends them. */
-function createFinding({
-  epochs,
-  memory,
-  entries,
-  clock,
-}: Pick<QueryCacheParts, 'epochs' | 'memory' | 'entries' | 'clock'>) {
-  /** What memory holds, or keeps now as it came from tier 2, where it may be used in this turn. */
+function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
+  /**
+   * Takes what memory holds, or keeps now as it came from tier 2, if it may be used in this turn.
+   */
   function take(
     { key, captured, digests }: Pick<Lookup, 'key' | 'captured' | 'digests'> | KnownKey,
     ttl: number,
@@ -202,10 +200,10 @@ type Unshareable = ReturnType<typeof createUnshareable>;
 type Timeouts = ReturnType<typeof createTimeouts>;
 
 /**
- * Failure of a flight, where those who waited for it share it. A query that timed out takes too long
- * at every replica. One replica that cannot be reached, or broke off, says nothing of another: only
- * requests that would have been sent there share that, and others ask by themselves. A leader without
- * a session has tried all that can be reached.
+ * Failure of a flight, where those who waited for it share it. A query that timed out takes too
+ * long at every replica. One replica that cannot be reached, or broke off, says nothing of another:
+ * only requests that would have been sent there share that, and others ask by themselves. A leader
+ * without a session has tried all that can be reached.
  */
 function failureOf(landed: Exclude<Landing, string>, { session }: Query) {
   if (landed.kind !== 'failed') return undefined;
@@ -215,14 +213,12 @@ function failureOf(landed: Exclude<Landing, string>, { session }: Query) {
 
 /** Joins the flight of a key, or leads one: in this process, and with Redis among all gateways. */
 function createSharing(
-  parts: Pick<QueryCacheParts, 'memory' | 'flights' | 'sharedFlights' | 'purgeTakes' | 'clock'>,
+  { memory, flights, sharedFlights, purgeTakes, clock }: QueryCacheParts,
   found: ReturnType<typeof createFinding>,
-  { ask, toTier2 }: Pick<ReturnType<typeof createAsking>, 'ask' | 'toTier2'>,
-  timeouts: Pick<Timeouts, 'refuse'>,
-  { mayShare }: Pick<Unshareable, 'mayShare'>,
+  { ask, toTier2 }: ReturnType<typeof createAsking>,
+  timeouts: Timeouts,
+  { mayShare }: Unshareable,
 ) {
-  const { memory, flights, sharedFlights, clock } = parts;
-
   /**
    * Joins the flight of the key, or leads one. It began under the epochs in force when the request
    * came: a purge that comes meanwhile does not concern it.
@@ -230,7 +226,7 @@ function createSharing(
    */
   async function joinOrLead(lookup: Lookup, spentMs: number): Promise<void> {
     const { key, captured, query, client } = lookup;
-    const youngerThan = captured === undefined ? parts.purgeTakes : undefined;
+    const youngerThan = captured === undefined ? purgeTakes : undefined;
     // As long as if it asked by itself: until it is admitted, and for the engine to begin.
     const patience = client.waits() + query.timeout;
     const isJoined = !query.fresh && mayShare(key);
@@ -249,8 +245,8 @@ function createSharing(
   }
 
   /**
-   * Tells the client where the query timed out a short time ago. A request for a fresh answer is not
-   * told: it finds out whether the engine answers again.
+   * Tells the client where the query timed out a short time ago. A request for a fresh answer is
+   * not told: it finds out whether the engine answers again.
    */
   function isRefused({ key, captured, query, client }: Lookup): boolean {
     const refusal = captured && !query.fresh ? timeouts.refuse(key) : undefined;
@@ -290,7 +286,7 @@ function createSharing(
     wanted: () => boolean,
   ) {
     return sharedFlights?.enter({
-      place: { query: queryKey(query.parts, withoutEpochs(keySecret)), key },
+      lock: { query: queryKey(query.parts, withoutEpochs(keySecret)), key },
       ttl: query.ttl,
       spent,
       patience: client.waits(),
@@ -299,7 +295,7 @@ function createSharing(
     });
   }
 
-  /** Asks in its turn behind a flight that brought nothing: an earlier one may have had more luck. */
+  /** Asks in its turn behind a flight that brought nothing; an earlier one may have found more. */
   async function askInTurn(turns: Semaphore, lookup: Lookup): Promise<void> {
     const { client } = lookup;
     const late = { after: client.waits(), error: noTurn };
@@ -314,12 +310,7 @@ function createSharing(
 }
 
 /** Asks the engine, and keeps what it answers. */
-function createAsking(
-  parts: Pick<QueryCacheParts, 'epochs' | 'memory' | 'entries' | 'clock' | 'random' | 'emit'> &
-    FillParts,
-  timeouts: Pick<Timeouts, 'note' | 'forget'>,
-  unshareable: Pick<Unshareable, 'note' | 'forget'>,
-) {
+function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: Unshareable) {
   const { memory, entries, emit } = parts;
   const order = createFillOrder();
   const beginFill = createFills(parts, (ttl) => ttl * (1 - TTL_JITTER * parts.random()));

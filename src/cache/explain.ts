@@ -97,7 +97,7 @@ export function createExplaining(
         redis,
         /** Whether the answer of another request would be waited for, were there no entry. */
         flight,
-        /** Why the last answer to this query was not stored; null where it was, or that is not known. */
+        /** Why the last answer was not stored; null where it was, or that is not known. */
         not_stored: whyUnshareable(key) ?? null,
         nearest: flight || hits ? null : nearest(digests),
       };

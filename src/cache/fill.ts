@@ -1,4 +1,4 @@
-import type { BodyAccount } from '../common/body-account.ts';
+import type { BodyAccount, Reservation } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
@@ -12,7 +12,7 @@ import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
 
 /** Memory of a piece beside its bytes, however few these are (bytes; measured, rounded up). */
 const PIECE_OVERHEAD = 256;
-/** A short answer is held back until it is whole, so that its head can say whether it was stored … */
+/** Short answers are held back until they are whole: the head says whether they were stored … */
 const HOLD_BYTES = 64 * 1024;
 /** … but never for longer than a person would notice. */
 const HOLD_MS = 50;
@@ -41,124 +41,111 @@ export interface FillParts {
  * goes on for the others, as long as its answer may be shared. What is kept has its room in the
  * account; where there is none, the answer passes unstored.
  *
- * A fill is *asking* until the engine answers. Then it is *keeping*: the client's head is withheld, then
- * the answer streams, and a copy of it is inspected. It ends as *kept*, *refused* (then the answer goes
- * on to its client) or *failed* (also broken off).
+ * A fill is *asking* until the engine answers. Then it is *keeping*: the client's head is withheld,
+ * then the answer streams, and a copy of it is inspected. It ends as *kept*, *refused* (then the
+ * answer goes on to its client) or *failed* (also broken off).
  * @param lifetime the ttl with its jitter (ms)
- * @returns begins one; `bypass` is said instead of `miss`. While it waits for the engine, it leaves the
- *   queue once no client waits any more (`unwanted`)
+ * @returns begins one; `bypass` is said instead of `miss`. While it waits for the engine, it
+ *   leaves the queue once no client waits any more (`unwanted`)
  */
 export function createFills(parts: FillParts, lifetime: (ttl: number) => number) {
-  const shared = { ...parts, lifetime, inspections: createInspections(), readers: [] };
-  return (...fill: FillArguments) => beginFill(shared, ...fill);
-}
+  const { clock } = parts;
+  const inspections = createInspections();
+  const readers: TagReaders = [];
 
-type Shared = FillParts & {
-  readonly lifetime: (ttl: number) => number;
-  readonly inspections: Inspections;
-  readonly readers: TagReaders;
-};
-type FillArguments = [
-  query: Query,
-  client: Client,
-  unwanted: () => AbortSignal,
-  bypass: Outcome | undefined,
-];
-function beginFill(shared: Shared, ...[query, client, unwanted, bypass]: FillArguments) {
-  const { inspections, clock } = shared;
-  const finishing = Promise.withResolvers<boolean>();
-  const abort = new AbortController();
-  const room = shared.account.open('fill');
-  const state = createState(query, client, bypass, shared.emit);
+  return (
+    query: Query,
+    client: Client,
+    unwanted: () => AbortSignal,
+    bypass: Outcome | undefined,
+  ) => {
+    const finishing = Promise.withResolvers<boolean>();
+    const abort = new AbortController();
+    const room = parts.account.open('fill');
+    const state = createState(query, client, bypass, parts.emit);
 
-  async function run(): Promise<void> {
-    try {
-      await relay(await query.ask(abort.signal, unwanted));
-    } catch (error) {
-      state.fail(error);
-      client.fail(error);
-    } finally {
-      // What a slow client has not taken yet are the very pieces that were kept.
-      void client.over().then(room.release);
-    }
-  }
-
-  async function relay(answer: EngineAnswer): Promise<void> {
-    const { head, length } = answer;
-    const copy = createCopy(answer, { query, client, room, state }, shared);
-    // Also where the answer is not kept: the client may go on in a session that the engine began.
-    const tell = query.session ? undefined : tellSessions(head, (...ids) => query.began(...ids));
-    const out = holdBack(client, head, state.outcome, shared.holdTime, clock);
-    copy.refuseUnfit();
-    try {
-      await stream(answer.body, copy, out, tell);
-    } catch (error) {
-      copy.giveUp();
-      return out.fail(state.breakOff(error, abort.signal.aborted));
-    }
-    await tell?.();
-    // What is left of it when the client has everything.
-    const behind = state.isRefused() ? undefined : copy.inspected();
-    if (behind !== undefined) {
-      out.end(length());
-      await behind;
-    }
-    if (!state.isRefused()) await keep(copy, answer);
-    if (behind === undefined) out.end(length());
-  }
-
-  /** Passes the answer on to the client. */
-  async function stream(body: Body, copy: Copy, out: Way, tell?: Tell): Promise<void> {
-    // From here on the body is listened to: nothing may be awaited before.
-    for await (const piece of body) {
-      if (!state.isRefused()) copy.write(piece);
-      const telling = tell?.(piece);
-      if (telling !== undefined) await telling;
-      const isTaken = out.write(piece);
-      if (!state.isRefused()) {
-        const roomier = inspections.room();
-        if (roomier !== undefined) await roomier;
-        continue;
+    async function run(): Promise<void> {
+      try {
+        await relay(await query.ask(abort.signal, unwanted));
+      } catch (error) {
+        state.fail(error);
+        client.fail(error);
+      } finally {
+        // What a slow client has not taken yet are the very pieces that were kept.
+        void client.over().then(room.release);
       }
-      // What no other waits for moves at the pace of this client, and ends when it goes away.
-      if (!isTaken) await client.drained();
-      room.release();
-      if (client.signal.aborted) abort.abort(client.signal.reason);
     }
-  }
 
-  async function keep(copy: Copy, { began }: EngineAnswer): Promise<void> {
-    const kept = await copy.judge();
-    if (typeof kept === 'string') return copy.refuse(kept);
-    const answer: StoredAnswer = {
-      ...kept,
-      requestedAt: began.wall,
-      lifetime: shared.lifetime(query.ttl),
-      engineMilliseconds: clock.now() - began.now,
+    async function relay(answer: EngineAnswer): Promise<void> {
+      const { head, length } = answer;
+      const fill = { query, client, room, state };
+      const copy = createCopy(answer, fill, inspections, readers, parts.maxEntry());
+      // Also where the answer is not kept: the client may go on in a session that the engine began.
+      const tell = query.session ? undefined : tellSessions(head, (...ids) => query.began(...ids));
+      const out = holdBack(client, head, state.outcome, clock, parts.holdTime);
+      copy.refuseUnfit();
+      try {
+        // From here on the body is listened to: nothing may be awaited before.
+        for await (const piece of answer.body) {
+          if (!state.isRefused()) copy.write(piece);
+          const telling = tell?.(piece);
+          if (telling !== undefined) await telling;
+          const isTaken = out.write(piece);
+          if (!state.isRefused()) {
+            const roomier = inspections.room();
+            if (roomier !== undefined) await roomier;
+            continue;
+          }
+          // What no other waits for moves at the pace of this client, and ends when it goes away.
+          if (!isTaken) await client.drained();
+          room.release();
+          if (client.signal.aborted) abort.abort(client.signal.reason);
+        }
+      } catch (error) {
+        copy.giveUp();
+        return out.fail(state.breakOff(error, abort.signal.aborted));
+      }
+      await tell?.();
+      // What is left of it when the client has everything.
+      const behind = state.isRefused() ? undefined : copy.inspected();
+      if (behind !== undefined) {
+        out.end(length());
+        await behind;
+      }
+      if (!state.isRefused()) await keep(copy, answer);
+      if (behind === undefined) out.end(length());
+    }
+
+    async function keep(copy: Copy, { began }: EngineAnswer): Promise<void> {
+      const kept = await copy.judge();
+      if (typeof kept === 'string') return copy.refuse(kept);
+      const [requestedAt, engineMilliseconds] = [began.wall, clock.now() - began.now];
+      const answer = { ...kept, requestedAt, lifetime: lifetime(query.ttl), engineMilliseconds };
+      copy.handOver(answer.body);
+      const letGo = parts.memory.hold(answer.body);
+      state.keep(answer, began.now);
+      // By then those who waited for the flight hold it by themselves, and so does tier 2.
+      if (await finishing.promise) setImmediate(letGo);
+      else letGo();
+    }
+
+    const over = run();
+    return {
+      /** Resolves as soon as it is known: a refused answer may go on for a while. Never rejects. */
+      verdict: state.verdict,
+      /**
+       * Gives the client the end of a short answer, when it is kept: a client that asks again must
+       * find it. Resolves when all is over. Never rejects. `isNeeded`: by others, or by tier 2.
+       */
+      finish(isNeeded: boolean): Promise<void> {
+        finishing.resolve(isNeeded);
+        return over;
+      },
     };
-    copy.handOver(answer.body);
-    const letGo = shared.memory.hold(answer.body);
-    state.keep(answer, began.now);
-    // By then those who waited for the flight hold it by themselves, and so does tier 2.
-    if (await finishing.promise) setImmediate(letGo);
-    else letGo();
-  }
-
-  const over = run();
-  return {
-    /** As soon as it is known: a refused answer may go on for a while. Never rejects. */
-    verdict: state.verdict,
-    /**
-     * Gives the client the end of a short answer, when it is kept: a client that asks again must
-     * find it. Resolves when all is over. Never rejects. `isNeeded`: by others, or by tier 2.
-     */
-    finish(isNeeded: boolean): Promise<void> {
-      finishing.resolve(isNeeded);
-      return over;
-    },
   };
 }
 
+type State = ReturnType<typeof createState>;
 /** Where a fill stands: told to those who wait, to its client by the head, and to the log. */
 function createState(query: Query, client: Client, bypass: Outcome | undefined, emit: Emit) {
   const { promise: verdict, resolve } = Promise.withResolvers<Verdict>();
@@ -174,7 +161,7 @@ function createState(query: Query, client: Client, bypass: Outcome | undefined, 
   return {
     verdict,
     isRefused: () => refusal() !== undefined,
-    /** What the head says when it is opened. */
+    /** Outcome that the head names when it is opened. */
     outcome(isWhole: boolean): Outcome {
       if (bypass !== undefined) return bypass;
       const detail = refusal();
@@ -203,24 +190,15 @@ function createState(query: Query, client: Client, bypass: Outcome | undefined, 
   };
 }
 
-type Body = EngineAnswer['body'];
-type Way = ReturnType<typeof holdBack>;
-type Tell = ReturnType<typeof tellSessions>;
 type Copy = ReturnType<typeof createCopy>;
 /** The copy of an answer that may be kept: inspected as it comes, with its room in the account. */
 function createCopy(
   { head, length }: EngineAnswer,
-  fill: {
-    readonly query: Query;
-    readonly client: Client;
-    readonly room: ReturnType<BodyAccount['open']>;
-    readonly state: Pick<ReturnType<typeof createState>, 'refuse'>;
-  },
-  shared: Pick<Shared, 'maxEntry' | 'inspections' | 'readers'>,
+  { query, client, room, state }: { query: Query; client: Client; room: Reservation; state: State },
+  inspections: Inspections,
+  readers: TagReaders,
+  maxEntry: number,
 ) {
-  const { query, client, room, state } = fill;
-  const { inspections, readers } = shared;
-  const maxEntry = shared.maxEntry();
   const { errorsAsData, successHeader } = query.engineTraits;
   const contentType = head.headers['content-type'];
   const { method } = query.parts.asked;
@@ -274,14 +252,15 @@ function createCopy(
       if (!room.grow(piece.length + PIECE_OVERHEAD)) return refuse('no-room');
       inspection.write(piece);
     },
-    /** What may be kept of the whole answer, or why nothing may. */
+    /** Says what may be kept of the whole answer, or why nothing may. */
     async judge() {
       if (size !== length()) return 'truncated';
       const found = inspector.end();
       if (!found.ok) return found.reason;
       const cut = sessionCut(query.session, head, found.session);
       if (cut === undefined) return 'session-in-answer';
-      // The pieces stay until the client has them; a session that is cut out makes two copies for a moment.
+      // The pieces stay until the client has them; a session that is cut out makes two copies for a
+      // moment.
       const copies = cut.cut === undefined ? 1 : 2;
       const { made } = text.usage();
       if (!room.grow(made === 0 ? copies * size : made)) return 'no-room';
@@ -291,27 +270,27 @@ function createCopy(
       const contentLanguage = head.headers['content-language'];
       return { body, ...cut.shown, contentType: contentType ?? '', contentLanguage };
     },
-    /** From here on the body counts for those who need it, and here what its client has not taken yet. */
+    /** Leaves the body to those who need it; here counts what its client has not taken yet. */
     handOver: (body: StoredAnswer['body']) =>
       room.shrinkTo(Buffer.isBuffer(body) ? size : client.backlog()),
   };
 }
 
 /**
- * Withholds the head of an answer from the client that leads, until the answer is whole, long, or late.
+ * Withholds the head of an answer from its client, until the answer is whole, long, or late.
  * @param outcome what the head says when it is opened
  */
 function holdBack(
   client: Client,
   head: AnswerHead,
   outcome: (isWhole: boolean) => Outcome,
-  holdTime: number | undefined,
   clock: Clock,
+  holdMs = HOLD_MS,
 ) {
   let held: Buffer[] | undefined = [];
   let heldBytes = 0;
   // One more turn: a process that was kept from running sees what has arrived before it opens.
-  const cancel = clock.after(holdTime ?? HOLD_MS, () => void setImmediate(open, false));
+  const cancel = clock.after(holdMs, () => void setImmediate(open, false));
 
   function open(isWhole: boolean): boolean {
     cancel();
@@ -323,7 +302,7 @@ function holdBack(
   }
 
   return {
-    /** Passes the next bytes on, now or when the answer is opened. False when the client is slow. */
+    /** Passes bytes on, now or when the answer is opened. False when the client is slow. */
     write(chunk: Buffer): boolean {
       if (held === undefined) return client.write(chunk);
       held.push(chunk);
@@ -346,16 +325,16 @@ function holdBack(
 
 /** Inspected as it comes (bytes): as much as is held back, for what the head says. */
 const AT_ONCE = 64 * 1024;
-/** As long as more comes, this much may wait until nothing does (bytes). */
+/** Bytes that may wait as long as more comes. */
 const AT_LEISURE = 4 * 1024 * 1024;
 /** While more waits (bytes), answers come only as fast as they are inspected. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
 type Inspections = ReturnType<typeof createInspections>;
 /**
- * Inspects what waits in the order in which it came, some 64 KiB of all answers together in a turn of
- * the event loop: no other request waits for longer. A turn in which more of some answer came is left
- * to those who wait for it.
+ * Inspects what waits in the order in which it came, some 64 KiB of all answers together in a turn
+ * of the event loop: no other request waits for longer. A turn in which more of some answer came is
+ * left to those who wait for it.
  */
 export function createInspections() {
   /** Each inspects its slice, and returns its bytes: 0 for an answer that was given up. */
@@ -417,7 +396,7 @@ export function createInspections() {
       }
 
       return {
-        /** Takes the next bytes of the body, which must not be reused, and inspects them now or later. */
+        /** Inspects the next bytes now or later. They must not be reused. */
         write(piece: Buffer): void {
           if (stopped) return;
           if (slices === 0 && piece.length <= leftAtOnce) {
@@ -437,7 +416,7 @@ export function createInspections() {
           moreCame = true;
           plan();
         },
-        /** Resolves when all is inspected; undefined when it is. Rejects with what `inspect` threw. */
+        /** Resolves when all is inspected; undefined when it is. Rejects as `inspect` threw. */
         done: () => end?.promise,
         stop(): void {
           stopped = true;

@@ -5,8 +5,9 @@ import type { Verdict } from './fill.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
 /**
- * `late` when it has waited as long as it may and no answer has begun, `gone` with the client. `replica`: the only one that was asked. By
- * `turns` those who waited go to the engine a few at a time.
+ * `late`: it has waited as long as it may, and no answer has begun; `gone`: with the client.
+ * `replica`: the only one that was asked. `turns` let those who waited go to the engine a few at a
+ * time.
  */
 export type Landing =
   | (Verdict & { readonly replica: string | undefined; readonly turns: () => Semaphore })
@@ -25,11 +26,11 @@ interface Entry {
   readonly landing: Promise<Landing>;
   waiters: number;
   unawaited: (() => void) | undefined;
-  /** Whether the engine has begun to answer: from then on it ends, as the request that leads it does. */
+  /** Whether the engine has begun to answer: from then on it ends as its leader does. */
   answers: boolean;
 }
 
-/** One engine request for equal ones, bound to no client, which others join until the deadline (ms). */
+/** One engine request for equal ones, bound to no client, which others join until the deadline. */
 export function createFlights(options: { clock: Clock; deadline: () => number }) {
   const { clock, deadline } = options;
   const entries = new Map<string, Entry>();

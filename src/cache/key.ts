@@ -6,17 +6,18 @@ import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/reque
 import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { Epochs, KeyEpochs } from '../freshness/freshness.ts';
 
-/** Raised whenever the meaning of a part or the encoding changes, so that no old entry is ever read. */
+/** Raised when the meaning of a part or the encoding changes, so that no old entry is read. */
 const KEY_VERSION = 7;
 
 /**
- * What a request asks, for any user. With {@link KeyParts} all that reaches the engine with a cacheable request and can
- * change its answer: what is neither here nor stripped on the way is a security bug.
+ * Parts of a request that are alike for any user. With {@link KeyParts} they are all that reaches
+ * the engine with a cacheable request and can change its answer: what is neither here nor stripped
+ * on the way is a security bug.
  */
 export interface AskedParts {
   /** Which engine is asked: its URL template and how the gateway logs in there. */
   readonly engine: string;
-  /** The project of the request path, decoded once, exactly as spelt; null when the path names none. */
+  /** The project of the request path, decoded once, exactly as spelt; null without one. */
   readonly project: string | null;
   /** The query parameters that are forwarded, in the order in which they are. */
   readonly query: readonly string[];
@@ -25,35 +26,35 @@ export interface AskedParts {
   readonly accept: string | null;
   /** The header SOAPAction that is forwarded. */
   readonly soapAction: string;
-  /** Media type and charset of the request, in one spelling, and the encoding of a body that is not UTF-8. */
+  /** Media type and charset in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
-  /** The headers that are forwarded because `engine.headers` names them, in the order of their names; undefined for none. */
+  /** Headers forwarded because `engine.headers` names them, sorted; undefined for none. */
   readonly namedHeaders: Readonly<Record<string, string>> | undefined;
   readonly request: XmlaRequest;
 }
 
-/** The same as the key takes it, made once for each request. It holds no id of a session. */
-export interface Asked extends Pick<AskedParts, 'query'> {
+/** A question as the key takes it, made once for each request. It holds no id of a session. */
+export interface Question extends Pick<AskedParts, 'query'> {
   readonly method: XmlaRequest['method'];
   readonly texts: PartTexts;
   /** SHA-256 of `texts`, as 43 characters of base64url: stands for them in the key. */
   readonly hash: string;
   /**
-   * Names what is asked, by any user at any time: the first 128 bits of the hash, as 22 characters. Not
-   * behind a secret, so that it stays the same: who reads it can test guesses of what was asked.
+   * Names what is asked, by any user at any time: the first 128 bits of the hash, as 22 characters.
+   * It stays the same without a secret: who reads it can test guesses of what was asked.
    */
   readonly digest: string;
 }
 
 export interface KeyParts {
-  readonly asked: Asked;
-  /** Whose answers these are: `user:NAME`, `roles:STORAGE:TOKEN:IDS`, or `everyone` (design: sharing). */
+  readonly asked: Question;
+  /** Owner of the answers: `user:NAME`, `roles:STORAGE:TOKEN:IDS`, or `everyone`. */
   readonly identity: string;
-  /** What the session adds (its profile, how it is named), never its id; null without a session. */
+  /** Part of the session (its profile, how it is named), never its id; null without a session. */
   readonly session: string | null;
 }
 
-/** What the key takes of a part; undefined where requests of this method have no such part. */
+/** A part as the key takes it; undefined where requests of this method have none. */
 type Part = readonly [
   name: string,
   value:
@@ -73,7 +74,7 @@ function formOf({ soapAction, request: { method, forms } }: AskedParts) {
   return isUsual ? undefined : [soapAction, forms];
 }
 
-/** By the names under which they are explained. Those that are there tell Discover from Execute. */
+/** Parts of the key by the names under which they are explained. */
 export const KEY_PARTS = [
   ['engine', ofAsked(({ engine }) => engine)],
   ['project', ofAsked(({ project }) => project)],
@@ -116,8 +117,8 @@ export const partTexts = (parts: KeyParts, epochs: KeyEpochs): PartTexts =>
 /** Characters. */
 const QUERY_DIGEST = 22;
 
-/** What a request asks, as the key takes it. */
-export function askedOf(parts: AskedParts): Asked {
+/** Makes the parts that the key takes, with their digests. */
+export function askedOf(parts: AskedParts): Question {
   const texts: (string | undefined)[] = [];
   const list: string[] = [];
   for (const [, value] of KEY_PARTS) {
@@ -125,23 +126,25 @@ export function askedOf(parts: AskedParts): Asked {
     texts.push(text);
     if ('asked' in value) list.push(text ?? 'null');
   }
-  // The last two parts are of few queries. All others keep the digests that operators noted before there were these parts.
+  // The last two parts are of few queries. All others keep the digests that operators noted before
+  // there were these parts.
   while (list.at(-1) === 'null') list.pop();
   const asked = hash('sha256', asList(list), 'base64url');
   const digest = asked.slice(0, QUERY_DIGEST);
   return { query: parts.query, method: parts.request.method, texts, hash: asked, digest };
 }
 
-/** As JSON; not by `join`, which copies long texts. */
+/** Makes JSON; not by `join`, which copies long texts. */
 const asList = (texts: readonly string[]) => `[${texts.reduce((all, text) => `${all},${text}`)}]`;
 
 /** Stands for the epochs in the key of what does not depend on them. */
 export const withoutEpochs = (keySecret: string) => ({ scopes: [], tokens: [], keySecret });
 
 /**
- * SHA-512/256 (FIPS 180-4) of all parts, as one JSON array, in which no two lists look alike (no part that is there is null
- * where it could be absent), and of the epochs: 43 characters of base64url. What is asked stands there by its hash. Behind a
- * secret: who reads the keys in Redis cannot test guesses of what was asked; as half of the state is cut off, no digest can be
+ * SHA-512/256 (FIPS 180-4) of all parts, as one JSON array, in which no two lists look alike (no
+ * part that is there is null where it could be absent), and of the epochs: 43 characters of
+ * base64url. What is asked stands there by its hash. It lies behind a secret: who reads the keys in
+ * Redis cannot test guesses of what was asked; as half of the state is cut off, no digest can be
  * continued.
  */
 export function queryKey(parts: KeyParts, epochs: KeyEpochs): string {
@@ -150,17 +153,21 @@ export function queryKey(parts: KeyParts, epochs: KeyEpochs): string {
   return hash('sha512-256', `${epochs.keySecret}\0${encoded}`, 'base64url');
 }
 
-/** Of each digest: enough that no two parts in one memory meet by chance (bytes). */
+/** Bytes of each digest: enough that no two parts in one memory meet by chance. */
 const DIGEST = 8;
 /** Stands for a part that requests of this method do not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
-/** Eight characters for each part, all below U+0100: a Buffer would take three times the memory. Behind them that of {@link Asked}. */
+/**
+ * Eight characters for each part, all below U+0100 (a Buffer would take three times the memory),
+ * and the digest of {@link Question}.
+ */
 export type PartDigests = string;
 
 /**
- * Digests each part by itself, behind the secret, so that it can be told in which parts two keys differ. It remembers the
- * digests of the request before: of most requests all parts but the statement come again. `askedDigest`: that of {@link Asked}.
+ * Digests each part by itself, behind the secret, so that it can be told in which parts two keys
+ * differ. Remembers the request before: most have all parts but the statement in common.
+ * @param askedDigest that of {@link Question}
  */
 export function createPartDigests() {
   let before: { keySecret: string; texts: PartTexts; digests: readonly string[] } | undefined;
@@ -195,7 +202,7 @@ export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPart
   return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;
 }
 
-/** That of {@link Asked}, of the query of which these are digests; '' where they are not known. */
+/** Digest of the {@link Question}, out of the digests of its parts; '' where they are not known. */
 export const queryDigestOf = (digests: PartDigests): string =>
   digests.slice(KEY_PARTS.length * DIGEST);
 

@@ -43,13 +43,13 @@ export function remaining(answer: StoredAnswer, wall: number): number {
   if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
   return answer.requestedAt + answer.lifetime - wall;
 }
-/** The same under a ttl that may have been shortened after the answer was stored. */
+/** Milliseconds left under a ttl that may have been shortened after the answer was stored. */
 export const timeLeft = (answer: StoredAnswer, ttl: number, wall: number): number =>
   Math.min(remaining(answer, wall), answer.requestedAt + ttl - wall);
 /** Milliseconds since the engine request began. */
 export const ageOf = ({ requestedAt }: StoredAnswer, wall: number): number =>
   Math.max(0, wall - requestedAt);
-/** The same as `remaining`, by both clocks. */
+/** Milliseconds left by both clocks. */
 const leftOf = ({ answer, until }: MemoryEntry, now: number, wall: number) =>
   Math.min(until - now, remaining(answer, wall));
 
@@ -115,7 +115,7 @@ export function createMemoryTier(options: TierOptions) {
       const unused = { variant: undefined, hits: 0, used, warmed: isWarm };
       entries.put(key, { answer, digests, until, filledHere, ...unused });
     },
-    /** Whether more bytes find room without an entry going that was put or used since (monotonic, ms). */
+    /** Whether bytes find room without dropping an entry put or used since then (monotonic, ms). */
     hasRoom(bytes: number, since: number): boolean {
       let free = maxBytes - table.calculatedSize - ENTRY_OVERHEAD;
       for (const key of table.rkeys()) {
@@ -138,7 +138,7 @@ export function createMemoryTier(options: TierOptions) {
     list: () => ({ total: table.size, each: describe(entries, clock) }),
     clear: () => table.clear(),
     usage: () => ({ entries: table.size, bytes: table.calculatedSize }),
-    /** Entries that gave way to others since the start, and those of them that had no second hit. */
+    /** Entries that gave way to others since the start, and how many had no second hit. */
     evictions: () => ({ ...evicted }),
     /** Entries filled for no user: those that a user hit, and those that went without that. */
     warmed: () => ({ ...warmed }),
@@ -231,7 +231,7 @@ function createVariants(
   let isMaking = false;
   const usedAt = (key: string) => table.peek(key)?.used ?? 0;
 
-  /** In the background, one at a time: logins need the same threads. Tries again only for want of room. */
+  /** Works in the background, one at a time: logins need the same threads. */
   async function addVariant(key: string, answer: StoredAnswer): Promise<void> {
     if (isMaking || tried.has(answer)) return;
     const { body, session } = answer;
@@ -273,8 +273,8 @@ function createVariants(
       : hits >= WORTH_KEEPING && body.length <= maxBytes * ONE_PLAIN_PART;
 
   /**
-   * The text of this very answer in the form that is wanted; in the other one while that is not there.
-   * Begins to make it where it is worth its room.
+   * The text of this very answer in the form that is wanted; in the other one while that is not
+   * there. Begins to make it where it is worth its room.
    */
   function textOf(key: string, answer: StoredAnswer, compressed: boolean): AnswerText {
     const { body } = answer;
@@ -289,8 +289,8 @@ function createVariants(
 }
 
 /**
- * Describes the entries that are there when it begins, as far as they still are: bytes as they count,
- * seconds. There may be hundreds of thousands: the time is taken once.
+ * Describes the entries that are there when it begins, as far as they still are: bytes as they
+ * count, seconds. There may be hundreds of thousands: the time is taken once.
  */
 function* describe({ table, keys }: Entries, clock: Clock) {
   const [now, wall] = [clock.now(), clock.wall()];

@@ -12,7 +12,7 @@ export function projectScope(name: string): CacheScope {
   return isLongName(name) ? 'unassigned' : `project:${foldObjectName(name)}`;
 }
 
-/** What a purge renews in one atomic step. */
+/** Scopes that a purge renews in one atomic step. */
 export function purgedScopes(stale: Stale): readonly CacheScope[] {
   // A name that is too long may be another spelling of one under which entries are kept.
   if (stale === 'everything' || isLongName(stale.project)) return ['everything', 'unassigned'];
@@ -104,7 +104,7 @@ export type KnownNames = ReturnType<typeof createKnownNames>;
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
   let configured: ReadonlyMap<CacheScope, string> = new Map();
-  /** Who named it first, and the spelling that the engine answered, if it did. */
+  /** The user who named it first, and the spelling that the engine answered, if it did. */
   const named = createOwnedTable<{ user: string; spelling: string | undefined }>(
     MAX_BYTES,
     (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
@@ -145,7 +145,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
       for (const scope of next.added) named.set(scope, user, { user, spelling: undefined });
       return true;
     },
-    /** For a request that is not sent: nothing is charged. */
+    /** Charges nothing: for a request that is not sent. */
     wouldAdmit: (user: string, names: readonly string[]) => charge(user, names) !== undefined,
     /** The engine answered a request with these names, and not with a Fault. */
     answered(names: readonly string[]): void {
@@ -155,7 +155,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
         if (spelling === undefined) named.set(scope, user, { user, spelling: name });
       }
     },
-    /** As it was first spelt; undefined where neither the configuration nor the engine knows it. */
+    /** Finds it as first spelt; undefined where neither configuration nor engine knows it. */
     find(name: string) {
       const scope = projectScope(name);
       const ofConfig = configured.get(scope);

@@ -4,22 +4,17 @@ import type { Outcome } from '../common/events.ts';
 import type { RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs } from '../freshness/freshness.ts';
 import type { AnswerText, StoredAnswer } from './stored-answer.ts';
-import type { KeyParts, PartDigests } from './key.ts';
-import type { CacheScope } from '../freshness/freshness-store.ts';
+import type { Named, PartDigests } from './key.ts';
 
 /** One cacheable request. What is told here never throws or rejects. */
-export interface Query {
-  readonly parts: KeyParts;
-  readonly scopes: readonly CacheScope[];
-  /** Milliseconds. */
-  readonly ttl: number;
+export interface Query extends Named {
   /** How long the engine may be silent (ms). */
   readonly timeout: number;
   /** The project of the request path, '' without one; for events. */
   readonly project: string;
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
   readonly session: QuerySession | undefined;
-  /** The client wants an answer that is new: none that is stored, none of a flight that began before. It is stored. */
+  /** The client wants a new answer: none that is stored, or of a flight that began before. */
   readonly fresh: boolean;
   /** No user waits for it. */
   readonly background?: boolean;
@@ -30,8 +25,10 @@ export interface Query {
   /** Told of a session that the engine began by itself, before the client has the last byte. */
   began(sessionId: string, before: readonly string[]): Promise<void>;
   /**
-   * Asks the engine. `signal` ends the request, also in its answer; `unwanted`: no client waits any more, so it need not wait
-   * for the engine. @throws GatewayError, or the reason of `unwanted`
+   * Asks the engine.
+   * @param signal ends the request, also in its answer
+   * @param unwanted no client waits any more, so it need not wait for the engine
+   * @throws GatewayError, or the reason of `unwanted`
    */
   ask(signal: AbortSignal, unwanted?: () => AbortSignal): Promise<EngineAnswer>;
 }
@@ -41,7 +38,7 @@ export interface QuerySession {
   readonly id: string;
   /** The only replica that is asked in it; undefined where any is. */
   readonly replica?: string | undefined;
-  /** Whether it is the same and clean: else nothing that ran in it may be kept or shared. */
+  /** Confirms that it is the same and clean: else nothing that ran in it may be kept or shared. */
   confirm(): boolean | Promise<boolean>;
 }
 
@@ -94,7 +91,7 @@ export interface Client {
   ): void;
   /** Begins an answer of the engine. `length` is given when the whole body is known already. */
   open(head: AnswerHead, outcome: Outcome, length: number | undefined): void;
-  /** What is told of an answer that has begun, once it is known that it is not stored. */
+  /** Told once it is known that an answer that has begun is not stored. */
   notStored(reason: RefusalReason): void;
   /** False when the client is slower than the engine; see {@link Client.drained}. */
   write(chunk: Buffer): boolean;
@@ -103,7 +100,8 @@ export interface Client {
   /** Resolves when the client took what was written, or went away. */
   drained(): Promise<void>;
   /**
-   * @param length bytes of the whole body: an answer that was to end behind another number of them fails
+   * @param length bytes of the whole body: an answer that was to end behind another number of
+   *   them fails
    * @param last bytes of the body: short ones are one write with what stands before them
    */
   end(length: number, last?: Buffer): void;

@@ -12,7 +12,7 @@ import {
   HEADER_VALUE,
   LONG,
   ownBytes,
-  type SessionPlace,
+  type SessionGap,
   type StoredAnswer,
 } from './stored-answer.ts';
 import type { FillParts } from './fill.ts';
@@ -31,7 +31,7 @@ export interface ValueTier {
 export const LONGEST_VALUE = 16 * 1024 * 1024;
 /** Values above this are written one after the other (bytes). */
 export const LARGE = 512 * 1024;
-/** While more wait, large values are not kept, and long ones not read: they would fill the memory. */
+/** While more wait, large values are not kept, and long ones not read: they fill the memory. */
 const MOST_WAITING = 16;
 /** First part of a value that is read (bytes): all of most of them. */
 export const FIRST = 32 * 1024;
@@ -39,7 +39,7 @@ export const FIRST = 32 * 1024;
 export const PIECE = 1024 * 1024;
 /** Long values that are read at one time: Redis drops entries for replies that wait. */
 const READ_AT_ONCE = 4;
-/** First bytes of a value, which differ in every other: they hold its moment, and checksum or seal. */
+/** First bytes of a value, which differ in any two: they hold its moment, checksum or seal. */
 const TELLING = 1024;
 /** An answer that is still to be kept in tier 2, or one that began later instead. */
 export interface Filled {
@@ -54,8 +54,28 @@ type Parts = Omit<FillParts, 'memory'>;
 export type SharedEntries = ReturnType<typeof createSharedEntries>;
 /** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
 export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Parts) {
+  const { clock, emit } = parts;
   const counted = countIn(parts.account);
   const { look, find } = createReading(values, sealer, parts, counted);
+  const largeWrites = createSemaphore(1);
+  /** Memory for a write, in bodies as they lie in memory: compressed, put together, sealed. */
+  const copies = sealer.kind === 'none' ? 2 : 4;
+
+  /** Looks for something that began later in the turn that sends the value. False: too long. */
+  async function keepLatest(key: string, { fill, tokens, replace, ...filled }: Filled) {
+    for (;;) {
+      const answer = fill.latest() ?? filled.answer;
+      // Its own fill writes it; but in the usual way, which a clock that runs ahead can hinder.
+      if (answer !== filled.answer && !replace) return true;
+      if (bytesOf(answer.body) > LONGEST_VALUE) return false;
+      const value = await encodeEntry(key, answer, tokens, sealer);
+      if ((fill.latest() ?? answer) !== answer) continue;
+      if (value.length > LONGEST_VALUE) return false;
+      await values.set(key, value, remaining(answer, clock.wall()), replace);
+      return true;
+    }
+  }
+
   return {
     find,
     /** Tells no one. @throws when tier 2 cannot say */
@@ -63,7 +83,28 @@ export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Pa
       const found = await look(key);
       return typeof found === 'string' ? undefined : found;
     },
-    keep: createWriting(values, sealer, parts, counted).keep,
+    /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
+    async keep(key: string, filled: Filled): Promise<boolean> {
+      const length = bytesOf(filled.answer.body);
+      const isLarge = length > LARGE;
+      let leave: (() => void) | undefined;
+      try {
+        if (isLarge && largeWrites.usage().waiting >= MOST_WAITING) {
+          throw new Error('too many large answers wait to be written to Redis');
+        }
+        if (isLarge) leave = await largeWrites.acquire(FOR_EVER);
+        const isKept = await counted((take) => {
+          take(copies * length);
+          return keepLatest(key, filled);
+        });
+        return isKept ?? false;
+      } catch (error) {
+        emit({ type: 'redis-failed', operation: 'set', error });
+        return false;
+      } finally {
+        leave?.();
+      }
+    },
   };
 }
 
@@ -87,12 +128,8 @@ function countIn(account: Parts['account']) {
   };
 }
 
-function createReading(
-  values: ValueTier,
-  sealer: Sealer,
-  { emit, maxEntry }: Parts,
-  counted: Counted,
-) {
+function createReading(values: ValueTier, sealer: Sealer, parts: Parts, counted: Counted) {
+  const { emit, maxEntry } = parts;
   const longReads = createSemaphore(READ_AT_ONCE);
   /** Look-ups under way. */
   const finding = new Map<string, Promise<StoredAnswer | undefined>>();
@@ -110,7 +147,7 @@ function createReading(
       return decoded;
     });
 
-  /** Takes room before each piece comes. Reads nothing where another value replaced it meanwhile. */
+  /** Takes room for each piece first. Reads nothing where another value replaced it meanwhile. */
   async function readLong(key: string, first: Buffer, take: Take) {
     if (longReads.usage().waiting >= MOST_WAITING) throw new NoRoom();
     const leave = await longReads.acquire(FOR_EVER);
@@ -149,9 +186,9 @@ function createReading(
   return {
     look,
     /**
-     * Undefined also where tier 2 cannot say. Never rejects. Callers that ask for one key at one time
-     * share one look-up: a purge that was acknowledged since it began has given their successors
-     * another key, and them no right to use what it brings (`take`).
+     * Undefined also where tier 2 cannot say. Never rejects. Callers that ask for one key at one
+     * time share one look-up: a purge that was acknowledged since it began has given their
+     * successors another key, and them no right to use what it brings (`take`).
      * @param besideBytes memory that the asker takes meanwhile
      */
     find: (key: string, besideBytes = 0): Promise<StoredAnswer | undefined> =>
@@ -161,57 +198,6 @@ function createReading(
         finding.set(key, found);
         return found;
       }),
-  };
-}
-
-function createWriting(
-  values: ValueTier,
-  sealer: Sealer,
-  { clock, emit }: Parts,
-  counted: Counted,
-) {
-  const largeWrites = createSemaphore(1);
-  /** Memory for a write, in bodies as they lie in memory: compressed, put together, sealed. */
-  const copies = sealer.kind === 'none' ? 2 : 4;
-
-  /** Looks for something that began later in the turn that sends the value. False: too long. */
-  async function keepLatest(key: string, { fill, tokens, replace, ...filled }: Filled) {
-    for (;;) {
-      const answer = fill.latest() ?? filled.answer;
-      // Its own fill writes it; but in the usual way, which a clock that runs ahead can hinder.
-      if (answer !== filled.answer && !replace) return true;
-      if (bytesOf(answer.body) > LONGEST_VALUE) return false;
-      const value = await encodeEntry(key, answer, tokens, sealer);
-      if ((fill.latest() ?? answer) !== answer) continue;
-      if (value.length > LONGEST_VALUE) return false;
-      await values.set(key, value, remaining(answer, clock.wall()), replace);
-      return true;
-    }
-  }
-
-  return {
-    /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
-    async keep(key: string, filled: Filled): Promise<boolean> {
-      const length = bytesOf(filled.answer.body);
-      const isLarge = length > LARGE;
-      let leave: (() => void) | undefined;
-      try {
-        if (isLarge && largeWrites.usage().waiting >= MOST_WAITING) {
-          throw new Error('too many large answers wait to be written to Redis');
-        }
-        if (isLarge) leave = await largeWrites.acquire(FOR_EVER);
-        const isKept = await counted((take) => {
-          take(copies * length);
-          return keepLatest(key, filled);
-        });
-        return isKept ?? false;
-      } catch (error) {
-        emit({ type: 'redis-failed', operation: 'set', error });
-        return false;
-      } finally {
-        leave?.();
-      }
-    },
   };
 }
 
@@ -336,8 +322,8 @@ export const readMarks = (value: Buffer, head: { readonly length: number }): rea
   value.toString('hex', MARKS_AT, head.length).match(/.{16}/g) ?? [];
 
 /**
- * Reads a value of tier 2, or says why it is refused. Where there is a key, values without a seal are
- * refused, too: others who can write to Redis could have made them.
+ * Reads a value of tier 2, or says why it is refused. Where there is a key, values without a seal
+ * are refused, too: others who can write to Redis could have made them.
  * @param maxBody larger bodies are refused before they are decompressed (bytes)
  * @param take told of bytes that are needed beside the value, before they are; may throw
  */
@@ -384,7 +370,7 @@ function readDescription(content: Buffer, length: number): Description | undefin
       isHeaderValue(contentType) &&
       // An engine may send a header with nothing in it.
       (contentLanguage === undefined || contentLanguage === '' || isHeaderValue(contentLanguage)) &&
-      (session === undefined || isPlace(session, bodyLength));
+      (session === undefined || leavesGap(session, bodyLength));
     // Nothing that another gateway may have added.
     const described = { sessionHeader, contentType, contentLanguage, session };
     return isSound
@@ -399,7 +385,7 @@ const isAmount = (value: unknown) =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
 /** An id stands between two quotes, never first. Another gateway may know more encodings. */
-const isPlace = ({ at, encoding }: SessionPlace, bodyLength: number) =>
+const leavesGap = ({ at, encoding }: SessionGap, bodyLength: number) =>
   Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
 
 /** Decodes into memory of its own; undefined when it is not what its coding says. */

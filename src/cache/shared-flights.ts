@@ -2,8 +2,8 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** Where gateways meet; `key` holds the epochs, which `query` outlives. */
-export interface FlightPlace {
+/** Name of a lock that gateways share; `key` holds the epochs, which `query` outlives. */
+export interface FlightLock {
   readonly query: string;
   readonly key: string;
 }
@@ -13,23 +13,23 @@ export type Standing =
   | { readonly kind: 'fast' | 'nothing' }
   | { readonly kind: 'lead' | 'wait'; readonly expected: number };
 
-/** Port: places that all gateways see. Rejects when they cannot be reached. All in ms. */
-export interface FlightPlaces {
-  /** Takes the place of a slow query if it is free, for `life` without a beat. */
-  enter(place: FlightPlace, token: string, life: number, within: number): Promise<Standing>;
-  /** Holds the place for another while. False when it is no longer the token's. */
-  beat(place: FlightPlace, token: string, life: number): Promise<boolean>;
-  /** Frees the token's place; with `nothing` it says for so long that no gateway need wait. */
-  leave(place: FlightPlace, token: string, nothing?: number): Promise<void>;
+/** Port: locks that all gateways see. Rejects when they cannot be reached. All in ms. */
+export interface FlightLocks {
+  /** Takes the lock of a slow query if it is free, for `life` without a beat. */
+  enter(lock: FlightLock, token: string, life: number, within: number): Promise<Standing>;
+  /** Holds the lock for another while. False when it is no longer the token's. */
+  beat(lock: FlightLock, token: string, life: number): Promise<boolean>;
+  /** Frees the token's lock; with `nothing` it says for so long that no gateway need wait. */
+  leave(lock: FlightLock, token: string, nothing?: number): Promise<void>;
   /** Notes for `life` that the engine needed so long. */
   markSlow(query: string, milliseconds: number, life: number): Promise<void>;
   unmark(query: string): Promise<void>;
 }
 
 export interface Missed {
-  readonly place: FlightPlace;
+  readonly lock: FlightLock;
   readonly ttl: number;
-  /** For tier 2 (ms). */
+  /** Time spent for tier 2 (ms). */
   readonly spent: number;
   /** How long it may wait for another gateway (ms). */
   readonly patience: number;
@@ -44,10 +44,10 @@ export type EndTurn = (answer: StoredAnswer | undefined, reachable: boolean) => 
 export type SharedFlights = ReturnType<typeof createSharedFlights>;
 /** From here on a query is slow (ms): waiting makes its answer up to {@link LONGEST_PAUSE} late. */
 const SLOW = 1_000;
-/** For how long a query is known to be slow, at the least: loads often come once a day (ms). */
+/** Shortest time for which a query is known to be slow (ms): loads often come once a day. */
 const SHORTEST_MARK = 24 * 3_600_000;
-/** A place whose holder is not heard of for so long is free (ms). */
-const PLACE_LIFE = 6_000;
+/** A lock whose holder is silent for so long is free (ms). */
+const LOCK_LIFE = 6_000;
 const BEAT = 2_000;
 /** No gateway waits for so long after an answer that could not be shared (ms). */
 const NOTHING_FOR = 5_000;
@@ -55,9 +55,9 @@ const NOTHING_FOR = 5_000;
 const FIRST_PAUSE = 25;
 const LONGEST_PAUSE = 250;
 const PAUSE_GROWTH = 1.5;
-/** What a gateway waits beyond twice what the engine needed last time (ms). */
+/** Longest wait beyond twice what the engine needed last time (ms). */
 const SPARE = 3_000;
-/** What a miss may wait for Redis in all (ms): the deadline of one look-up. */
+/** Longest wait of a miss for Redis in all (ms): the deadline of one look-up. */
 const LOOKUP_BUDGET = 100;
 /** Failures in a row, after which a gateway that waits asks by itself. */
 const MAX_FAILURES = 6;
@@ -65,33 +65,33 @@ const MAX_FAILURES = 6;
  * Single flight across gateways, for queries known to be slow: whatever fails, more than one asks.
  * The answer that a gateway takes has the full key of its request, thus the epochs that this
  * captured when it came: it began after every purge that had been acknowledged by then.
- * @param options.longestFlight for how long a gateway holds a place at most (ms)
+ * @param options.longestFlight for how long a gateway holds a lock at most (ms)
  */
 export function createSharedFlights(options: {
-  places: FlightPlaces;
+  locks: FlightLocks;
   clock: Clock;
   sleep: (milliseconds: number) => Promise<void>;
   newToken: () => string;
   longestFlight: () => number;
   emit: Emit;
 }) {
-  const { places, clock, emit } = options;
+  const { locks, clock, emit } = options;
   const told = (error: unknown) => emit({ type: 'redis-failed', operation: 'flights', error });
 
-  async function look(place: FlightPlace, token: string, within = LOOKUP_BUDGET) {
+  async function look(lock: FlightLock, token: string, within = LOOKUP_BUDGET) {
     if (within <= 0) return undefined;
     try {
-      return await places.enter(place, token, PLACE_LIFE, within);
+      return await locks.enter(lock, token, LOCK_LIFE, within);
     } catch (error) {
       told(error);
-      // It may have taken the place without this gateway hearing of it.
-      places.leave(place, token).catch(() => {});
+      // It may have taken the lock without this gateway hearing of it.
+      locks.leave(lock, token).catch(() => {});
       return undefined;
     }
   }
 
   async function waitOut(missed: Missed, token: string, expected: number) {
-    const { place, find, wanted } = missed;
+    const { lock, find, wanted } = missed;
     const began = clock.now();
     const bound = Math.min(missed.patience, 2 * expected + SPARE);
     let failures = 0;
@@ -101,7 +101,7 @@ export function createSharedFlights(options: {
       const answer = await find();
       if (answer !== undefined) return answer;
       if (clock.now() - began >= bound) return 'late';
-      const standing = await look(place, token);
+      const standing = await look(lock, token);
       if (standing !== undefined && standing.kind !== 'wait') return standing.kind;
       failures = standing === undefined ? failures + 1 : 0;
       if (failures === MAX_FAILURES) return 'late';
@@ -109,32 +109,32 @@ export function createSharedFlights(options: {
   }
 
   /** Returns what ends that. */
-  function hold(place: FlightPlace, token: string): () => void {
+  function hold(lock: FlightLock, token: string): () => void {
     const until = clock.now() + options.longestFlight();
     const stop = clock.every(BEAT, () => {
       if (clock.now() >= until) return stop();
-      places.beat(place, token, PLACE_LIFE).then((held) => {
+      locks.beat(lock, token, LOCK_LIFE).then((held) => {
         if (!held) stop();
       }, told);
     });
     return stop;
   }
 
-  /** `token`: under which this gateway holds the place, if it asks for all of them. */
-  function ask({ place, ttl }: Missed, knownSlow: boolean, token?: string) {
-    const letGo = token === undefined ? undefined : hold(place, token);
+  /** Asks the engine. @param token under which this gateway holds the lock, if it asks for all */
+  function ask({ lock, ttl }: Missed, knownSlow: boolean, token?: string) {
+    const letGo = token === undefined ? undefined : hold(lock, token);
     let ended = false;
     const end: EndTurn = async (answer, reachable) => {
       if (ended) return;
       ended = true;
       letGo?.();
       const nothing = answer !== undefined && reachable ? undefined : NOTHING_FOR;
-      if (token !== undefined) await places.leave(place, token, nothing).catch(told);
+      if (token !== undefined) await locks.leave(lock, token, nothing).catch(told);
       if (answer === undefined) return;
       const took = answer.engineMilliseconds;
       const life = Math.max(SHORTEST_MARK, 2 * ttl);
-      if (took >= SLOW) await places.markSlow(place.query, took, life).catch(told);
-      else if (knownSlow) await places.unmark(place.query).catch(told);
+      if (took >= SLOW) await locks.markSlow(lock.query, took, life).catch(told);
+      else if (knownSlow) await locks.unmark(lock.query).catch(told);
     };
     return { kind: 'ask' as const, end };
   }
@@ -143,16 +143,17 @@ export function createSharedFlights(options: {
     /** Waits for another gateway that asks the same under these epochs, if that is slow. */
     async enter(missed: Missed) {
       const token = options.newToken();
-      const { place, find, spent } = missed;
-      const first = await look(place, token, LOOKUP_BUDGET - spent);
+      const { lock, find, spent } = missed;
+      const first = await look(lock, token, LOOKUP_BUDGET - spent);
       if (first?.kind !== 'lead' && first?.kind !== 'wait') return ask(missed, false);
       const waited =
         first.kind === 'wait' ? await waitOut(missed, token, first.expected) : first.kind;
       if (waited === 'unwanted') return ask(missed, true);
-      // The place may have become free, or the query fast, after this gateway had looked for the entry.
+      // The lock may have become free, or the query fast, after this gateway had looked for the
+      // entry.
       const answer = typeof waited === 'string' ? await find() : waited;
       if (answer !== undefined) {
-        if (waited === 'lead') await places.leave(place, token).catch(told);
+        if (waited === 'lead') await locks.leave(lock, token).catch(told);
         emit({ type: 'shared-flight', end: 'joined' });
         return { kind: 'answer' as const, answer };
       }

@@ -18,16 +18,18 @@ export type AnswerText = Buffer | Deflated;
 export type Deflated = Readonly<ReturnType<typeof deflated>>;
 
 /** Where a session id goes into a stored body: behind `at` bytes, in the encoding of the body. */
-export interface SessionPlace {
+export interface SessionGap {
   readonly at: number;
   readonly encoding: TextEncoding;
 }
 
-/** What is not here (cookies, connection headers, ids of the engine's own) is never replayed. */
+/**
+ * An answer as it is kept. Cookies, connection headers, and ids of the engine's own are left out.
+ */
 export interface StoredAnswer {
-  /** What the engine said, less the session's id. Never changed: all who read it share it. */
+  /** The engine's text, less the session's id. Never changed: all who read it share it. */
   readonly body: AnswerText;
-  readonly session: SessionPlace | undefined;
+  readonly session: SessionGap | undefined;
   /** Whether the engine sent the header X-AS-SessionID, which then carries the caller's id. */
   readonly sessionHeader: boolean;
   /** The exact header. */
@@ -40,19 +42,19 @@ export interface StoredAnswer {
   readonly engineMilliseconds: number;
 }
 
-/** What arrives in a header as it was sent (RFC 9110 §5.5). */
+/** Header values that arrive as they were sent (RFC 9110 §5.5). */
 export const HEADER_VALUE =
   /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
 type Shown<Body> = Pick<StoredAnswer, 'session'> & { readonly body: Body };
 
-/** With the caller's session id, in pieces. @throws Error where the id that it needs is missing */
+/** Puts the caller's session id in. @throws Error where the id that it needs is missing */
 export function withSession({ body, session }: Shown<Buffer>, id?: string): readonly Buffer[] {
   if (session === undefined) return [body];
   return [body.subarray(0, session.at), ownSessionBytes(session, id), body.subarray(session.at)];
 }
 
-/** The same as one gzip member (RFC 1952). @throws as `withSession` */
+/** Puts it into one gzip member (RFC 1952). @throws as `withSession` */
 export function gzipWithSession(
   { body, session }: Shown<Deflated>,
   id?: string,
@@ -67,7 +69,8 @@ export function gzipWithSession(
 }
 
 /**
- * The same decompressed: its length, and its pieces, made on the thread pool as fast as they are taken. @throws as `withSession`
+ * Puts it in, decompressed: length, and pieces, made on the thread pool as they are taken.
+ * @throws as `withSession`
  */
 export function inflatedWithSession({ body, session }: Shown<Deflated>, id?: string) {
   const start = Buffer.concat([body.front, ownSessionBytes(session, id)]);
@@ -78,13 +81,13 @@ export function inflatedWithSession({ body, session }: Shown<Deflated>, id?: str
   return { length: start.length + body.length - body.front.length, pieces };
 }
 
-/** Gives the memory of such a piece back where it has all of it, once it was sent: V8 would keep megabytes of them before it looks. */
+/** Gives the memory of a sent piece back where it has all of it: V8 would keep megabytes. */
 export function dropPiece({ buffer, byteLength }: Buffer): void {
   if (buffer.byteLength === byteLength && 'transfer' in buffer) buffer.transfer(0);
 }
 
 /**
- * The same text as it is, decompressed on the thread pool; takes twice its bytes meanwhile.
+ * Decompresses a text on the thread pool; takes twice its bytes meanwhile.
  * @throws where it is not as long as it says
  */
 export async function inflated({ front, tail, length }: Deflated): Promise<Buffer> {
@@ -96,10 +99,10 @@ export async function inflated({ front, tail, length }: Deflated): Promise<Buffe
   return front.length === 0 ? rest : Buffer.concat([front, rest]);
 }
 
-function ownSessionBytes(place: SessionPlace | undefined, id?: string): Buffer {
-  if (place === undefined) return NOTHING;
+function ownSessionBytes(gap: SessionGap | undefined, id?: string): Buffer {
+  if (gap === undefined) return NOTHING;
   if (id === undefined) throw new Error('an answer that shows a session was found without one');
-  return sessionBytes(id, place.encoding);
+  return sessionBytes(id, gap.encoding);
 }
 
 /**
@@ -130,15 +133,15 @@ const XML_CHARACTER = /[\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFF
 
 /** Longer texts lie compressed in memory (bytes). */
 export const LONG = 256 * 1024;
-/** What is cut out of a text stands in its first so many bytes: an answer names its session before its data. */
+/** Bytes in which a text is cut: an answer names its session before its data. */
 const START = 64 * 1024;
 /** Shorter texts are sent in so few packets that compression gains nothing (bytes). */
 export const GZIP_FROM = 1024;
 /** A variant that is not shorter than this part of the text does not pay for its memory. */
 const WORTH = 0.9;
-/** Of a variant, which is made once and sent often: 6 takes twice the time of 1 for 3 to 25 % fewer bytes. */
+/** Level of a variant, sent often: 6 takes twice the time of 1 for 3 to 25 % fewer bytes. */
 const LEVEL = 6;
-/** Of a long text, which each miss pays for: 3 takes two fifths of the time of 6 for a tenth more bytes. */
+/** Level of a long text, which each miss pays for: 3 takes two fifths of the time of 6. */
 const LEVEL_OF_LONG = 3;
 /** Beside the bytes of a compressed text (rounded up). */
 const OVERHEAD = 256;
@@ -146,11 +149,11 @@ const OVERHEAD = 256;
 const MEMBER_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
 /** CRC-32 and length (bytes). */
 const TRAILER = 8;
-/** What the compressor and its opposite give out at one time (bytes). */
+/** Bytes that compressor and decompressor give out at one time. */
 const CHUNK = 64 * 1024;
-/** So much is given to the compressor at one time: each time is a way to the thread pool and back (bytes). */
+/** Bytes given to the compressor at one time: each time is a way to the thread pool. */
 const TOGETHER = 512 * 1024;
-/** What a text takes at most that is made for one client while that takes it (bytes; 94 to 224 KiB measured). */
+/** Most memory of a text that is made for one client (bytes; 94 to 224 KiB measured). */
 export const INFLATING = 256 * 1024;
 const compress = promisify(gzip);
 export const decompress = promisify<Buffer, object, Buffer>(inflateRaw);
@@ -169,14 +172,14 @@ export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
 /** The bytes that a text takes in memory. */
 export const bytesOf = (text: AnswerText) =>
   Buffer.isBuffer(text) ? text.length : text.front.length + variantBytes(text);
-/** The same of the compressed variant of a text that is there as it is, and has the front in common with it. */
+/** The bytes of a compressed variant, whose front is that of the text beside it. */
 export const variantBytes = ({ tail }: Deflated) => tail.length + OVERHEAD;
 
 /**
- * What stands before the session id is never compressed, so that the id can be exchanged, and the length tells nothing of it
- * where others can add text to the answer.
+ * A compressed text. The part before the session id is never compressed, so that the id can be
+ * exchanged, and the length tells nothing of it where others can add text to the answer.
  * @param length of the text (bytes)
- * @param front the text up to the place of the session id; empty where there is none
+ * @param front the text up to the gap for the session id; empty where there is none
  * @param tail the rest, as blocks of deflate (RFC 1951)
  * @param tailCrc CRC-32 of the rest of the text
  */
@@ -194,22 +197,23 @@ export async function makeVariant(text: Buffer, front: number): Promise<Deflated
   return deflated(text.length, text.subarray(0, front), ownBytes(blocks), crc);
 }
 
-/** Of a gzip member: to make one has the thread pool make the checksum as well. */
+/** Takes a gzip member apart: making one has the thread pool make the checksum as well. */
 function partsOf(member: readonly Buffer[], length: number) {
   const end = length - TRAILER;
   const crc = Buffer.concat(between(member, end, length)).readUInt32LE();
   return { blocks: between(member, MEMBER_HEADER.length, end), crc };
 }
 
-/** A part of a text that is left out, and whether the place where it stood is to be found again. */
+/** A part of a text that is left out, and whether it leaves a gap that is filled again. */
 export interface Cut {
   readonly start: number;
   readonly end: number;
-  readonly isPlace: boolean;
+  readonly leavesGap: boolean;
 }
 
 /**
- * Keeps a text as it comes: a short one as it is; a long one is compressed on the thread pool, behind its start.
+ * Keeps a text as it comes: a short one as it is; a long one is compressed on the thread pool,
+ * behind its start.
  * @param progressed told when bytes of a long text were compressed
  */
 export function keepText(progressed: () => void) {
@@ -229,14 +233,14 @@ export function keepText(progressed: () => void) {
       rest = compressAsItComes(progressed);
       rest.write(text.subarray(START));
     },
-    /** Of the text, so many bytes are needed no more; and what is there instead takes so many. */
+    /** Bytes of the text that are needed no more, and bytes of what is there instead. */
     usage: () => rest?.usage() ?? { done: 0, made: 0 },
-    /** After the last byte. `cut` ends within the first 64 KiB. @throws where it cannot be compressed */
+    /** Ends the text. `cut` ends within the first 64 KiB. @throws where it cannot be compressed */
     async end(cut: Cut | undefined): Promise<AnswerText> {
       if (rest === undefined) return ownBytes(cut === undefined ? pieces : cutOut(pieces, cut));
       const { blocks, crc, length: restLength } = await rest.end();
       const start = Buffer.concat(cut === undefined ? pieces : cutOut(pieces, cut));
-      const front = cut?.isPlace === true ? cut.start : 0;
+      const front = cut?.leavesGap === true ? cut.start : 0;
       const middle = start.subarray(front);
       // Ends at a whole byte, and says that more follows.
       const options = { level: LEVEL_OF_LONG, finishFlush: constants.Z_SYNC_FLUSH };
@@ -258,7 +262,7 @@ export function cutOut(
   return [text.subarray(0, start), text.subarray(end)];
 }
 
-/** What stands there in all of them together; not copied, which would take long in one turn. */
+/** A range of all pieces together; not copied, which would take long in one turn. */
 function between(pieces: readonly Buffer[], from: number, to: number): readonly Buffer[] {
   let at = 0;
   return pieces.map((piece) => {
@@ -274,7 +278,7 @@ function compressAsItComes(progressed: () => void) {
   over.catch(() => {});
   let made: Buffer[] = [];
   let madeBytes = 0;
-  /** What the compressor is still to be given: the very bytes that came. */
+  /** Pieces that the compressor is still to be given. */
   let waiting: Buffer[] = [];
   let waitingBytes = 0;
   /** The copy that it is given; one at a time. */
@@ -348,12 +352,12 @@ function stored(bytes: Buffer): Buffer[] {
 
 // The CRC-32 of two texts in a row: a text that follows multiplies the remainder of the one before
 // by a power of x, and is added. In 32 bits the highest is x^0 (RFC 1952 section 8).
-/** What the remainders are of, less x^32. */
+/** Divisor of the remainders, less x^32. */
 const DIVISOR = 0xedb88320;
 const ONE = 0x80000000;
 /** x to the power of 8, by which one byte shifts. */
 const BYTE = 0x00800000;
-/** What to multiply a checksum by when `length` bytes follow. */
+/** Factor of a checksum when `length` bytes follow. */
 function crcShift(length: number): number {
   let shift = ONE;
   let power = BYTE;

@@ -3,9 +3,9 @@ import { GatewayError } from '../common/errors.ts';
 import type { TimedOutQuery } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 
-/** For how long it is remembered that a query timed out, from the last time on (ms). */
+/** Time for which a timeout is remembered, from the last one on (ms). */
 const REMEMBERED = 60_000;
-/** So long after a timeout one request tries again (ms): the engine is asked three times a minute at most. */
+/** Time after which one request tries again (ms): the engine is asked three times a minute. */
 const RETRY = 20_000;
 /** Queries that are remembered. */
 const MAX_QUERIES = 1_000;
@@ -14,8 +14,8 @@ const MAX_QUERIES = 1_000;
 type Remembered = Readonly<{ query: TimedOutQuery; until: number; nextTry: number }>;
 
 /**
- * Queries that timed out a short time ago, each under its key. That holds the epochs: after a purge it is another key, of which
- * nothing is remembered.
+ * Queries that timed out a short time ago. After a purge a query has another key, of which nothing
+ * is remembered.
  */
 export function createTimeouts(clock: Clock) {
   const queries = createOwnedTable<Remembered>(MAX_QUERIES);
@@ -27,7 +27,9 @@ export function createTimeouts(clock: Clock) {
   }
 
   return {
-    /** What a request is told instead of being sent; undefined for one that may be, and leads a flight for all who come then. */
+    /**
+     * Refusal of a request; undefined where it may ask, and leads a flight for all who come then.
+     */
     refuse(key: string): GatewayError | undefined {
       const found = known(key);
       if (found === undefined) return undefined;

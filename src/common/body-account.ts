@@ -8,7 +8,7 @@ const OF_REQUESTS = 1 / 4;
 const OF_SMALL = 1 / 16;
 /** The longest body that is small (bytes). Hardly any query is longer. */
 const SMALL = 64 * 1024;
-/** What one user gets at most, of room and of the queue. */
+/** Largest part of one user, of room and of the queue. */
 const OF_ONE = 3 / 4;
 
 /** Bytes of requests: in the part for small ones, and outside. */
@@ -26,9 +26,9 @@ export type BodyAccount = ReturnType<typeof createBodyAccount>;
 type Limits = () => { readonly in_flight: number; readonly queue: number };
 
 /**
- * The memory that bodies under way take, beside tier 1. It is a ceiling: what is counted here and in
- * tier 1 is never more than both limits together, and what reading one request takes. What tier 1
- * drops while it is sent moves here.
+ * The memory that bodies under way take, beside tier 1. It is a ceiling: what is counted here and
+ * in tier 1 is never more than both limits together, and what reading one request takes. What tier
+ * 1 drops while it is sent moves here.
  */
 export function createBodyAccount(limits: Limits, clock?: Pick<Clock, 'after'>) {
   const room = createRoom(limits);
@@ -178,8 +178,8 @@ function createRequests(
     }
     return {
       /**
-       * Undefined when there is room, else it resolves when there is. Rejects with GatewayError `overloaded` when too
-       * many wait or it has waited too long, and with the signal's reason.
+       * Undefined when there is room, else it resolves when there is. Rejects with GatewayError
+       * `overloaded` when too many wait or it has waited too long, and with the signal's reason.
        */
       grow(more: number, signal: AbortSignal): Promise<void> | undefined {
         if (signal.aborted) return Promise.reject(signal.reason as Error);

@@ -35,16 +35,20 @@ export type Invalidate = (
   by?: StatementCause,
 ) => Promise<boolean>;
 
-export type PurgeCause = (typeof PURGE_CAUSES)[number];
-/** By clearCache, by its repetition after a while, by a change of datasets, by a statement to the engine, by a hook, by a watcher. */
-export const PURGE_CAUSES = [
-  'clear-cache',
-  'repeat',
-  'change',
-  'statement',
-  'hook',
-  'watch',
-] as const;
+/** Causes of purges. `clears`: engines clear their caches too; `isCall`: a client called for it. */
+export const CAUSES = {
+  'clear-cache': { clears: true, isCall: true },
+  /** A call is repeated after a while. */
+  repeat: { clears: true, isCall: false },
+  /** A dataset was changed. */
+  change: { clears: false, isCall: false },
+  /** A statement changed data at the engine. */
+  statement: { clears: false, isCall: false },
+  hook: { clears: true, isCall: true },
+  watch: { clears: true, isCall: false },
+} as const;
+export type PurgeCause = keyof typeof CAUSES;
+export const PURGE_CAUSES = Object.keys(CAUSES) as readonly PurgeCause[];
 export type PurgeResult = (typeof PURGE_RESULTS)[number];
 /** `engine-failed`: an engine did not clear its own cache; `owed`: Redis did not confirm it. */
 export const PURGE_RESULTS = ['cleared', 'engine-failed', 'owed'] as const;

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** @returns what does one work after the other, in the order of the calls. One that fails keeps none of the next from its turn. */
+/** @returns runs one work after the other; one that fails keeps no other from its turn */
 export function oneAfterTheOther(): <T>(work: () => Promise<T> | T) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {
@@ -10,7 +10,7 @@ export function oneAfterTheOther(): <T>(work: () => Promise<T> | T) => Promise<T
   };
 }
 
-/** Does something with each of many, with so many in one turn of the event loop: nothing else waits for longer than these take. */
+/** Works on each of many, a bounded number in one turn of the event loop. */
 export async function inTurns<T>(items: Iterable<T>, atOnce: number, work: (item: T) => void) {
   let begun = 0;
   for (const item of items) {

@@ -1,11 +1,14 @@
 import type { Clock } from './clock.ts';
 import { createOwnedTable } from './owned-table.ts';
 
-/** The leases that may be named (ms). While nothing is known of other replicas, a purge waits for the longest. */
+/**
+ * The leases that may be named (ms). While nothing is known of other replicas, a purge waits for
+ * the longest.
+ */
 export const LEASE_LIMITS = { shortest: 100, longest: 2_000 } as const;
-/** What a lease is waited out with: a tenth more, for clocks that do not run alike. */
+/** Factor of the wait for a lease: a tenth more, for clocks that do not run alike. */
 export const LEASE_MARGIN = 1.1;
-/** A renewal that was not confirmed is repeated, which does no harm: twice is only one purge more. */
+/** Tries of a renewal; one more than needed does no harm. */
 export const RENEWAL_TRIES = 3;
 /** Between two tries, so that a Redis that restarts has time for it (ms). */
 const RENEWAL_PAUSE = 300;
@@ -38,8 +41,8 @@ export const leaseStart = (clock: Pick<Clock, 'now' | 'wall'>) => ({
 });
 
 /**
- * Whether it holds at a moment, by both clocks, and the wall clock has not stepped back: the other may stand still in a
- * sleep.
+ * A lease holds by both clocks, unless the wall clock has stepped back: the other may stand still
+ * in a sleep.
  */
 export function leaseHolds(start: LeaseStart, length: number, { now, wall }: LeaseStart): boolean {
   return now - start.now < length && wall >= start.wall && wall - start.wall < length;
@@ -48,7 +51,7 @@ export function leaseHolds(start: LeaseStart, length: number, { now, wall }: Lea
 /** How often a question is sent again whose reply a renewal, or its slowness, made worthless. */
 const MAX_READS = 4;
 
-/** A value under its lease. As long as its name is kept it is the same object; then it holds never again. */
+/** A value under its lease: one object as long as its name is kept; then it never holds again. */
 export interface Leased<V> {
   readonly value: V;
   /** Undefined: it may not be used. */
@@ -57,10 +60,11 @@ export interface Leased<V> {
 type Kept<V> = { -readonly [K in keyof Leased<V>]: Leased<V>[K] };
 
 /**
- * What a gateway has read of a store that others change too, and for how long it may use it: for at most a lease after
- * the question was *sent*. A change waits longer than that between the store's word and its own answer.
+ * Values that a gateway has read of a store that others change too. It may use each for at most a
+ * lease after the question was *sent*. A change waits longer than that between the store's word and
+ * its own answer.
  * @param options.lease of the questions that are asked now (ms)
- * @param options.max of so many values at most, and of a quarter of them by one owner
+ * @param options.max of all values; of a quarter of them by one owner
  */
 export function createLeaseCache<V>(options: {
   clock: Pick<Clock, 'now' | 'wall'>;
@@ -108,12 +112,16 @@ export function createLeaseCache<V>(options: {
   return {
     begin,
     watch,
-    /** Asks until the reply counts, or in vain; never rejects. `take` keeps it, unless it came too late. */
+    /**
+     * Asks until the reply counts, or in vain; never rejects. `take` keeps it, unless it came too
+     * late.
+     */
     read,
-    /** The same; callers that come while it is under way, and before the next change of the names, share it. */
+    /** Shares a read with callers that come before it ends, and before the names change. */
     readOnce<R, T>(...question: Parameters<typeof read<R, T>>): Promise<T | undefined> {
       const [names] = question;
-      // A name may hold anything, also what would join two; all callers ask the same of the same names.
+      // A name may hold anything, also what would join two; all callers ask the same of the same
+      // names.
       const key = JSON.stringify(names);
       const running = reads.get(key);
       if (running?.watch.overtaken === false) return running.result as Promise<T | undefined>;
@@ -128,9 +136,9 @@ export function createLeaseCache<V>(options: {
     leased,
     /** If it may be used at this very moment. */
     held: (name: string): V | undefined => leased(name)?.value,
-    /** Whether what was leased may be used, by default at this very moment, with the value that it has now. */
+    /** Whether what was leased may be used, by default at this very moment. */
     holds,
-    /** Of whatever age: never for what a request is answered with. */
+    /** A value of any age: never for what a request is answered with. */
     last: (name: string) => entries.get(name)?.value,
     /** @param since taken before the store was asked; undefined for what may not be used */
     keep(name: string, value: V, since: Lease | undefined): void {

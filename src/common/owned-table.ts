@@ -1,9 +1,10 @@
 import { LRUCache } from 'lru-cache';
 
 /**
- * A table that is bounded in total and by owner. What was used least recently is dropped: of an owner's own, where
- * that has more than a quarter of the table; else of all. So no owner drops what others use. A value may have no owner.
- * @param max of all sizes, or of the number where `sizeOf`, the bytes of a value with its name, is left out
+ * A table that is bounded in total and by owner. It drops what was used least recently: of an
+ * owner's own, where that has more than a quarter of the table; else of all. So no owner drops what
+ * others use. A value may have no owner.
+ * @param max of all sizes, or of the number where `sizeOf` (bytes of name and value) is left out
  * @param dropped told of each value that is there no more
  */
 export function createOwnedTable<V>(
@@ -11,7 +12,7 @@ export function createOwnedTable<V>(
   sizeOf: (name: string, value: V) => number = () => 1,
   dropped: (value: V) => void = () => {},
 ) {
-  /** Names in the order of their use, and the sum of their sizes. An owner has few: a table of its own takes too much. */
+  /** Names by use, and their sizes. An owner has few: a table of its own would be too large. */
   interface Owner {
     readonly names: Set<string>;
     size: number;

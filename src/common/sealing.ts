@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
-/** Encrypts what leaves this process for Redis; what is bound to a context (key, place) opens under that only. */
+/** Encrypts what leaves for Redis; it opens only under the context (key, engine) it is bound to. */
 export type Sealer = ReturnType<typeof createSealer>;
 
 export const NO_SEALER: Sealer = {
@@ -16,10 +16,10 @@ const NONCE = 12;
 const TAG = 16;
 
 /**
- * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret. Sealed bytes are nonce,
- * ciphertext, tag; sealed texts are the same in base64url. `seal` draws 96 random bits for each message: under one
- * secret not more than 2^32 should be sealed. `sealText` makes its nonce by HMAC-SHA-256 of context and text, so that
- * Redis can compare.
+ * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret. Sealed
+ * bytes are nonce, ciphertext, tag; sealed texts are the same in base64url. `seal` draws 96 random
+ * bits for each message: under one secret not more than 2^32 should be sealed. `sealText` makes its
+ * nonce by HMAC-SHA-256 of context and text, so that Redis can compare.
  * @param secret should have 128 bits of chance in it, since it is not stretched
  */
 export function createSealer(secret: string) {
@@ -39,7 +39,7 @@ export function createSealer(secret: string) {
     kind: CIPHER as typeof CIPHER | 'none',
     seal: (plain: Buffer, context: Buffer | string) =>
       encrypt(sealKey, randomBytes(NONCE), plain, context),
-    /** Undefined when it was sealed under another key or context, was changed, or was not sealed at all. */
+    /** Undefined when it was sealed under another key or context, changed, or not sealed at all. */
     open: (sealed: Buffer, context: Buffer | string) => decrypt(sealKey, sealed, context),
     /** Equal texts of one context give equal sealed texts, for those who only compare them. */
     sealText(text: string, context: string): string {

@@ -40,7 +40,7 @@ export interface Waiter {
  */
 export type WaitQueue<T extends Waiter> = T[];
 
-/** Waits in a queue until it is let in. Rejects when the signal aborts, or when it is too `late`. */
+/** Waits in a queue until it is let in. Rejects when the signal aborts, or it is too `late`. */
 export function waitIn<T extends object>(
   queue: WaitQueue<T & Waiter>,
   given: T,

@@ -1,7 +1,7 @@
 import { purgedScopes } from '../cache/projects.ts';
 import type { Purge, Purges } from '../cache/purge/purge.ts';
 import type { Cancel, Clock } from '../common/clock.ts';
-import type { Emit, Invalidate, Stale } from '../common/events.ts';
+import { CAUSES, type Emit, type Invalidate, type Stale } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 
 /** Purges that may wait for their repetition. */
@@ -9,9 +9,9 @@ const MAX_REPEATS = 2_000;
 /** Purges that are named when their repetition is given up. */
 const MAX_NAMED = 20;
 /**
- * A change of which it is not known whether it was made may still be made: by a database that hangs, a remote server
- * that works on, or an engine that reads its data anew. What it would make stale is dropped again so long after it, and
- * after the time before (ms): the last time an hour after the change.
+ * Pauses before each repetition of a purge (ms), the last an hour after the change. A change of
+ * which it is not known whether it was made may still be made: by a database that hangs, a remote
+ * server that works on, or an engine that reads its data anew.
  */
 const DROPPED_AGAIN = [5_000, 55_000, 240_000, 600_000, 2_700_000];
 /** Scopes that are dropped again by themselves; of more, everything is dropped. */
@@ -19,25 +19,27 @@ const MAX_SERIES = 2_000;
 
 /**
  * Purges as clients and changes ask for them, with those that follow them later.
- * @param pause milliseconds after which a purge by clearCache is repeated; 0 for never. Asked for at every purge, so that
- *   a reload changes it
+ * @param pause milliseconds after which a purge by clearCache is repeated; 0 for never. Asked for
+ *   at every purge, so that a reload changes it
  */
 export function createPurging(purges: Purges, pause: () => number, clock: Clock, emit: Emit) {
   /** Repetitions by the id of a run; callers who share a run share it. */
   const repeats = createTimers(clock);
-  /** Series of later drops by scopes: spellings of one project share a series, as they share an epoch. */
+  /**
+   * Series of later drops by scopes: spellings of one project share a series, as they share an
+   * epoch.
+   */
   const series = createTimers(clock);
   let closed = false;
 
   /**
-   * Each purge by clearCache or a hook is made once more after a while, for loads that show their data bit by bit: what was read
-   * in the middle of one is dropped then. Only one whose epochs were renewed; one that is owed is to be called again
-   * anyway.
+   * Repeats each purge by clearCache or a hook after a while, for loads that show their data bit by
+   * bit: what was read in the middle of one is dropped then. A purge that is owed is not repeated.
    */
   const purge: Purge = async (stale, order) => {
     const outcome = await purges.purge(stale, order);
     const { principal, cause } = order;
-    if (closed || !/^(?:clear-cache|hook)$/.test(cause) || !('receipt' in outcome)) return outcome;
+    if (closed || !CAUSES[cause].isCall || !('receipt' in outcome)) return outcome;
     const { id } = outcome.receipt;
     const after = pause();
     if (after <= 0 || repeats.set.has(id)) return outcome;
@@ -59,7 +61,7 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
     return ok;
   };
 
-  /** From the beginning, whatever was left of an earlier change: the last drop comes an hour after the last change. */
+  /** Begins a series anew: the last drop comes an hour after the last change. */
   function dropAgain(changed: Stale, drop: (what: Stale) => unknown): void {
     const isFull = series.set.size >= MAX_SERIES && !series.set.has(nameOf(changed));
     const stale = isFull ? 'everything' : changed;

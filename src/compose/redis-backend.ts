@@ -53,14 +53,14 @@ export async function inRedis(redis: Config['cache']['redis'], ground: CacheGrou
     longestLease: LEASE_LIMITS.longest,
     onError,
   });
-  const { values, places, sweepStore, ...shared } = createRedisCache(common);
+  const { values, locks, sweepStore, ...shared } = createRedisCache(common);
   const sweep = createSweep({ ...common, store: sweepStore, fleet: shared.fleet });
   await connections.settled(START_WAIT);
   return {
     freshness,
     ...shared,
     entries: createSharedEntries(values, sealer, common),
-    sharedFlights: createSharedFlights({ ...common, places }),
+    sharedFlights: createSharedFlights({ ...common, locks }),
     sweep,
     /** For connections that are made from now on. @throws where one cannot be read */
     renewCertificates: () => void Object.assign(tls, readPemFiles(redis)),

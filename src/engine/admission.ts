@@ -29,59 +29,30 @@ const OF_OTHERS = 1 / 4;
 export function createAdmission(
   limits: Readonly<Record<'concurrency' | 'per_user' | 'queue', number>>,
 ) {
-  const users = new Map<string, User>();
-  let turns = 0;
-  const nextTurn = () => (turns += 1);
-  const mostOfOne = limits.queue - Math.floor(limits.queue * OF_OTHERS);
+  const users = createUsers(limits);
   const background = new Set<Overtake>();
   const lowest: WaitQueue<Waiter> = [];
   /** The background included. */
   let atEngine = 0;
-  const mayEnter = (user: User) => user.atEngine < limits.per_user;
-  const waiting = () => users.values().reduce((sum, user) => sum + user.waiting.length, 0);
-  const newUser = (name: string): User => ({ name, atEngine: 0, turn: nextTurn(), waiting: [] });
-
-  function forget(user: User): void {
-    // Who gave up is told a moment later: another request of that name may be waiting by then.
-    const isCurrent = users.get(user.name) === user;
-    if (isCurrent && user.atEngine === 0 && user.waiting.length === 0) users.delete(user.name);
-  }
-
-  function count(user: User): void {
-    users.set(user.name, user);
-    user.turn = nextTurn();
-    user.atEngine += 1;
-    atEngine += 1;
-  }
 
   /** What ends the stay of one that was counted. */
-  function endOf(user: User): () => void {
-    let left = false;
-    return () => {
-      if (left) return;
-      left = true;
-      user.atEngine -= 1;
+  const endOf = (user: User) =>
+    once(() => {
+      users.uncount(user);
       atEngine -= 1;
-      forget(user);
       letNextIn();
-    };
-  }
+    });
 
   function letNextIn(): void {
-    let next: User | undefined;
-    for (const user of users.values()) {
-      const isReady = user.waiting.length > 0 && mayEnter(user);
-      if (isReady && (next === undefined || isBefore(user, next))) next = user;
-    }
-    if (next !== undefined) {
-      const [first] = next.waiting;
-      count(next);
-      return first?.enter();
-    }
-    wakeLowest();
+    const next = users.next();
+    if (next === undefined) return wakeLowest();
+    const [first] = next.waiting;
+    users.count(next);
+    atEngine += 1;
+    first?.enter();
   }
 
-  const isIdle = () => atEngine < limits.concurrency && waiting() === 0;
+  const isIdle = () => atEngine < limits.concurrency && users.waiting() === 0;
   /** They look again by themselves, a moment later: a user may come first. */
   function wakeLowest(): void {
     if (isIdle()) for (const one of lowest.splice(0)) one.enter();
@@ -89,21 +60,18 @@ export function createAdmission(
 
   /** Whether a place is free now that was one of the background. */
   function overtake(): boolean {
-    for (const give of background) {
-      background.delete(give);
-      if (!give()) continue;
-      atEngine -= 1;
-      return true;
-    }
-    return false;
+    const isFree = background.values().some((give) => background.delete(give) && give());
+    if (isFree) atEngine -= 1;
+    return isFree;
   }
 
   /** What ends the stay at the engine; undefined where there is no place now. */
   function enter(name: string): (() => void) | undefined {
-    const user = users.get(name) ?? newUser(name);
-    if (!mayEnter(user)) return undefined;
+    const user = users.named(name);
+    if (!users.mayEnter(user)) return undefined;
     if (atEngine >= limits.concurrency && !overtake()) return undefined;
-    count(user);
+    users.count(user);
+    atEngine += 1;
     return endOf(user);
   }
 
@@ -111,21 +79,18 @@ export function createAdmission(
     enter,
     /**
      * Resolves to what ends the stay at the engine, once.
-     * @param patience for how long it may wait (ms)
+     * @param patienceMs how long it may wait
      * @throws GatewayError `overloaded`; the signal's reason when that aborts
      */
-    async admit(name: string, signal: AbortSignal, patience: number): Promise<() => void> {
+    async admit(name: string, signal: AbortSignal, patienceMs: number): Promise<() => void> {
       signal.throwIfAborted();
       const entered = enter(name);
       if (entered !== undefined) return entered;
-      const user = users.get(name) ?? newUser(name);
-      if (waiting() >= limits.queue) throw overloaded('Too many requests');
-      if (user.waiting.length >= mostOfOne) throw overloaded('Too many of your requests');
-      users.set(name, user);
+      const user = users.join(name);
       while (overtake());
-      const late = { after: patience, error: tooLate };
+      const late = { after: patienceMs, error: tooLate };
       await waitIn(user.waiting, {}, signal, late).catch((reason: unknown) => {
-        forget(user);
+        users.forget(user);
         wakeLowest();
         throw reason;
       });
@@ -154,13 +119,73 @@ export function createAdmission(
         letNextIn();
       };
     },
-    usage: () => ({ atEngine, waiting: waiting() }),
+    usage: () => ({ atEngine, waiting: users.waiting() }),
+  };
+}
+
+/** Users who have requests at the engine, or waiting for it. */
+function createUsers({ per_user, queue }: Readonly<Record<'per_user' | 'queue', number>>) {
+  const mostOfOne = queue - Math.floor(queue * OF_OTHERS);
+  const users = new Map<string, User>();
+  let turns = 0;
+  const nextTurn = () => (turns += 1);
+  const waiting = () => users.values().reduce((sum, user) => sum + user.waiting.length, 0);
+  const named = (name: string): User =>
+    users.get(name) ?? { name, atEngine: 0, turn: nextTurn(), waiting: [] };
+  const mayEnter = (user: User) => user.atEngine < per_user;
+
+  function forget(user: User): void {
+    // Who gave up is told a moment later: another request of that name may be waiting by then.
+    const isCurrent = users.get(user.name) === user;
+    if (isCurrent && user.atEngine === 0 && user.waiting.length === 0) users.delete(user.name);
+  }
+
+  return {
+    mayEnter,
+    forget,
+    named,
+    waiting,
+    /** @returns the user whose request is to wait @throws GatewayError `overloaded` */
+    join(name: string): User {
+      const user = named(name);
+      if (waiting() >= queue) throw overloaded('Too many requests');
+      if (user.waiting.length >= mostOfOne) throw overloaded('Too many of your requests');
+      users.set(name, user);
+      return user;
+    },
+    count(user: User): void {
+      users.set(user.name, user);
+      user.turn = nextTurn();
+      user.atEngine += 1;
+    },
+    uncount(user: User): void {
+      user.atEngine -= 1;
+      forget(user);
+    },
+    /** Whose request is the next at the engine. */
+    next(): User | undefined {
+      let next: User | undefined;
+      for (const user of users.values()) {
+        const isReady = user.waiting.length > 0 && mayEnter(user);
+        if (isReady && (next === undefined || isBefore(user, next))) next = user;
+      }
+      return next;
+    },
   };
 }
 
 /** Whose turn it is rather: who has fewer at the engine, or as many and had the last turn longer ago. */
 const isBefore = (one: User, other: User): boolean =>
   (one.atEngine - other.atEngine || one.turn - other.turn) < 0;
+
+function once(end: () => void): () => void {
+  let isOver = false;
+  return () => {
+    if (isOver) return;
+    isOver = true;
+    end();
+  };
+}
 
 const overloaded = (what: string) => refused(`${what} wait for the engine; try again.`);
 

@@ -76,31 +76,63 @@ export function createHttpEngine(options: {
   clock: Clock;
   emit: Emit;
 }) {
-  const { config, admission, clock, emit } = options;
-  const { login, service, timeout } = config;
+  const { config, clock, emit } = options;
+  const { login, service } = config;
   const replicas = createReplicas(config, clock, true);
   const toClear = config.clear === 'none' ? [] : config.url;
   const cleared = createReplicas({ ...config, url: toClear }, clock, false);
   const ofService = service && serviceAuthorization(service);
-
   const loginFor = (authorization: string | undefined) =>
     login === 'forward' ? authorization : ofService;
+  const parts = { ...options, replicas, loginFor };
+  const ask = createAsk(parts);
+  return {
+    /** Tells engines apart in keys: what of the configuration can change an answer. */
+    id: JSON.stringify([
+      config.url.toSorted(),
+      config.kind,
+      login,
+      service?.name ?? null,
+      config.delegation,
+      replicas.certificate,
+    ]),
+    /** Whether it is told the project of the request path, so that its answers are of that project. */
+    tellsProject: config.url.every(tellsProject),
+    ask,
+    passThrough: createPassThrough(parts),
+    touch: touch.bind(null, ask),
+    onDemand: askOnDemand.bind(null, ask),
+    replicaFor: replicas.nameFor,
+    clearCalls: createClearCalls(config, cleared.all, loginFor, emit),
+    close() {
+      replicas.close();
+      cleared.close();
+    },
+  };
+}
 
-  /** @throws when the answer cannot be sent on; then it is ended */
-  function acceptedHead(answer: UpstreamAnswer): AnswerHead {
-    try {
-      const head = answerHead(answer);
-      if (!refusedLogin(head.status, login)) return head;
-      throw new GatewayError(
-        'engine-login',
-        'The engine refused the login of the gateway; its operator must correct engine.login.',
-      );
-    } catch (error) {
-      answer.destroy();
-      throw error;
-    }
+interface EngineParts extends Readonly<Parameters<typeof createHttpEngine>[0]> {
+  readonly replicas: ReturnType<typeof createReplicas>;
+  readonly loginFor: (authorization: string | undefined) => string | undefined;
+}
+
+/** @throws when the answer cannot be sent on; then it is ended */
+function acceptedHead(answer: UpstreamAnswer, login: EngineConfig['login']): AnswerHead {
+  try {
+    const head = answerHead(answer);
+    if (!refusedLogin(head.status, login)) return head;
+    throw new GatewayError(
+      'engine-login',
+      'The engine refused the login of the gateway; its operator must correct engine.login.',
+    );
+  } catch (error) {
+    answer.destroy();
+    throw error;
   }
+}
 
+function createAsk({ config, admission, clock, emit, replicas, loginFor }: EngineParts) {
+  const { timeout } = config;
   /**
    * Sends a cacheable request.
    * @param unwanted aborted when no client is left that wants the answer: it leaves the queue then;
@@ -108,7 +140,7 @@ export function createHttpEngine(options: {
    * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the
    *   reason of `unwanted`
    */
-  async function ask(
+  return async function ask(
     addressee: EngineAddressee,
     asked: QueryHeaders,
     body: Buffer,
@@ -148,7 +180,7 @@ export function createHttpEngine(options: {
         return replica.upstream.forward(query, { signal, timeout, connectLimit });
       });
       client?.engineStep('answers');
-      const head = acceptedHead(answer);
+      const head = acceptedHead(answer, config.login);
       answer.once('close', () => {
         const errored: NodeJS.ErrnoException | null = answer.errored;
         // Its reader may leave it in the middle, which is no failure.
@@ -161,8 +193,11 @@ export function createHttpEngine(options: {
       reportFailure(emit, project, error);
       throw engineFailure(error);
     }
-  }
+  };
+}
 
+function createPassThrough({ config, admission, clock, emit, replicas, loginFor }: EngineParts) {
+  const { timeout } = config;
   /**
    * Replays a request to the engine, with the client's own headers less the identity ones, and
    * streams the answer. Resolves when it is over; failures go to `client.fail`.
@@ -170,7 +205,7 @@ export function createHttpEngine(options: {
    * @param body the whole body, its content coding removed; undefined without one
    * @param plainWatch sees the answer on its way; the engine is then asked for no content coding
    */
-  async function passThrough(
+  return async function passThrough(
     addressee: EngineAddressee,
     client: PassThroughClient,
     outcome: Outcome,
@@ -202,7 +237,7 @@ export function createHttpEngine(options: {
         return replica.upstream.forward(forwarded, { signal, timeout, connectLimit });
       });
       client.engineStep('answers');
-      await relay(answer, acceptedHead(answer), client, outcome, watch);
+      await relay(answer, acceptedHead(answer, config.login), client, outcome, watch);
     } catch (error) {
       const isRefused = error instanceof WatchRefusal;
       const failure = isRefused ? error.cause : engineFailure(error);
@@ -213,30 +248,6 @@ export function createHttpEngine(options: {
       leave();
       emit({ type: 'engine-answered', project, milliseconds: clock.now() - began });
     }
-  }
-
-  return {
-    /** Tells engines apart in keys: what of the configuration can change an answer. */
-    id: JSON.stringify([
-      config.url.toSorted(),
-      config.kind,
-      login,
-      service?.name ?? null,
-      config.delegation,
-      replicas.certificate,
-    ]),
-    /** Whether it is told the project of the request path, so that its answers are of that project. */
-    tellsProject: config.url.every(tellsProject),
-    ask,
-    passThrough,
-    touch: touch.bind(null, ask),
-    onDemand: askOnDemand.bind(null, ask),
-    replicaFor: replicas.nameFor,
-    clearCalls: createClearCalls(config, cleared.all, loginFor, emit),
-    close() {
-      replicas.close();
-      cleared.close();
-    },
   };
 }
 

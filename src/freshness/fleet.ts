@@ -1,14 +1,15 @@
 import type { Clock } from '../common/clock.ts';
 
 /**
- * Port: what gateways that share a Redis, or workers of one process, agree on beside tokens: which of them does a task for
- * all, and the notes that it leaves for the next one. Both may be lost at any time: then a task is done twice, or anew. Every
- * method rejects when the store does not answer in time.
+ * Port: tasks and notes that gateways of one Redis, or workers of one process, agree on. Both may
+ * be lost at any time: then a task is done twice, or anew. Every method rejects when the store does
+ * not answer in time.
  */
 export interface FleetStore {
   /**
    * Takes the task for so long (ms), or keeps it. False while another gateway has it.
-   * @param isDone whether it counts as done: then it stays taken, also where its gateway is known to have ended
+   * @param isDone whether it counts as done: then it stays taken, also where its gateway is known
+   *   to have ended
    */
   hold(task: string, life: number, isDone?: boolean): Promise<boolean>;
   leave(task: string): Promise<void>;
@@ -19,8 +20,10 @@ export interface FleetStore {
 }
 
 /**
- * In the memory of one process. Tasks are dropped when their time is over; the configuration bounds names.
- * @returns what one holder has of it, and `gone`, to be called when that has ended: others go on with its tasks
+ * In the memory of one process. Tasks are dropped when their time is over; the configuration bounds
+ * names.
+ * @returns what one holder has of it, and `gone`, to be called when that has ended: others go on
+ *   with its tasks
  */
 export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
   const tasks = new Map<string, { holder: string; until: number; isDone: boolean }>();
@@ -67,8 +70,8 @@ export function fleetOf(
 }
 
 /**
- * What all of them together do once in so long (ms), such as what a message asks for. While the store does not answer, each
- * gateway does it once. Its users bound how many names there are.
+ * Lets all gateways together do a thing once in `life` ms. While the store does not answer, each of
+ * them does it once. Its users bound how many names there are.
  */
 export function createOnce(fleet: FleetStore, clock: Pick<Clock, 'now'>, life: number) {
   /** Done here, the oldest first. */

@@ -1,6 +1,6 @@
 /**
- * What of the query cache may go stale as one. `everything`: every entry; `unassigned`, which every
- * purge renews: entries that name no project, a name too long, or may span several.
+ * A part of the query cache that goes stale as one. `everything`: every entry; `unassigned`, which
+ * every purge renews: entries that name no project, a name too long, or may span several.
  */
 export type CacheScope = 'everything' | 'unassigned' | `project:${string}`;
 /** Scopes have one token each; `sessions` are all that were begun before its renewal. */
@@ -12,16 +12,16 @@ export interface Reading {
 }
 
 export interface Renewed {
-  /** The longest lease (ms) under which any gateway, this one included, may still use the old tokens. */
+  /** Longest lease (ms) under which any gateway may still use the old tokens. */
   readonly lease: number;
-  /** The same of the others; 0 without any. */
+  /** Longest lease of the others; 0 without any. */
   readonly others: number;
-  /** Whether a project among the scopes had a token: some gateway was asked for it since the store forgot it last. */
+  /** Whether some gateway was asked for a project among the scopes since the store forgot it. */
   readonly known: boolean;
   readonly incarnation: string;
 }
 
-/** What is told to the other gateways: the id of a purge, and its scopes. It never holds a token. */
+/** A purge as other gateways are told of it. It never holds a token. */
 export type Announcement = { readonly purge: string; readonly scopes: readonly CacheScope[] };
 
 export interface Listener {
@@ -31,17 +31,18 @@ export interface Listener {
 }
 
 /**
- * Port: where tokens and sessions live. A token is random, never a counter: a lost token is only one purge more, while
- * a counter that restarts would make old entries reachable again. With every call the store notes the lease for which
- * the gateway uses what it reads, so that a renewal knows how long the old tokens may be used. Every method rejects
- * when the store does not answer within its deadline; then nothing is known of what it did.
+ * Port: where tokens and sessions live. A token is random, never a counter: a lost token is only
+ * one purge more, while a counter that restarts would make old entries reachable again. With every
+ * call the store notes the lease for which the gateway uses what it reads, so that a renewal knows
+ * how long the old tokens may be used. Every method rejects when the store does not answer within
+ * its deadline; then nothing is known of what it did.
  */
 export interface FreshnessStore {
   /** Makes those that are absent. */
   read(scopes: readonly Scope[]): Promise<Reading>;
-  /** In one atomic step. The token of a project that has none stays absent, as the next read makes a new one. */
+  /** Renews in one atomic step. A project without a token stays so: the next read makes it. */
   renew(scopes: readonly Scope[]): Promise<Renewed>;
-  /** New after every restart and failover: these may not know a renewal that was confirmed just before. */
+  /** New after every restart and failover, which may lose a renewal confirmed just before. */
   incarnation(): Promise<string>;
   session(name: string, call: SessionCall): Promise<SessionReply>;
   /** Has the other gateways forget the scopes. Nothing depends on its arrival. */
@@ -51,9 +52,9 @@ export interface FreshnessStore {
 
 export interface SessionData {
   readonly principal: string;
-  /** A digest of properties and catalog of the beginning; '' where none count. Equal ones mean equal answers. */
+  /** Digest of its first properties and catalog; '' where none count. Equal ones answer alike. */
   readonly profile: string;
-  /** In which it works where a request names none; null when none was named yet. */
+  /** Catalog of requests that name none; null when none was named yet. */
   readonly catalog: string | null;
   readonly replica: string;
   /** A digest of engine and id exactly as they were when it began. */
@@ -63,12 +64,12 @@ export interface SessionData {
 }
 
 export interface SessionRecord extends SessionData {
-  /** Its token, or that of all sessions, was renewed since: what its answers depend on is not known. */
+  /** Its token, or that of all sessions, was renewed: what its answers depend on is unknown. */
   readonly dirty: boolean;
   readonly version: string;
-  /** By the clock of who read it (ms): until then others may use what was before its catalog. */
+  /** Moment by its reader's clock (ms) until which others may use what was before its catalog. */
   readonly settles?: number | undefined;
-  /** Of the store that told it, see {@link SessionReply}. */
+  /** Incarnation of the store that told it. */
   readonly incarnation?: string | undefined;
 }
 
@@ -76,38 +77,40 @@ export interface SessionRecord extends SessionData {
 type Renewing<Do extends string> = { readonly do: Do; readonly token: string };
 
 export type SessionCall =
-  /** A clean record is used for the lease from now on. Where there is none, a beginning that is under way fails. */
+  /** A clean record is used for the lease from now on. A beginning that is under way fails. */
   | { readonly do: 'read' }
   /** Reads, and leaves no trace. */
   | { readonly do: 'peek' }
-  /** Begins: a renewal until `put` counts. A dirty name stays so until its end, as engines may give ids again. */
+  /** Begins: a renewal until `put` counts. A dirty name stays so: engines may give ids again. */
   | Renewing<'claim'>
-  /** The second half. Rejects when the claim is gone; what is dirty needs none, and is there in one step. */
+  /** The second half. Rejects when the claim is gone; a dirty session needs none. */
   | (Renewing<'put'> & { readonly data: SessionData; readonly dirty: boolean })
   | Renewing<'renew'>
   /**
-   * Notes other data if the record is clean and has the expected version; one that has these data already stays; any other
-   * becomes dirty.
+   * Notes other data if the record is clean and has the expected version; one that has these data
+   * already stays; any other becomes dirty.
    */
   | (Renewing<'take'> & { readonly expected: string; readonly data: SessionData })
   | { readonly do: 'touch'; readonly at: number }
   | { readonly do: 'end' };
 
 export interface SessionReply {
-  /** After the call; undefined where there is none, or it is from before a loss (another incarnation). */
+  /** After the call; undefined without one, or from before a loss (another incarnation). */
   readonly record?: SessionRecord | undefined;
-  /** For how long others may still use what was before its catalog was noted (ms). */
+  /** Time for which others may still use what was before its catalog was noted (ms). */
   readonly settles?: number | undefined;
-  /** After a change: the longest lease (ms) of another that may use what was; without a record, of any other. */
+  /** After a change: longest lease (ms) of others that use what was; without a record, of any. */
   readonly lease: number;
-  /** Another one when the store may have lost sessions since. Without one the record is not from the store. */
+  /**
+   * Changes when the store may have lost sessions. Without one the record is not from the store.
+   */
   readonly incarnation?: string;
 }
 
 /** How long a record is kept that no request asks for (ms). */
 export const SESSION_LIFE = 24 * 3_600_000;
 
-/** @throws Error for a lease that is not from `own` to `longest` (ms): it is not known for how long to wait */
+/** @throws Error for a lease that is not from `own` to `longest` (ms) */
 export function checkLease(lease: number, own: number, longest: number, where: string): number {
   if (lease >= own && lease <= Math.max(own, longest)) return lease;
   throw new Error(

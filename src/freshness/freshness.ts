@@ -10,9 +10,9 @@ export interface KeyEpochs {
   readonly keySecret: string;
 }
 
-/** Those under which a look-up or a fill runs, taken before the engine is asked. */
+/** Epochs under which a look-up or a fill runs, taken before the engine is asked. */
 export interface CapturedEpochs extends KeyEpochs {
-  /** What the tokens were read from, which says whether they are in force. */
+  /** Leases of the tokens, which say whether they are in force. */
   readonly leases: readonly Leased<string>[];
 }
 
@@ -21,7 +21,7 @@ export type Renewal = ReturnType<typeof renewalOf>;
 const renewalOf = (renewed: Renewed, gateways: ReadonlySet<string>, store: FreshnessStore) => ({
   /** From the confirmation until no gateway uses the old tokens (ms). */
   lease: renewed.lease,
-  /** Whether a project among the scopes had been asked for, at any gateway. */
+  /** Whether some gateway was asked for a project among the scopes since the store forgot it. */
   known: renewed.known,
   /** Gateways that have told so far that they forgot the old ones, this one included. */
   replicas: () => gateways.size + 1,
@@ -38,21 +38,22 @@ interface Pending {
 }
 
 const MAX_HELD = 10_000;
-/** Purges of which it is counted who has forgotten, gateways that are counted, and who wait for a renewal. */
+/** Bound of purges whose gateways are counted, of these, and of those who wait for a renewal. */
 const MOST = 1_000;
 const PAUSE = 500;
 
 /**
- * What this gateway knows of the tokens of the query cache. A request that arrives after a purge was acknowledged is
- * answered under the new ones, since a gateway uses a token for at most `lease` after it *sent* the read that brought
- * it, and a purge waits longer. Announcements only make it faster; they never set a token, and the reply to a read
- * sent before a renewal was known here is thrown away, since it may be the older.
+ * Tokens of the query cache, as this gateway knows them. A request that arrives after a purge was
+ * acknowledged is answered under the new ones, since a gateway uses a token for at most `lease`
+ * after it *sent* the read that brought it, and a purge waits longer. Announcements only make it
+ * faster; they never set a token, and the reply to a read sent before a renewal was known here is
+ * thrown away, since it may be the older.
  */
 export function createEpochs(options: {
   store: FreshnessStore;
   clock: Clock;
   lease: () => number;
-  /** As configured, in the place of the one that the store has. */
+  /** Configured one, instead of the store's. */
   keySecret?: string | undefined;
   onError?: (error: unknown) => void;
 }) {
@@ -61,7 +62,7 @@ export function createEpochs(options: {
   /** Purges → gateways that have forgotten. */
   const forgotten = new LRUCache<string, Set<string>>({ max: MOST });
   const { owed, isPending, ...owing } = createOwing(options.clock, renew, onError);
-  /** As read last. Where Redis loses it and makes another, keys of the two never meet. */
+  /** Read last. Where Redis loses it and makes another, keys of the two never meet. */
   let keySecret: string | undefined;
 
   store.listen({
@@ -114,7 +115,7 @@ export function createEpochs(options: {
       const at = leaseStart(options.clock);
       return leases.every((one, i) => one.value === tokens[i] && known.holds(one, at));
     },
-    /** Resolves in the turn in which the store has confirmed it and the others are told. @param purge its id */
+    /** Resolves in the turn in which the store has confirmed it and the others are told. */
     renew,
     ...owing,
     owed,
@@ -129,7 +130,7 @@ function createOwing(
   renew: (scopes: readonly CacheScope[], purge: string) => Promise<Renewal>,
   onError: (error: unknown) => void,
 ) {
-  /** By their scopes, of which this gateway uses nothing until the renewal is confirmed. */
+  /** Renewals by their scopes, of which nothing is used until they are confirmed. */
   const pending = new Map<string, Pending>();
   let cancel: Cancel | undefined;
   let closed = false;
@@ -161,7 +162,9 @@ function createOwing(
     owed,
     isPending: (scopes: readonly CacheScope[]) =>
       pending.size > 0 && owed().some((scope) => scopes.includes(scope)),
-    /** Tried again until the store confirms it; until then nothing of these scopes is used. Never rejects. */
+    /**
+     * Tries until the store confirms; nothing of these scopes is used until then. Never rejects.
+     */
     renewLater(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
       const { promise, resolve } = Promise.withResolvers<Renewal>();
       const name = JSON.stringify(scopes);

@@ -13,16 +13,16 @@ import {
 
 /** Tokens of more projects are forgotten, the least used first; that purges those projects. */
 const MAX_PROJECTS = 100_000;
-/** Of more sessions, or than a quarter of it by one user, the least used are forgotten. */
+/** Bound of sessions; of more, or a quarter by one user, the least used are forgotten. */
 const MAX_SESSIONS = 100_000;
 
-/** Who asks, and for how long it uses what it reads (ms). */
+/** A gateway or worker that asks, and how long it uses what it reads (ms). */
 export type Holder = Readonly<{ id: string; lease: number }>;
-/** Of a process that is alone: no change waits for it. */
+/** A process that is alone: no change waits for it. */
 const ALONE: Holder = { id: '', lease: 0 };
 
 type LeaseNotes = ReturnType<typeof createLeaseNotes>;
-/** Which holders use what they read, and for how long. @param clock of the process that keeps the notes */
+/** Notes which holders use what they read, and for how long. */
 export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
   const notes = new Map<string, { holder: string; lease: number; over: number }>();
 
@@ -31,7 +31,7 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
     for (const [key, { over }] of notes) if (over <= now) notes.delete(key);
   }
   return {
-    /** @param kept for how long the note counts (ms): ten leases, so that a change that comes late finds it */
+    /** @param kept time for which the note counts (ms), so that a late change finds it */
     note(holder: string, lease: number, kept = lease * 10): void {
       sweep();
       // A holder whose lease was changed may use for the longer one what it read before.
@@ -60,12 +60,13 @@ interface Session {
   asked: number;
 }
 
-/** Owns sessions that are being begun. No user has this name; what has no owner could push out what all others have. */
+/** Owner of sessions that are being begun. No user has this name. */
 const NO_USER = ':';
 
 /**
- * For this process alone, where no lease is waited for, or for holders, each of which names itself in every call.
- * @param options.orphanLease of those of a process that has just died (ms)
+ * Store for this process alone, where no lease is waited for, or for holders, each of which names
+ * itself in every call.
+ * @param options.orphanLease of holders of a process that has just died (ms)
  */
 export function createMemoryStore(options: {
   newToken: () => string;

@@ -3,13 +3,13 @@ import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
 import type { FreshnessStore, SessionRecord, SessionReply } from './freshness-store.ts';
 
-/** Of more sessions, or of more than a quarter of it by one user, the least used are forgotten. */
+/** Bound of sessions; of more, or a quarter by one user, the least used are forgotten. */
 const MAX_SESSIONS = 100_000;
-/** Noted at one time; after a failure one is tried in so long (ms), so that a store that is away is left alone. */
+/** Sessions noted at one time; after a failure one, and a pause (ms), to spare the store. */
 const TOGETHER = 200;
 const PAUSE = 500;
 
-/** A session that this gateway knows and the store does not: it is dirty, and is to be noted there as such. */
+/** A session that this gateway knows and the store does not: to be noted there as dirty. */
 export interface Unnoted {
   readonly name: string;
   readonly record: SessionRecord;
@@ -23,7 +23,7 @@ export interface UnnotedSessions {
   get(name: string): Unnoted | undefined | Promise<Unnoted | undefined>;
   keep(session: Unnoted): unknown;
   drop(name: string): unknown;
-  /** What other workers knew of a session last. */
+  /** Finds what other workers knew of a session last. */
   elsewhere?(name: string): Promise<SessionRecord | undefined>;
   /** Nothing is noted any more. @returns what is lost thereby, in one sentence */
   close(): string | undefined;
@@ -85,14 +85,15 @@ export function noteIn(
     const { record: there, lease } = await store.session(name, { do: 'renew', token: newToken() });
     // The new record would tell of no gateway that holds one from before a loss.
     if (shared) await sleep(lease * LEASE_MARGIN);
-    // Of a name that is taken the next change asks who holds what stood there: its version is another one than here.
+    // Of a name that is taken the next change asks who holds what stood there: its version is
+    // another one than here.
     const isTaken = !shared && there !== undefined && there.version !== version;
     const token = isTaken ? newToken() : version;
     await store.session(name, { do: 'put', token, data: record, dirty: true });
   };
 }
 
-/** The same store, which knows the sessions that are not noted in it, too. */
+/** A store that also knows the sessions that are not noted in it. */
 export function withUnnoted(store: SessionStore, unnoted: UnnotedSessions): SessionStore {
   return {
     async session(name, call): Promise<SessionReply> {

@@ -38,7 +38,7 @@ import {
 } from './understand.ts';
 
 /** Client of requests that begin alike, and where their sessions live. */
-interface Asker extends Pick<Destination, 'place' | 'settings' | 'user'> {
+interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
   readonly project: string | undefined;
   /** Login by the credentials in the head. */
   readonly login: RememberedLogin;
@@ -94,7 +94,7 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: AskedOf & Pick<Destination, 'place' | 'user'>;
+  readonly destination: AskedOf & Pick<Destination, 'endpoint' | 'user'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }
@@ -144,10 +144,10 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       return known;
     }
     // Neither the query, which may be long, nor all of the destination, which may hold credentials.
-    const { place, settings, user } = destination;
+    const { endpoint, settings, user } = destination;
     const wishes = wishesOf(headers, parts.pageOrigins);
     const places = placesIn(request.rawHeaders);
-    const asker = { project: address.project, login, place, settings, user };
+    const asker = { project: address.project, login, endpoint, settings, user };
     heads.note(request, principal.owner, { ...asker, wishes, places, layouts: [] });
     return undefined;
   }
@@ -239,7 +239,7 @@ export const createKeyOf =
     const { name } = head.login.principal;
     if (roles !== undefined && parts.roleSets.heldName(name) !== roles) return undefined;
     if (before === undefined || id === undefined) return before === id ? key : undefined;
-    const found = parts.sessions.held({ place: head.place, id });
+    const found = parts.sessions.held({ endpoint: head.endpoint, id });
     if (found?.kind !== 'known') return undefined;
     const { principal, dirty, profile, catalog } = found.record;
     if (principal !== head.user || dirty) return undefined;
@@ -287,10 +287,10 @@ export function createReplay(parts: {
 }
 
 /** Bytes that are kept of a head. */
-const bytesOfHead = ({ project = '', place, layouts }: KnownHead): number =>
+const bytesOfHead = ({ project = '', endpoint, layouts }: KnownHead): number =>
   layouts.reduce(
     (sum, { gaps }) => sum + LAYOUT_BYTES.own + gaps.ids.length * LAYOUT_BYTES.gap,
-    KNOWN_OVERHEAD + 2 * (project.length + place.length),
+    KNOWN_OVERHEAD + 2 * (project.length + endpoint.length),
   );
 
 /** Pieces that were read one by one: properties, restrictions and their values, headers. */

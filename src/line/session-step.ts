@@ -92,7 +92,7 @@ const STRANGE = { named: undefined, known: undefined, begins: false, replica: un
 
 async function planFor(
   asked: UnderstoodRequest,
-  { place, traits, user }: Destination,
+  { endpoint, traits, user }: Destination,
   purges: boolean,
   find: Sessions['find'],
 ): Promise<SessionStep | 'refuse'> {
@@ -100,7 +100,7 @@ async function planFor(
   /** It cannot be told for certain in which sessions it runs, so all of them become dirty. */
   const unclear = { ...STRANGE, reason: bypass ?? 'session', before: 'dirty' } as const;
   if (sessionIds === 'unknown') return { ...unclear, names: 'all' };
-  const names = sessionIds.map((id) => ({ place, id }));
+  const names = sessionIds.map((id) => ({ endpoint, id }));
   const [name] = names;
   if (name === undefined) {
     const nothing = { ...STRANGE, names, before: 'nothing' } as const;
@@ -191,7 +191,7 @@ export async function enterSession(
  */
 export async function noteBegun(
   sessions: Pick<Sessions, 'begin' | 'dirty'>,
-  { place, engine, traits }: Destination,
+  { endpoint, engine, traits }: Destination,
   id: string,
   before: readonly string[],
   begun: {
@@ -208,7 +208,7 @@ export async function noteBegun(
   // Two names of one session: neither may stay clean when something is done under the other.
   const dirty = begun.leftState || before.length > 0;
   const isNoted = await sessions.begin(
-    { place, id },
+    { endpoint, id },
     {
       principal: begun.principal,
       profile,
@@ -217,7 +217,7 @@ export async function noteBegun(
       dirty,
     },
   );
-  if (before.length > 0) await sessions.dirty(before.map((other) => ({ place, id: other })));
+  if (before.length > 0) await sessions.dirty(before.map((other) => ({ endpoint, id: other })));
   return dirty || !isNoted ? undefined : profile;
 }
 
@@ -304,7 +304,7 @@ export function createKeepAlive(parts: {
     const { name, record } = session;
     if (!isTouchDue(record, home.settings.session_idle, clock.wall())) return undefined;
     client.waits();
-    const key = JSON.stringify([name.place, name.id]);
+    const key = JSON.stringify([name.endpoint, name.id]);
     const touched = await (underWay.get(key) ?? touch(session, home, key));
     return touched?.kind === 'fault' ? touched : undefined;
   };

@@ -155,7 +155,7 @@ export function destinationOf(
     /** Owner of answers and sessions. */
     user: isForwarded ? forwardedAs : name,
     /** Where a session lives: one engine, and one project where the engine is told of it. */
-    place: `${told ?? ''}${engine.id}`,
+    endpoint: `${told ?? ''}${engine.id}`,
   };
 }
 

@@ -5,6 +5,7 @@ import {
   type EventOf,
   FLIGHT_ENDS,
   LOGIN_REFUSALS,
+  CAUSES,
   PURGE_CAUSES,
   PURGE_RESULTS,
   REDIS_OPERATIONS,
@@ -98,7 +99,7 @@ function fieldsOfAnswer(event: Answered, config: LogConfig): object {
 function levelOfPurge({ result, cause, known }: EventOf<'purged'>) {
   if (result !== 'cleared') return 'error';
   // Most likely a misspelt name. What a change or a statement names may be new.
-  return (cause === 'clear-cache' || cause === 'hook') && !known ? 'warn' : 'info';
+  return CAUSES[cause].isCall && !known ? 'warn' : 'info';
 }
 
 function levelOfApi({ status, changes }: EventOf<'api-answered'>) {
@@ -130,7 +131,7 @@ const API_REQUESTS = {
 };
 const PURGES = {
   name: 'purges_total',
-  help: 'Purges by result (cleared, engine-failed, owed), scope and cause (clear-cache, repeat, change, statement, hook, watch).',
+  help: `Purges by result (cleared, engine-failed, owed), scope and cause (${PURGE_CAUSES.join(', ')}).`,
   labels: ['result', 'scope', 'cause'],
   zeros: PURGE_RESULTS.flatMap((result) =>
     PURGE_CAUSES.flatMap((cause) =>

@@ -1,7 +1,7 @@
 import type { PurgeLines } from '../cache/purge/purge-log.ts';
 import type { SweepStore } from '../cache/purge/sweep.ts';
 import type { ValueTier } from '../cache/shared-entries.ts';
-import type { FlightPlace, FlightPlaces, Standing } from '../cache/shared-flights.ts';
+import type { FlightLock, FlightLocks, Standing } from '../cache/shared-flights.ts';
 import { inTime } from '../common/clock.ts';
 import type { FleetStore, ReportStore } from '../freshness/fleet.ts';
 import type { Sealer } from '../common/sealing.ts';
@@ -135,7 +135,7 @@ export function createRedisCache(options: {
   const ground: Ground = { ...connections, ...more, seal, open };
   return {
     values: createValueTier(ground),
-    places: createFlightPlaces(ground),
+    locks: createFlightLocks(ground),
     purgeLines: createPurgeLines(ground),
     reports: createReports(ground),
     fleet: createFleet(ground, newToken()),
@@ -158,13 +158,13 @@ function createValueTier({ reader, writer, run, namespace }: Ground): ValueTier 
 }
 
 /** Where gateways meet. Whatever is there may be lost at any time: then more than one gateway asks. */
-function createFlightPlaces({ reader, run, namespace }: Ground): FlightPlaces {
+function createFlightLocks({ reader, run, namespace }: Ground): FlightLocks {
   // The query is the hash tag, so that one script may touch both.
   const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
-  const placeKey = ({ query, key }: FlightPlace) => `${namespace}:{${query}}:flight:${key}`;
+  const lockKey = ({ query, key }: FlightLock) => `${namespace}:{${query}}:flight:${key}`;
   return {
-    async enter(place, token, life, within) {
-      const keys = [slowKey(place.query), placeKey(place)];
+    async enter(lock, token, life, within) {
+      const keys = [slowKey(lock.query), lockKey(lock)];
       const enter = () => enterPlace(reader, keys, [token, life]);
       const reply = await run(() => inTime(enter(), within, lateness));
       const [kind, slow] = reply as [Standing['kind'], string];
@@ -172,10 +172,10 @@ function createFlightPlaces({ reader, run, namespace }: Ground): FlightPlaces {
       if (!Number.isFinite(expected)) throw new Error('something else lies where gateways meet');
       return kind === 'fast' || kind === 'nothing' ? { kind } : { kind, expected };
     },
-    beat: async (place, token, life) =>
-      (await run(() => hold(reader, [placeKey(place)], [token, life]))) === 1,
-    async leave(place, token, nothing = 0) {
-      await run(() => leave(reader, [placeKey(place)], [token, Math.ceil(nothing)]));
+    beat: async (lock, token, life) =>
+      (await run(() => hold(reader, [lockKey(lock)], [token, life]))) === 1,
+    async leave(lock, token, nothing = 0) {
+      await run(() => leave(reader, [lockKey(lock)], [token, Math.ceil(nothing)]));
     },
     async markSlow(query, slow, life) {
       await run(() => reader.set(slowKey(query), Math.round(slow), 'PX', Math.ceil(life)));

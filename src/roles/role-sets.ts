@@ -3,12 +3,12 @@ import { type Clock, inTime } from '../common/clock.ts';
 import { createLeaseCache } from '../common/leases.ts';
 import type { RoleStore } from './role.ts';
 
-/** Users whose role sets are remembered, and for how long (ms): for a change that was made past every gateway. */
+/** Users whose role sets are remembered, and how long (ms): a change may pass every gateway. */
 const MAX_USERS = 10_000;
 const REMEMBERED_FOR = 60_000;
 /** A storage that failed is left alone for this long (ms), so that no query waits for it. */
 const PAUSE = 1_000;
-/** What a query waits for the roles of its user (ms); what comes later is remembered for the next one. */
+/** Longest wait of a query for its user's roles (ms); later ones serve the next query. */
 const DEADLINE = 200;
 const TOKEN = 'roles';
 const tooLate = () => new Error('the roles took too long');
@@ -16,13 +16,14 @@ export type RoleSets = ReturnType<typeof createRoleSets>;
 export const NO_ROLE_SETS: RoleSets = { nameFor: async () => undefined, heldName: () => undefined };
 
 /**
- * Uses the role sets of users while the token under which they were read is the one of the roles. A token may be used for
- * `lease` milliseconds after it was asked for, which the storage has noted: who changes a role knows how long to wait.
+ * Uses the role sets of users while the token under which they were read is the one of the roles. A
+ * token may be used for `lease` milliseconds after it was asked for, which the storage has noted:
+ * who changes a role knows how long to wait.
  */
 export function createRoleSets(given: {
   storage: { id(): Promise<string>; roles: Pick<RoleStore, 'roleSet' | 'token'> };
   lease: number;
-  /** Whether roles, which compare names without regard to case, cannot tell this user from another one. */
+  /** Whether roles, which ignore letter case, cannot tell this user from another. */
   isLookAlike: (user: string) => boolean;
   clock: Clock;
   onError: (error: unknown) => void;
@@ -31,7 +32,7 @@ export function createRoleSets(given: {
   type RoleSet = Readonly<{ token: string; name: string | undefined; until: number }>;
   const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
   let pausedUntil = -Infinity;
-  /** Of many queries that waited for one read, only the first reports its failure. */
+  /** Reports a failure once for the many queries that waited for one read. */
   function fail(error: unknown): undefined {
     if (clock.now() < pausedUntil) return;
     pausedUntil = clock.now() + PAUSE;
@@ -57,7 +58,7 @@ export function createRoleSets(given: {
     return known && known.token === token && clock.now() < known.until ? known : undefined;
   }
 
-  /** What is read for a query counts for it in any case: it was asked for after the query had come. */
+  /** Reads roles, which count for its query in any case: they were asked for after it came. */
   async function read(user: string): Promise<string | undefined> {
     const inForce = tokenNow() ?? (await obtainToken());
     const known = recall(user, inForce);
@@ -72,12 +73,14 @@ export function createRoleSets(given: {
   }
 
   return {
-    /** As `nameFor`, but undefined also when it would have to be read. */
+    /** Names as `nameFor`, but undefined also when it would have to be read. */
     heldName: (user: string): string | undefined =>
       isLookAlike(user) ? undefined : recall(user)?.name,
     /**
-     * A name for all users who have the same roles now; the token in it keeps answers of earlier sets from being found.
-     * @returns undefined for a user without roles or with a look-alike, and when the roles cannot be known; never rejects
+     * A name for all users who have the same roles now; the token in it keeps answers of earlier
+     * sets from being found.
+     * @returns undefined for a user without roles or with a look-alike, and when the roles cannot
+     *   be known; never rejects
      */
     async nameFor(user: string): Promise<string | undefined> {
       if (isLookAlike(user)) return undefined;

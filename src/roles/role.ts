@@ -1,4 +1,4 @@
-/** Roles (interface document §2.1), the port behind which they are kept, and what requests may hold (§4.1). */
+/** Roles (interface document §2.1), the port that keeps them, and what requests hold (§4.1). */
 import { z } from 'zod';
 import { foldCase } from '../common/fold-case.ts';
 
@@ -9,18 +9,21 @@ export const ADMIN_ROLE = {
   description: 'This role is an admin role with all semantic information access to all datasets',
 } as const;
 
-/** A member of a role: its name as it was first spelt, compared without regard to case ({@link foldCase}). */
+/** A member of a role: its name as first spelt, compared by {@link foldCase}. */
 export type Member = Readonly<z.output<typeof member>>;
-/** A role as it is created or replaced: its name unique without regard to case, each member once, in their order. */
+/** A role as created or replaced: its name unique in any letter case, each member once. */
 export type RoleInput = Readonly<z.output<typeof roleBody>>;
-/** With an id, a positive integer that is never given again. */
+/** A role with its id, a positive integer that is never given again. */
 export type Role = RoleInput & { readonly id: number };
 export type RoleSummary = Omit<Role, 'contains'>;
-/** At most `limit` roles of the list behind the first `offset`, whose names contain a text without regard to case. */
+/** A page of the list of roles whose names contain a text in any letter case. */
 export type RolePage = Readonly<{ offset: number; limit: number; nameContains: string }>;
 type OfMember = 'done' | 'no-such-role' | 'other-name';
 
-/** Port: where the roles are. Methods are atomic and durable; each rejects with `StorageUnavailable` when that is away. */
+/**
+ * Port: where the roles are. Methods are atomic and durable; each rejects with `StorageUnavailable`
+ * when that is away.
+ */
 export interface RoleStore {
   /** The ids are consecutive: a role that could not be created takes none. */
   create(role: RoleInput): Promise<{ readonly id: number } | 'name-taken'>;
@@ -33,9 +36,12 @@ export interface RoleStore {
   list(page: RolePage): Promise<{ readonly roles: readonly RoleSummary[]; readonly total: number }>;
   /** The ids of the roles of a user, ascending, and the token of all roles, of one moment. */
   roleSet(userName: string): Promise<{ readonly token: string; readonly ids: readonly number[] }>;
-  /** A random text that every change of a role renews; role sets may be used under it for `lease` milliseconds. */
+  /**
+   * A random text that every change of a role renews; role sets may be used under it for `lease`
+   * milliseconds.
+   */
   token(lease: number): Promise<string>;
-  /** For how long role sets that were read before now may still be in use anywhere (ms). */
+  /** Longest time for which role sets read before now may be in use anywhere (ms). */
   lease(): Promise<number>;
 }
 
@@ -103,7 +109,7 @@ export const ROLE_FIELDS = ['name', 'description', 'contains'] as const;
 const bodyOf = <T extends z.core.$ZodShape>(shape: T) =>
   z.object({ name: name(LONGEST.roleName), ...shape }, 'must be a JSON object');
 
-/** Of create and update. Of users that are named twice the first spelling counts. */
+/** Body of create and update. The first spelling of a user counts. */
 export const roleBody = bodyOf({ description, contains: members() }).transform(
   ({ contains, ...role }) => {
     const byName = Map.groupBy(contains, (member) => foldCase(member.name));
@@ -112,14 +118,14 @@ export const roleBody = bodyOf({ description, contains: members() }).transform(
   },
 );
 
-/** Of add user and remove user, where the description says nothing. */
+/** Body of add user and remove user; the description says nothing. */
 export const membershipBody = bodyOf({
   description: description.optional(),
   contains: members(1),
 }).transform(({ name, contains }) => ({ roleName: name, member: contains[0] as Member }));
 
 const userNames = z.array(z.object({ name: z.string() }).transform(({ name }) => name));
-/** Of what either body names, as much as can be read; for the log. */
+/** Names in either body, as far as it can be read; for the log. */
 export const namedRole = z.object({
   name: z.string(),
   contains: userNames.optional().catch(undefined),

@@ -16,7 +16,7 @@ export interface SessionQuestion {
 export interface SessionPlan {
   /** Why it is passed through; undefined when the session is the principal's own, and clean. */
   readonly reason: BypassReason | undefined;
-  /** What must happen before it reaches the engine. */
+  /** Step before it reaches the engine. */
   readonly before: 'nothing' | 'dirty' | 'end' | 'take-catalog';
   readonly record: SessionRecord | undefined;
 }
@@ -57,7 +57,8 @@ export function planSession(
     // Also of a dirty one, of which others may still have to learn.
     return { reason: bypass ?? 'dirty-session', before: changes(moves), record };
   }
-  // Where the catalog came later than the session, one that names none may have come before it or behind it.
+  // Where the catalog came later than the session, one that names none may have come before it or
+  // behind it.
   const dependsOnOrder = moves || (question.catalog === undefined && isExtended(record.profile));
   // The first catalog is noted. A second one leaves a session of which it is not known where it is.
   const next = record.catalog === null ? 'take-catalog' : 'dirty';
@@ -68,7 +69,7 @@ export function planSession(
   };
 }
 
-/** What one user left in it must not serve another, unless the engine sees to that. */
+/** A session that another user left something in must not serve, unless the engine sees to it. */
 function isOwnedByOther(record: SessionRecord | undefined, engine: EngineTraits): boolean {
   const holdsState = record?.dirty === true && !engine.checksSessionOwner;
   return engine.strangeSessions === 'refuse' || holdsState;

@@ -7,8 +7,9 @@ import { type UnnotedSessions, withUnnoted } from '../freshness/unnoted.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
- * A session as it was found: a record, none under this very spelling, or the store is away. `otherwise` is one of another
- * place or spelling that the engine could take for it. `last` is good for where a request goes, never for its answer.
+ * A session as it was found: a record, none under this very spelling, or the store is away.
+ * `otherwise`: one of another endpoint or spelling that the engine could take for it. `last` is
+ * good for where a request goes, never for its answer.
  */
 export type FoundSession =
   | { readonly kind: 'known'; readonly record: SessionRecord }
@@ -34,7 +35,7 @@ export function lastRecord(found: FoundSession): SessionRecord | undefined {
 
 /** Shortest time between two notes that a request was forwarded (ms). */
 const FORWARDED_EVERY = 30_000;
-/** Bound of the sessions kept; of more, or of more than a quarter by one user, the oldest are read again. */
+/** Bound of sessions; of more, or a quarter by one user, the oldest are read again. */
 const MAX_SESSIONS = 100_000;
 
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
@@ -55,14 +56,14 @@ interface SessionsOptions {
 }
 
 /**
- * What the gateway knows of the engine's sessions (protocol: "Sessions"), over the store that it shares
- * with others. A record counts as clean only while it was read less than a lease ago, and is read again
- * before anything that ran in it is kept. The promise: when `dirty` has resolved to true, a request that
- * arrives at any gateway finds none of them clean. A gateway uses a clean record for at most `lease`
- * after it *sent* the read that brought it, the store notes that lease, and a change waits longer than
- * that between the store's word and its own answer. A name without a record may be made dirty too: if
- * the engine begins a session of that name at the same time, the store does not begin it clean. Never
- * rejects.
+ * Sessions of the engine, as the gateway knows them, over the store that it shares with others. A
+ * record counts as clean only while it was read less than a lease ago, and is read again before
+ * anything that ran in it is kept. The promise: when `dirty` has resolved to true, a request that
+ * arrives at any gateway finds none of them clean. A gateway uses a clean record for at most
+ * `lease` after it *sent* the read that brought it, the store notes that lease, and a change waits
+ * longer than that between the store's word and its own answer. A name without a record may be made
+ * dirty too: if the engine begins a session of that name at the same time, the store does not begin
+ * it clean. Never rejects.
  */
 export function createSessions(options: SessionsOptions) {
   const { clock, sleep, onError } = options;
@@ -78,12 +79,12 @@ export function createSessions(options: SessionsOptions) {
   }
 
   return {
-    /** The record kept last, of whatever age, for another process: its clock differs, so `settles` is a duration. */
+    /** The record kept last, for another process: its clock differs, so `settles` is a duration. */
     last(name: string): SessionRecord | undefined {
       const last = known.last(name);
       return last && { ...last, settles: (last.settles ?? 0) - clock.now() };
     },
-    /** What {@link find} gives without a promise; undefined where the store must be asked. */
+    /** Finds without a promise; undefined where the store must be asked. */
     held,
     /** Finds what is known now. A session begun elsewhere, or spelt otherwise, is unknown. */
     find(name: SessionName): FoundSession | Promise<FoundSession> {
@@ -91,7 +92,7 @@ export function createSessions(options: SessionsOptions) {
       const ask = () => read(key, 'readOnce').then((found) => asSpelt(found, spelling));
       return held(name) ?? taking.get(key)?.then(ask) ?? ask();
     },
-    /** The same, for what only explains: no life is renewed. */
+    /** Finds, for what only explains: no life is renewed. */
     async peek(name: SessionName): Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
       return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
@@ -99,10 +100,13 @@ export function createSessions(options: SessionsOptions) {
     begin: changes.begin,
     end: changes.end,
     takeCatalog: changes.takeCatalog,
-    /** In whatever spelling and place. True when no gateway takes them for clean: the statement may go to the engine. */
+    /**
+     * Makes them dirty, however spelt. True when no gateway takes them for clean: the statement may
+     * go to the engine.
+     */
     dirty: (names: readonly SessionName[]) =>
       changes.dirty([...new Set(names.map((name) => digestsOf(name).key))]),
-    /** The same for all sessions of all engines. */
+    /** Makes all sessions of all engines dirty. */
     async dirtyAll(): Promise<boolean> {
       const renewed = await tryToRenew(() => options.store.renew(['sessions']), sleep, onError);
       known.forget('all');
@@ -110,12 +114,12 @@ export function createSessions(options: SessionsOptions) {
       await waitOut(renewed.others, sleep);
       return true;
     },
-    /** Waits until no gateway uses what was before its catalog was noted: the engine may learn of that then. */
+    /** Waits until no gateway uses what was before its catalog: the engine may learn of it then. */
     async settled({ settles = 0 }: SessionRecord): Promise<void> {
       const left = settles - clock.now();
       if (left > 0) await sleep(left);
     },
-    /** Whether it is still the same and clean, read anew. */
+    /** Reads anew whether it is still the same and clean. */
     async confirm(name: SessionName, { dirty, version }: SessionRecord): Promise<boolean> {
       const found = await read(digestsOf(name).key);
       const { record } = found.kind === 'known' ? found : {};
@@ -147,7 +151,7 @@ function createRecords(options: SessionsOptions) {
     max: MAX_SESSIONS,
     ownerOf: ({ principal }) => ownerOf(principal),
   });
-  /** Made dirty here → the version of its record ('' for none) that no gateway uses; undefined: not yet. */
+  /** Made dirty here → version of its record ('' for none) that no gateway uses; undefined: yet. */
   const dirtied = createOwnedTable<{ readonly version: string | undefined }>(MAX_SESSIONS);
 
   function isDirtyHere(key: string): boolean {
@@ -215,7 +219,7 @@ function createRecords(options: SessionsOptions) {
     return found ?? lasting(key);
   }
 
-  /** What was read before counts no longer. */
+  /** Changes a record; what was read before counts no longer. */
   async function change(key: string, call: SessionCall) {
     const since = known.begin();
     using watch = known.watch([key]);
@@ -275,12 +279,16 @@ function createChanges(
   return {
     digestsOf,
     dirty,
-    /** Notes a session that the engine has begun, before its id may reach the client. False: only here, as a dirty one. */
+    /**
+     * Notes a session that the engine has begun, before its client has the id. False: only here,
+     * dirty.
+     */
     async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
       const { key, spelling } = digestsOf(name);
       const data = { ...given, spelling, forwardedAt: clock.wall() };
       const token = newToken();
-      // One of that name that was here before, or may be in the store by now: others may take it for clean.
+      // One of that name that was here before, or may be in the store by now: others may take it
+      // for clean.
       let shared = known.last(key) !== undefined || isDirtyHere(key);
       known.forget([key]);
       try {
@@ -298,7 +306,7 @@ function createChanges(
         return false;
       }
     },
-    /** A request names the first catalog of a session, which is dirty then if another was quicker. True as with `dirty`. */
+    /** Notes its first catalog; it is dirty then if another was quicker. True as with `dirty`. */
     async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
       const { key } = digestsOf(name);
       const { dirty: _, version: expected, ...before } = record;
@@ -313,7 +321,9 @@ function createChanges(
         return dirty([key]);
       }
     },
-    /** Forgets it (only here where the store is away); one of another spelling is made dirty instead. */
+    /**
+     * Forgets it (only here while the store is away); one spelt otherwise is made dirty instead.
+     */
     async end(name: SessionName): Promise<void> {
       const { key, spelling } = digestsOf(name);
       const found = now(key) ?? (await read(key));
@@ -326,7 +336,8 @@ function createChanges(
         onError(error);
         known.forget([key]);
         known.drop(key);
-        // For others, and perhaps at the engine, it goes on: what happens in it must still reach them.
+        // For others, and perhaps at the engine, it goes on: what happens in it must still reach
+        // them.
         dirtied.set(key, '', { version: undefined });
       }
     },

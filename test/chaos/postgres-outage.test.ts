@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,19 +9,16 @@ import type { Storage } from '../../src/storage/sql-storage.ts';
 import { commitsWait, storageAt } from '../integration/storage/postgres-house.ts';
 import { type BlackHole, startBlackHole } from '../support/black-hole.ts';
 import { livedTime } from '../support/lived-time.ts';
-import {
-  type PostgresHouse,
-  type PostgresServer,
-  startPostgres,
-} from '../support/postgres-server.ts';
+import { type PostgresHouse, startPostgres } from '../support/postgres-server.ts';
 import { sizes } from '../support/sizes.ts';
+import { shared } from '../support/opened.ts';
 
 /** What the program has as a default (ms). */
 const DEFAULT_TIMEOUT = 1_500;
 /** What an operation may take beside its timeout (ms): with the default it is promised to end within 2 s. */
 const BESIDE = 500;
 
-let server: PostgresServer;
+const server = shared(() => startPostgres());
 let house: PostgresHouse;
 let hole: BlackHole;
 let storage: Storage;
@@ -29,12 +26,6 @@ let timeout: number;
 let errors: unknown[];
 let throughHole: string;
 
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(async () => {
-  await server.close();
-});
 beforeEach(async () => {
   house = await server.house();
   hole = await startBlackHole(server.port);

@@ -1,18 +1,10 @@
-import { afterAll, beforeAll } from '@jest/globals';
 import { createPostgresStorage } from '../../src/storage/postgres.ts';
 import { postgresConfig } from '../integration/storage/postgres-house.ts';
-import type { PostgresServer } from '../support/postgres-server.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeStorage } from './storage-contract.ts';
+import { shared } from '../support/opened.ts';
 
-let server: PostgresServer;
-
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(async () => {
-  await server.close();
-});
+const server = shared(() => startPostgres());
 
 describeStorage('PostgreSQL', async () => {
   const house = await server.house();

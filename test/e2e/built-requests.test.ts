@@ -1,34 +1,23 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type XmlaMessage } from '../support/http-client.ts';
-import {
-  sendXml,
-  startStubEngine,
-  type SeenRequest,
-  type StubEngine,
-} from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine, type SeenRequest } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 /**
  * A cacheable request goes to the engine with headers that are built, not passed on. Every way that a client
  * might find to reach the engine beside them has its own case, named after it.
  */
 
-let engine: StubEngine;
-let gateway: TestGateway;
-let count = 0;
-
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
+const gateway = shared(() =>
+  startTestGateway({
     engine: { url: `${engine.url}/{project}`, login: 'forward' },
-  });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
+  }),
+);
+let count = 0;
 
 /** What the engine sees of a request, in full: the request line, every header as written, the body. */
 const whole = ({ method, url, rawHeaders, body }: SeenRequest) => ({

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { gzipSync } from 'node:zlib';
 import { encodeAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
@@ -9,27 +9,22 @@ import {
   until,
   type XmlaMessage,
 } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() =>
+  startTestGateway({
+    engine: { url: engine.url },
+    projects: { Off: { cache: 'off' }, Common: { share: 'everyone' } },
+  }),
+);
 let count = 0;
 /** Names its catalog: without one, the strictest project counts, since the engine might choose it. */
 const newQuery = (catalog = 'Sales') =>
   execute({ statement: `SELECT FROM [Sales ${(count += 1)}]`, properties: { Catalog: catalog } });
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway({
-    engine: { url: engine.url },
-    projects: { Off: { cache: 'off' }, Common: { share: 'everyone' } },
-  });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 beforeEach(() => {
   engine.seen.length = 0;
   engine.answerWith(sendXml(mddatasetAnswer()));

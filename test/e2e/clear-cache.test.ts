@@ -1,27 +1,22 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { checkedSupertest } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const ALL = '/mdx/xmla/clearCache';
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
+const gateway = shared(() =>
+  startTestGateway({ engine: { url: engine.url }, auth: { purgers: ['bob'] } }),
+);
 const query = execute({ statement: 'SELECT FROM [Sales]', properties: { Catalog: 'FoodMart' } });
 const inProject = { path: '/mdx/xmla/FoodMart' };
 
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({ engine: { url: engine.url }, auth: { purgers: ['bob'] } });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 /** Every test begins with one stored answer. */
 beforeEach(async () => {
   await askXmla(gateway.url, query, inProject);

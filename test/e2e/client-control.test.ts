@@ -1,12 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, until, type Answer } from '../support/http-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { gate, sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() => startTestGateway(settings('purgers')));
 let count = 0;
 
 const settings = (client_control: string) => ({
@@ -30,14 +31,6 @@ const told = async (asking: Promise<Answer>) => {
   return `${shortStatus(answer)} ${numberIn(answer)}`;
 };
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway(settings('purgers'));
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 beforeEach(async () => {
   await gateway.reload(settings('purgers'));
   engine.seen.length = 0;

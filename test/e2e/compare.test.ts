@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import {
   errorCellAnswer,
   faultAnswer,
@@ -13,27 +13,18 @@ import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { startSessionEngine } from '../support/session-engine.ts';
 import { beginSession, inSession } from '../support/stamped-client.ts';
-import {
-  gate,
-  sendXml,
-  startStubEngine,
-  type StubAnswer,
-  type StubEngine,
-} from '../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine, type StubAnswer } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const QUERY = execute({ statement: 'SELECT FROM [Sales]', properties: { Catalog: 'Shop' } });
 const CUBES = discover({ requestType: 'MDSCHEMA_CUBES' });
 const OLD = mddatasetAnswer();
 const NEW = mddatasetAnswer({ members: ['F', 'M', 'X'] });
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(() => {}));
 let gateway: TestGateway;
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-});
-afterAll(() => engine.close());
 beforeEach(async () => {
   engine.seen.length = 0;
   engine.answerWith(sendXml(OLD));

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,17 +15,14 @@ import {
   type Finished,
 } from '../support/gateway-process.ts';
 import { INJECTION_STRINGS } from '../support/injection-strings.ts';
-import { startPostgres, type PostgresServer } from '../support/postgres-server.ts';
+import { startPostgres } from '../support/postgres-server.ts';
 import { sizes } from '../support/sizes.ts';
 import { startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const folders: ConfigFolder[] = [];
-let postgres: PostgresServer;
+const postgres = shared(() => startPostgres());
 
-beforeAll(async () => {
-  postgres = await startPostgres();
-});
-afterAll(() => postgres?.close());
 afterEach(() => {
   for (const folder of folders.splice(0)) folder.remove();
 });

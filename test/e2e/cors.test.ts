@@ -14,8 +14,9 @@ import {
 } from '../support/http-client.ts';
 import { startSessionEngine } from '../support/session-engine.ts';
 import { beginSession, inSession } from '../support/stamped-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
@@ -73,11 +74,7 @@ const forPage = (origin: string, vary = '') => ({
 });
 const NO_PAGE = { vary: 'origin' };
 
-let engine: StubEngine;
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-});
-afterAll(() => engine.close());
+const engine = shared(() => startStubEngine(() => {}));
 beforeEach(() => {
   engine.seen.length = 0;
   engine.answerWith((response, seen) => {

@@ -4,6 +4,7 @@ import { until } from '../support/http-client.ts';
 import { sendText, startKylinEngine, type KylinEngine } from '../support/kylin-engine.ts';
 import { gate } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const SERVICE = { login: 'service', service: { name: 'loader', password: 'secret' } };
 const AS_LOADER = `Basic ${Buffer.from('loader:secret').toString('base64')}`;
@@ -43,11 +44,7 @@ async function warm(gateway: TestGateway): Promise<void> {
 }
 
 describe('clearCache of an engine that has a cache of its own', () => {
-  let plain: TestGateway;
-  beforeAll(async () => {
-    plain = await startTestGateway(clearingSettings([one]));
-  });
-  afterAll(() => plain.close());
+  const plain = shared(() => startTestGateway(clearingSettings([one])));
 
   test('lets nobody see what the engine kept: the engine clears first', async () => {
     const gateway = await start();

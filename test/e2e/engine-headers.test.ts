@@ -1,12 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { readEngineRequest } from '../support/engine-request.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
 import { beginSession, inSession } from '../support/stamped-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
 import { figuresOf, nextRun, purge } from '../support/warm-up.ts';
+import { shared } from '../support/opened.ts';
 
 /**
  * An engine that answers by a header of its clients is sent it where `engine.headers` names it: with what may be cached and with
@@ -17,7 +18,17 @@ const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 const NAMES = ['Accept-Language', 'X-Tenant'];
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
-let engine: StubEngine;
+const engine = shared(() =>
+  startStubEngine((response, seen) => {
+    if (seen.method !== 'POST') return sendXml(mddatasetAnswer())(response, seen);
+    const { session } = readEngineRequest(seen.body, seen.headers);
+    const id = session.kind === 'begin' ? `id-${begun.size}` : session.id;
+    if (session.kind === 'begin') begun.set(id, said(seen.headers));
+    const header = session.kind === 'none' ? '' : `<Session xmlns="${XMLA}" SessionId="${id}"/>`;
+    const told = `(${said(seen.headers)} | ${begun.get(id) ?? ''})`;
+    sendXml(mddatasetAnswer({ header, members: [told] }))(response, seen);
+  }),
+);
 let gateway: TestGateway;
 /** What each session was begun with, and which of that the engine goes on to answer by. */
 let begun: Map<string, string>;
@@ -30,18 +41,6 @@ const said = (headers: Readonly<NodeJS.Dict<string | readonly string[]>>) =>
     .sort()
     .join('; ');
 
-beforeAll(async () => {
-  engine = await startStubEngine((response, seen) => {
-    if (seen.method !== 'POST') return sendXml(mddatasetAnswer())(response, seen);
-    const { session } = readEngineRequest(seen.body, seen.headers);
-    const id = session.kind === 'begin' ? `id-${begun.size}` : session.id;
-    if (session.kind === 'begin') begun.set(id, said(seen.headers));
-    const header = session.kind === 'none' ? '' : `<Session xmlns="${XMLA}" SessionId="${id}"/>`;
-    const told = `(${said(seen.headers)} | ${begun.get(id) ?? ''})`;
-    sendXml(mddatasetAnswer({ header, members: [told] }))(response, seen);
-  });
-});
-afterAll(() => engine.close());
 beforeEach(() => {
   engine.seen.length = 0;
   begun = new Map();

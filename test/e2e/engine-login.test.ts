@@ -1,17 +1,14 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(() => {}));
 let gateway: TestGateway | undefined;
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-});
-afterAll(() => engine.close());
 beforeEach(() => {
   engine.seen.length = 0;
   engine.answerWith(sendXml(mddatasetAnswer()));

@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { faultAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
-import {
-  sendXml,
-  startStubEngine,
-  type StubEngine,
-  type StubAnswer,
-} from '../support/stub-engine.ts';
+import { sendXml, startStubEngine, type StubAnswer } from '../support/stub-engine.ts';
 import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(checkingEngine));
 let gateway: TestGateway;
 let users: Map<string, string>;
 const query = execute({ statement: 'SELECT FROM [Sales]' });
@@ -34,10 +30,6 @@ const settings = (auth: Record<string, unknown> = {}) => ({
   auth: { provider: 'engine', users: './there-is-none', admins: ['ADMIN'], ...auth },
 });
 
-beforeAll(async () => {
-  engine = await startStubEngine(checkingEngine);
-});
-afterAll(() => engine.close());
 /** A new one each time, so that nobody is remembered or throttled from the test before. */
 beforeEach(async () => {
   // alice is in the users file of the test gateway too, with another password.

@@ -7,20 +7,17 @@ import '../support/patient-redis.ts';
 import { askRedis, startRedis } from '../support/redis-server.ts';
 import { startSessionEngine } from '../support/session-engine.ts';
 import { beginSession, inSession } from '../support/stamped-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(() => {}));
 let gateway: TestGateway;
 
 const queryOf = (statement: string, properties: Record<string, string> = { Catalog: 'Shop' }) =>
   execute({ statement, properties });
 const QUERY = queryOf('SELECT FROM [Sales]');
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-});
-afterAll(() => engine.close());
 beforeEach(() => {
   engine.seen.length = 0;
   engine.answerWith(sendXml(mddatasetAnswer()));

@@ -1,31 +1,25 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus, type Answer } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 /** An engine whose collation ignores width and kana, as that of SSAS does: all these are one catalog, and one cube. */
 const CATALOGS = ['Sales', 'Ｓales', ' ＳＡＬＥＳ', 'Sa\u00adles'];
 const KANA = ['ライブ', 'らいぶ', 'ﾗｲﾌﾞ'];
 
-let engine: StubEngine;
-let gateway: TestGateway;
-let data = 1;
-
-beforeAll(async () => {
-  engine = await startStubEngine((...asked) =>
-    sendXml(mddatasetAnswer({ members: [`data ${data}`] }))(...asked),
-  );
-  gateway = await startTestGateway({
+const engine = shared(() =>
+  startStubEngine((...asked) => sendXml(mddatasetAnswer({ members: [`data ${data}`] }))(...asked)),
+);
+const gateway = shared(() =>
+  startTestGateway({
     engine: { url: `${engine.url}/{project}` },
     projects: { Shop: { cubes: { Live: 'off', らいぶ: 'off' } }, Closed: { cache: 'off' } },
-  });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
+  }),
+);
+let data = 1;
 
 const ask = (catalog: string, cube = 'Cube', path = '/mdx/xmla') =>
   askXmla(

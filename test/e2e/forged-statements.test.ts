@@ -4,9 +4,10 @@ import { connect } from 'node:net';
 import { untilRemembered } from '../support/remembered.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, send, shortStatus } from '../support/http-client.ts';
-import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
+import { startSessionEngine } from '../support/session-engine.ts';
 import { beginSession, inSession } from '../support/stamped-client.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
@@ -31,12 +32,7 @@ const FORGED: readonly (readonly [string, Headers])[] = [
 ];
 const [, FORGED_HEADERS] = FORGED[2] ?? ['', {}];
 
-let engine: SessionEngine;
-
-beforeAll(async () => {
-  engine = await startSessionEngine({ kind: 'generic' });
-});
-afterAll(() => engine.close());
+const engine = shared(() => startSessionEngine({ kind: 'generic' }));
 
 describe('a request that another site forged', () => {
   let gateway: TestGateway;

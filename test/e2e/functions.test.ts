@@ -1,13 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { Parameter } from '../../src/xmla/request/read-request.ts';
 import { mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() => startTestGateway(settings()));
 
 type Settings = Record<string, object>;
 const settings = ({ engine: own, ...others }: Settings = {}) => ({
@@ -15,14 +16,6 @@ const settings = ({ engine: own, ...others }: Settings = {}) => ({
   ...others,
 });
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway(settings());
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 beforeEach(async () => {
   // Entries outlive a reload, and some tests ask the same.
   await send(gateway.url, {

@@ -1,27 +1,20 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { gunzipSync } from 'node:zlib';
 import { encodeAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, until, type Answer } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const GZIP = { 'accept-encoding': 'gzip, deflate' };
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() => startTestGateway({ engine: { url: engine.url } }));
 let count = 0;
 const newQuery = () =>
   execute({ statement: `SELECT FROM [Sales ${(count += 1)}]`, properties: { Catalog: 'Sales' } });
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway({ engine: { url: engine.url } });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 beforeEach(() => {
   engine.seen.length = 0;
 });

@@ -1,18 +1,15 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { beforeEach, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../src/common/clock.ts';
 import { tryConnections } from '../../src/compose/try-connections.ts';
 import { faultAnswer, response, rowsetAnswer } from '../support/answers.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { load } from '../unit/config/fake-files.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(() => {}));
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-});
-afterAll(() => engine.close());
 beforeEach(() => {
   engine.seen.length = 0;
 });

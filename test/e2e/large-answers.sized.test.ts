@@ -9,13 +9,9 @@ import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { configFolder, listening, runMain } from '../support/gateway-process.ts';
 import { askXmla, portOf, send, shortStatus, until, type Answer } from '../support/http-client.ts';
 import { sizes } from '../support/sizes.ts';
-import {
-  sendXml,
-  startStubEngine,
-  type StubAnswer,
-  type StubEngine,
-} from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine, type StubAnswer } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const MIB = 1024 * 1024;
 const GZIP = { 'accept-encoding': 'gzip' };
@@ -26,8 +22,8 @@ const BYTES = Buffer.from(TEXT);
 const shown = (header: string) => largeMddatasetAnswer(sizes.largeAnswer, { header });
 const SHORTEST_LARGE = 256 * 1024 + 1;
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() => startTestGateway({ engine: { url: engine.url, kind: 'generic' } }));
 let count = 0;
 const query = (session?: SessionSpec) =>
   execute({
@@ -56,14 +52,6 @@ const sendUntilClose =
     response.end();
   };
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway({ engine: { url: engine.url, kind: 'generic' } });
-});
-afterAll(async () => {
-  await gateway?.close();
-  await engine?.close();
-});
 beforeEach(() => {
   count += 1;
   engine.seen.length = 0;

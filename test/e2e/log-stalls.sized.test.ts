@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -24,19 +24,16 @@ import {
   type ConfigFolder,
 } from '../support/gateway-process.ts';
 import { askXmla, send, until } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic } from '../support/test-gateway.ts';
 import { sampled } from '../support/sizes.ts';
+import { shared } from '../support/opened.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
 let folder: ConfigFolder;
 let endings: (() => Promise<unknown>)[] = [];
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-});
-afterAll(() => engine.close());
 beforeEach(async () => {
   folder = await configFolder();
 });

@@ -7,8 +7,9 @@ import { join } from 'node:path';
 import { faultAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus, until } from '../support/http-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const query = execute({ statement: 'SELECT FROM [Sales]' });
 const people = Array.from({ length: 100 }, (_, at) => `person${at}`);
@@ -18,11 +19,7 @@ const login = (user: string, password: string) => ({
   headers: { authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}` },
 });
 
-let engine: StubEngine;
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-});
-afterAll(() => engine.close());
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
 
 describe('when all come at nine', () => {
   let gateway: TestGateway;

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { systemClock } from '../../src/common/clock.ts';
@@ -8,17 +8,14 @@ import { checkedSupertest } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
 import { startRedis } from '../support/redis-server.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(() => {}));
 let gateway: TestGateway;
 const query = execute({ statement: 'SELECT FROM [Sales]' });
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-});
-afterAll(() => engine.close());
 beforeEach(() => {
   engine.seen.length = 0;
   engine.answerWith(sendXml(mddatasetAnswer()));

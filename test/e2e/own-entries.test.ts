@@ -1,22 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import {
-  newCube,
-  question,
-  startAttackedHouse,
-  withHeader,
-  type AttackedHouse,
-} from '../support/attacked-house.ts';
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { newCube, question, startAttackedHouse, withHeader } from '../support/attacked-house.ts';
 import { discover, type DiscoverSpec } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type XmlaMessage } from '../support/http-client.ts';
 import { beginSession } from '../support/stamped-client.ts';
+import { shared } from '../support/opened.ts';
 
 /** What reaches the engine with a cacheable request and may shape its answer makes an entry of its own. */
 
-let house: AttackedHouse;
-beforeAll(async () => {
-  house = await startAttackedHouse();
-});
-afterAll(() => house.close());
+const house = shared(() => startAttackedHouse());
 beforeEach(() => {
   house.engine.seen.length = 0;
 });

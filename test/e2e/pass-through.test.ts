@@ -1,30 +1,25 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { execute } from '../support/envelopes.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { askXmla, portOf, send, sendRaw, shortStatus } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const LIMIT = 64 * 1024;
 
-let engine: StubEngine;
-let gateway: TestGateway;
-/** Never cacheable, so that it is passed through. */
-const body = execute({ statement: 'CREATE SESSION CUBE [ä]', prefix: 'soap' });
-
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
+const gateway = shared(() =>
+  startTestGateway({
     // Where sessions hold no state, nobody looks for them in answers that pass.
     engine: { url: engine.url, kind: 'mondrian' },
     limits: { body: LIMIT },
-  });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
+  }),
+);
+/** Never cacheable, so that it is passed through. */
+const body = execute({ statement: 'CREATE SESSION CUBE [ä]', prefix: 'soap' });
+
 beforeEach(() => {
   engine.seen.length = 0;
   engine.answerWith(sendXml(mddatasetAnswer()));

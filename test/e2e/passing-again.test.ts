@@ -1,19 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus } from '../support/http-client.ts';
-import { startSessionEngine, type SessionEngine } from '../support/session-engine.ts';
-import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { startSessionEngine } from '../support/session-engine.ts';
+import { startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: SessionEngine;
-let gateway: TestGateway;
-beforeAll(async () => {
-  engine = await startSessionEngine({ kind: 'mondrian' });
-  gateway = await startTestGateway({ engine: { url: engine.url, kind: 'mondrian' } });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
+const engine = shared(() => startSessionEngine({ kind: 'mondrian' }));
+const gateway = shared(() => startTestGateway({ engine: { url: engine.url, kind: 'mondrian' } }));
 
 async function begin(user = 'alice'): Promise<string> {
   const body = execute({ statement: '', session: { kind: 'begin' } });

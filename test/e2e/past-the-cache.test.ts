@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import {
   IDENTITIES,
   newCube,
@@ -6,19 +6,15 @@ import {
   SECURITY,
   startAttackedHouse,
   withHeader,
-  type AttackedHouse,
 } from '../support/attacked-house.ts';
 import { askXmla, send, shortStatus, type XmlaMessage } from '../support/http-client.ts';
 import { beginSession } from '../support/stamped-client.ts';
 import { basic } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 /** What no key can stand for never uses an entry, makes one, or touches that of another. */
 
-let house: AttackedHouse;
-beforeAll(async () => {
-  house = await startAttackedHouse();
-});
-afterAll(() => house.close());
+const house = shared(() => startAttackedHouse());
 beforeEach(() => {
   house.engine.seen.length = 0;
 });

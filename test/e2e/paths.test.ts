@@ -1,30 +1,23 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, sendRaw, shortStatus } from '../support/http-client.ts';
 import { sizes } from '../support/sizes.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
 import { codePoint } from '../support/code-point.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
 /** Its engine's path names the project. */
-let byProject: TestGateway;
+const byProject = shared(() =>
+  startTestGateway({ engine: { url: `${engine.url}/{project}/end` } }),
+);
 /** Its engine has one path for all. */
-let onePath: TestGateway;
+const onePath = shared(() => startTestGateway({ engine: { url: engine.url } }));
 let count = 0;
 
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  byProject = await startTestGateway({ engine: { url: `${engine.url}/{project}/end` } });
-  onePath = await startTestGateway({ engine: { url: engine.url } });
-});
-afterAll(async () => {
-  await byProject.close();
-  await onePath.close();
-  await engine.close();
-});
 beforeEach(() => {
   engine.seen.length = 0;
 });

@@ -29,18 +29,15 @@ import {
   type GatewayProcess,
 } from '../support/gateway-process.ts';
 import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(() => {}));
 let folder: ConfigFolder;
 let started: GatewayProcess[] = [];
 const query = execute({ statement: 'SELECT FROM [Sales]' });
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-});
-afterAll(() => engine.close());
 beforeEach(async () => {
   engine.seen.length = 0;
   engine.answerWith(sendXml(mddatasetAnswer()));

@@ -1,23 +1,19 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
 import { checkedFetch } from '../support/checked-requests.ts';
 import { execute } from '../support/envelopes.ts';
-import { CATALOG, startHazardHouse, type HazardHouse } from '../support/hazard-house.ts';
+import { CATALOG, startHazardHouse } from '../support/hazard-house.ts';
 import '../support/patient-redis.ts';
 import { askRedis } from '../support/redis-server.ts';
 import { sampled, sizes } from '../support/sizes.ts';
 import { askStamped, inSession, type StampedAnswer } from '../support/stamped-client.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 /** The machine may be busy (ms). */
 const PATIENCE = 300_000;
 
-let house: HazardHouse;
-
-beforeAll(async () => {
-  house = await startHazardHouse();
-});
-afterAll(() => house?.close());
+const house = shared(() => startHazardHouse());
 
 /** Something that happens to Redis. */
 interface Hazard {

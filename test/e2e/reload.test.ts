@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { execute } from '../support/envelopes.ts';
@@ -7,14 +7,11 @@ import '../support/patient-redis.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { startSessionEngine } from '../support/session-engine.ts';
 import { beginSession, inSession } from '../support/stamped-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-});
-afterAll(() => engine.close());
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
 
 const query = execute({ statement: 'SELECT FROM [Sales]', properties: { Catalog: 'Bazaar' } });
 const ask = async (gateway: TestGateway) => shortStatus(await askXmla(gateway.url, query));

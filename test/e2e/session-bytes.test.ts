@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { gunzipSync } from 'node:zlib';
 import {
   answerTo,
@@ -15,28 +15,23 @@ import { readEngineRequest } from '../support/engine-request.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type XmlaMessage } from '../support/http-client.ts';
 import { stampOf } from '../support/stamps.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 /** Answers that show a session are stored once, and each session is sent what the engine would have sent to it. */
 
 const IDS = ['plain-1', 'R&D <"two"> \'quotes\'', 'café-é', '中-Θ-3', ' outer  space '] as const;
 
-let engine: StubEngine;
-let gateway: TestGateway;
-let count = 0;
-
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway({
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() =>
+  startTestGateway({
     engine: { url: engine.url, kind: 'generic' },
     cache: { share: 'everyone' },
-  });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
+  }),
+);
+let count = 0;
+
 beforeEach(() => {
   count += 1;
   engine.seen.length = 0;

@@ -1,25 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { envelope, mddatasetAnswer } from '../support/answers.ts';
 import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { askXmla, shortStatus } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { inSession } from '../support/stamped-client.ts';
-import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const XMLA = 'urn:schemas-microsoft-com:xml-analysis';
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
+const gateway = shared(() => startTestGateway({ engine: { url: engine.url, kind: 'generic' } }));
 let count = 0;
-
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({ engine: { url: engine.url, kind: 'generic' } });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 
 /** Asks something new, and tells what became of it. */
 async function ask(session?: SessionSpec): Promise<string> {

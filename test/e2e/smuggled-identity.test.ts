@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import {
   IDENTITIES,
   LOGINS,
@@ -7,13 +7,13 @@ import {
   SECURITY,
   startAttackedHouse,
   withHeader,
-  type AttackedHouse,
   type Login,
 } from '../support/attacked-house.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus, type XmlaMessage } from '../support/http-client.ts';
 import type { SeenRequest } from '../support/stub-engine.ts';
 import { basic } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 /**
  * Whatever could tell an engine of another identity than the login is stripped on every way to the engine, or
@@ -21,11 +21,7 @@ import { basic } from '../support/test-gateway.ts';
  * past the cache in past-the-cache.test.ts.
  */
 
-let house: AttackedHouse;
-beforeAll(async () => {
-  house = await startAttackedHouse();
-});
-afterAll(() => house.close());
+const house = shared(() => startAttackedHouse());
 beforeEach(() => {
   house.engine.seen.length = 0;
 });

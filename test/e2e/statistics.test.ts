@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, send } from '../support/http-client.ts';
 import { withoutRequestId } from '../support/request-id.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const QUERY = execute({ statement: 'SELECT FROM [Sales]' });
 const VIEWERS = { auth: { viewers: ['bob'] } };
@@ -17,17 +18,8 @@ interface Told {
   readonly entries: readonly Row[];
 }
 
-let engine: StubEngine;
-let gateway: TestGateway;
-
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({ engine: { url: engine.url }, ...VIEWERS });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
+const gateway = shared(() => startTestGateway({ engine: { url: engine.url }, ...VIEWERS }));
 
 async function read(path: string, user = 'bob') {
   const { status, text } = await send(gateway.url, {

@@ -1,29 +1,24 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { request, type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { largeMddatasetAnswer, mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, send, shortStatus, until } from '../support/http-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { gate, sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
-let gateway: TestGateway;
-let count = 0;
-
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway({
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() =>
+  startTestGateway({
     engine: { url: engine.url },
     cache: { max_entry: '1MiB' },
     limits: { concurrency: 2, per_user: 2 },
-  });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
+  }),
+);
+let count = 0;
+
 beforeEach(() => {
   engine.seen.length = 0;
   gateway.events.length = 0;

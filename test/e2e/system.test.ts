@@ -1,23 +1,20 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { freePort } from '../support/free-port.ts';
 import { askXmla, send } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const STATEMENT = 'SELECT FROM [Sales] WHERE [Customer].[Jane Roe]';
 const QUERY = execute({ statement: STATEMENT, properties: { Catalog: 'Shop' } });
 const AUTH = { viewers: ['bob'] };
 
-let engine: StubEngine;
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
 let gateway: TestGateway;
 
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-});
-afterAll(() => engine.close());
 const settings = (more: Record<string, unknown> = {}) => ({
   engine: { url: engine.url },
   auth: AUTH,

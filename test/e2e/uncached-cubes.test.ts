@@ -1,12 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, shortStatus } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() => startTestGateway(settings(OFF)));
 let count = 0;
 
 const settings = (cubes: Record<string, 'on' | 'off'>) => ({
@@ -28,14 +29,6 @@ const twice = async (body: Buffer, path = '/mdx/xmla') => [
 const UNCACHED = ['bypass cache-off', 'bypass cache-off'];
 const CACHED = ['miss stored', 'hit'];
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway(settings(OFF));
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 beforeEach(async () => {
   await gateway.reload(settings(OFF));
   engine.answerWith(sendXml(mddatasetAnswer()));

@@ -1,24 +1,17 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { beforeEach, expect, test } from '@jest/globals';
 import { HITS_UNTIL_REMEMBERED, untilRemembered } from '../support/remembered.ts';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { execute } from '../support/envelopes.ts';
 import { askXmla, portOf, sendRaw } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
-import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { basic, startTestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
 const QUERY = execute({ statement: 'SELECT FROM [Sales]' });
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(sendXml(mddatasetAnswer())));
+const gateway = shared(() => startTestGateway({ engine: { url: engine.url } }));
 
-beforeAll(async () => {
-  engine = await startStubEngine(sendXml(mddatasetAnswer()));
-  gateway = await startTestGateway({ engine: { url: engine.url } });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 beforeEach(() => void engine.seen.splice(0));
 
 /** @param headers lines of the head beside the first one */

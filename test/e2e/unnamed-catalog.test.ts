@@ -1,12 +1,19 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { mddatasetAnswer } from '../support/answers.ts';
 import { discover, execute } from '../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../support/http-client.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../support/stub-engine.ts';
 import { basic, startTestGateway, type TestGateway } from '../support/test-gateway.ts';
+import { shared } from '../support/opened.ts';
 
-let engine: StubEngine;
-let gateway: TestGateway;
+const engine = shared(() => startStubEngine(() => {}));
+const gateway = shared(() =>
+  startTestGateway({
+    engine: { url: engine.url, login: 'forward' },
+    cache: { share: 'everyone', engine_permissions_ignored: true },
+    projects: { Private: { share: 'user' } },
+  }),
+);
 let count = 0;
 
 /** Each is asked in the catalog that the engine chooses, whatever the request seems to say. */
@@ -21,18 +28,6 @@ const UNNAMED: readonly (readonly [
   ['an empty Catalog', '/mdx/xmla', { Catalog: ' ' }],
 ];
 
-beforeAll(async () => {
-  engine = await startStubEngine(() => {});
-  gateway = await startTestGateway({
-    engine: { url: engine.url, login: 'forward' },
-    cache: { share: 'everyone', engine_permissions_ignored: true },
-    projects: { Private: { share: 'user' } },
-  });
-});
-afterAll(async () => {
-  await gateway.close();
-  await engine.close();
-});
 beforeEach(() => {
   engine.seen.length = 0;
   engine.answerWith(sendXml(mddatasetAnswer()));

@@ -1,4 +1,4 @@
-import { afterEach } from '@jest/globals';
+import { afterAll, afterEach, beforeAll } from '@jest/globals';
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -19,3 +19,26 @@ export async function opened<T extends { close(): Promise<void> }>(
 
 /** Closes at once what was opened last. */
 export const closeLatest = (): Promise<unknown> | undefined => closers.pop()?.();
+
+const shares: (() => Promise<unknown>)[] = [];
+
+/**
+ * Is opened before the tests of this block, and closed after them, before what was opened earlier. Its members are there when the
+ * tests run.
+ */
+export function shared<T extends { close(): Promise<unknown> }>(open: () => Promise<T>): T {
+  let one: T | undefined;
+  beforeAll(async () => {
+    one = await open();
+    shares.push(one.close);
+  });
+  afterAll(() => shares.pop()?.());
+  const opened = () => {
+    if (one === undefined) throw new Error('it is not open: tests have not begun');
+    return one;
+  };
+  return new Proxy({} as T, {
+    get: (_target, name) => Reflect.get(opened(), name) as unknown,
+    set: (_target, name, value) => Reflect.set(opened(), name, value),
+  });
+}

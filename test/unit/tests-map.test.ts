@@ -8,9 +8,6 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Suites directly in test/unit that hold the repository as a whole. */
 const REPOSITORY = new Set(['architecture', 'oracle-mutants', 'tests-map', 'words']);
 
-/** Rooms whose suites are still called otherwise. */
-const UNMAPPED = /^(?:config|console|http\/statistics|line|observability)\b/;
-
 const files = readdirSync(join(ROOT, 'test/unit'), { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.ts'))
   .sort();
@@ -30,7 +27,7 @@ describe('test/unit', () => {
       .map(nameOf)
       .filter((name) => {
         const isMapped = isSource(name) || isSource(dirname(name));
-        return !isMapped && !REPOSITORY.has(name) && !UNMAPPED.test(name);
+        return !isMapped && !REPOSITORY.has(name);
       });
     expect(lost).toEqual([]);
   });

@@ -42,7 +42,7 @@ export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => 
   };
 }
 
-/** What a date can hold (ms). */
+/** Latest moment of a date (ms). */
 const LATEST = 8.64e15;
 /** Undefined when it is none: other versions of the gateway may have written it. */
 export function readPurgeRecord(line: string): PurgeRecord | undefined {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../common/clock.ts';
-import type { Emit, PurgeCause, Stale } from '../../common/events.ts';
+import { CAUSES, type Emit, type PurgeCause, type Stale } from '../../common/events.ts';
 import { LEASE_MARGIN, RENEWAL_TRIES, tryToRenew } from '../../common/leases.ts';
 import type { Epochs, Renewal } from '../../freshness/freshness.ts';
 import type { CacheScope } from '../../freshness/freshness-store.ts';
@@ -13,7 +13,7 @@ export interface EngineClear {
   readonly ok: boolean;
   /** It was not even called. */
   readonly called?: false;
-  /** For the operator, when it is not ok: what the engine said or why it could not be asked. */
+  /** Said to the operator, when it is not ok. */
   readonly why?: string;
 }
 
@@ -24,7 +24,7 @@ export interface EngineClearing {
    * @param authorization of the caller, without which engines with `login: forward` are not called
    */
   clear(stale: Stale, authorization: string | undefined): Promise<readonly EngineClear[]>;
-  /** Whether engines are asked with the login of the caller: then only callers with the same one share a run. */
+  /** Whether engines are asked with the caller's login: then callers with one login share a run. */
   asksAsCaller(): boolean;
 }
 export type ClearEngines = EngineClearing['clear'];
@@ -34,14 +34,11 @@ export interface PurgeOrder {
   readonly cause: PurgeCause;
   /** The header of the caller, for `engine.login: forward`. */
   readonly authorization?: string | undefined;
-  /** By a hook or a statement: the id of the request. */
+  /** Id of the request, where a hook or a statement purges. */
   readonly call?: string;
-  /** By a statement: what of the request counts as a change. */
+  /** The change that a statement makes. */
   readonly why?: string;
 }
-
-/** Causes that follow a load of data, of which engines must be told. */
-const CLEARING = new Set<PurgeCause>(['clear-cache', 'repeat', 'hook', 'watch']);
 
 export type CachePurges = ReturnType<typeof createPurges>;
 export type Purges = Pick<CachePurges, 'purge' | 'renew'>;
@@ -85,7 +82,7 @@ export function createPurges(
     const at = clock.wall();
     const started = clock.now();
     const scopes = purgedScopes(stale);
-    const clears = CLEARING.has(order.cause);
+    const { clears } = CAUSES[order.cause];
     const authorization = clears && engineClearing.asksAsCaller() ? login : undefined;
     const key = JSON.stringify([stale, clears, authorization ?? null]);
     const { id, engines, passed } = await runOrJoin(key, async (acted) => {

@@ -11,14 +11,14 @@ const TASK_PAUSE = 1_000;
 /** No sweep looks at more entries, or takes longer (ms). */
 const MOST_SCANNED = 5_000_000;
 const MOST_TIME = 15 * 60_000;
-/** The task that one gateway does for all, and for how long it outlives the last sign of life of that (ms). */
+/** The task that one gateway does for all, and how long it outlives a sign of life (ms). */
 const SWEEP = 'sweep';
 const TASK_LIFE = 30_000;
 /** Port: what a sweep asks of tier 2. Rejects when that cannot be reached in time. */
 export interface SweepStore {
-  /** Of all epochs in force, in batches of a bounded size. */
+  /** Reads all epochs in force, in batches of a bounded size. */
   tokens(): AsyncIterable<readonly string[]>;
-  /** Of all entries, with their first bytes, in batches of a bounded size. */
+  /** Reads all entries' first bytes, in batches of a bounded size. */
   heads(bytes: number): AsyncIterable<readonly { readonly name: string; readonly head: Buffer }[]>;
   /** Returns how many were still there. */
   drop(entries: readonly string[]): Promise<number>;

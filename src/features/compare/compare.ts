@@ -6,7 +6,9 @@ import type { SharedQuery } from '../../line/query.ts';
 import { createOwnTurns, type OwnTurn } from '../../line/understand.ts';
 import { answerDigest } from '../../xmla/answer/answer-digest.ts';
 import { INSPECTION_SLICE } from '../../xmla/answer/inspect-answer.ts';
-import type { Core, Feature, Line } from '../feature.ts';
+import { finding } from '../../common/finding.ts';
+import { listOf } from '../../common/list-of.ts';
+import type { Core, Feature, HourCounts, Line } from '../feature.ts';
 import type { Verdict } from './events.ts';
 
 /** Adds `POST /admin/compare`: compares what a request would be answered from now with what the engine says now. */
@@ -22,7 +24,17 @@ export const compare = ({ emit }: Core): Feature => ({
     };
     return { acts: { '/admin/compare': questionAct(tell, { user: false }) } };
   },
+  findings: async (hour) => staleFinding(hour),
 });
+
+/** Says which answers of the cache were compared in the last hour, and were stale. */
+export function staleFinding(hour: HourCounts) {
+  const stale = hour('stale').map(({ name }) => name);
+  return finding('problem', 'stale-answer', stale.length > 0)`
+      In the last hour the cache held answers that the engine no longer gave: ${listOf(stale)}.
+      The data changed, and no purge followed; or the engine answers users differently who share answers.
+      Run mdx-gateway purge PROJECT, and have the load job call clearCache at its end.`;
+}
 
 type Parts = Pick<Line, 'cache' | 'engineOf' | 'look' | 'memory'>;
 export type Compared = Awaited<ReturnType<ReturnType<typeof createComparison>>>['compared'];

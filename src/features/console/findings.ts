@@ -20,8 +20,6 @@ export interface State {
   readonly unpurged: readonly string[];
   readonly hour: Sums;
   readonly reasons: readonly ReasonCount[];
-  /** Answers of which a comparison with the engine said that they are stale. */
-  readonly stale: readonly string[];
   readonly evictions: readonly Readonly<Record<'all' | 'unused', number>>[];
   /** Until the certificate of the gateway ends; Infinity without one. */
   readonly certificateLeft: number;
@@ -33,165 +31,194 @@ export interface State {
   readonly ofFeatures: readonly Finding[];
 }
 
+type Rule = (state: State) => readonly Finding[];
+
 const DAY = 24 * 3_600_000;
 const percent = (part: number, of: number) => Math.round((100 * part) / of);
 
 const toldTimeout = ({ digest, project, since, refused }: TimedOutQuery) =>
   `${digest} (${project || 'no project'}) since ${since}, ${refused} refused without asking`;
 
-/** What an operator should look at, the worst first. */
-export function findingsOf(state: State) {
-  const { now, redis, reasons, purges, processes, certificateLeft: left } = state;
-  const { hits, misses, bypasses } = state.hour;
+const counted = ({ reasons }: State, outcome: string, reason = '') =>
+  reasons.find((one) => one.outcome === outcome && one.reason === reason)?.count ?? 0;
 
-  const counted = (outcome: string, reason = '') =>
-    reasons.find((one) => one.outcome === outcome && one.reason === reason)?.count ?? 0;
-  /** Of each reason that more than a fifth of so many have, if these are fifty at least. @param what ends so */
-  const frequent = (wanted: 'bypass' | 'miss', total: number, what: string) =>
-    reasons.flatMap(({ outcome, reason, count }) => {
-      const isFrequent = outcome === wanted && total >= 50 && count > total / 5;
-      const remedy = Object.hasOwn(REMEDIES, reason) && REMEDIES[reason as keyof typeof REMEDIES];
-      if (!remedy || remedy.startsWith('As it should be')) return [];
-      return finding('warning', wanted === 'miss' ? 'refusal-reason' : 'bypass-reason', isFrequent)`
+/** Finds each reason of more than a fifth of what ended so, if that is fifty at least. @param what ends so */
+function frequent(state: State, wanted: 'bypass' | 'miss', total: number, what: string) {
+  return state.reasons.flatMap(({ outcome, reason, count }) => {
+    const isFrequent = outcome === wanted && total >= 50 && count > total / 5;
+    const remedy = Object.hasOwn(REMEDIES, reason) && REMEDIES[reason as keyof typeof REMEDIES];
+    if (!remedy || remedy.startsWith('As it should be')) return [];
+    return finding('warning', wanted === 'miss' ? 'refusal-reason' : 'bypass-reason', isFrequent)`
       ${percent(count, total)} % of the ${what}: ${reason}.
       ${meaningOf(outcome, reason)}
       ${remedy}`;
-    });
+  });
+}
 
-  const failed = reasons.filter(
+const bypassed: Rule = (state) => {
+  const { hits, misses, bypasses } = state.hour;
+  const what = 'requests of the last hour passed the cache';
+  return frequent(state, 'bypass', hits + misses + bypasses, what);
+};
+const notStored: Rule = (state) =>
+  frequent(state, 'miss', state.hour.misses, 'misses of the last hour were not stored');
+
+const failedOf = ({ reasons }: State) =>
+  reasons.filter(
     ({ outcome, reason }) => outcome === 'gateway' && /^engine-(?!not-cleared)/.test(reason),
   );
-  const unknown = purges.flatMap(({ at, known, scope }) =>
+
+const unknownOf = ({ purges, now }: State) =>
+  purges.flatMap(({ at, known, scope }) =>
     known || at <= now - DAY || scope === 'everything' ? [] : scope.project,
   );
-  const refused = frequent('miss', misses, 'misses of the last hour were not stored');
-  const all = state.evictions.reduce((sum, one) => sum + one.all, 0);
-  const unused = state.evictions.reduce((sum, one) => sum + one.unused, 0);
-  const isCrowded = all >= 100 && unused > all / 2;
+
+const evictionsOf = ({ evictions }: State) => ({
+  all: evictions.reduce((sum, one) => sum + one.all, 0),
+  unused: evictions.reduce((sum, one) => sum + one.unused, 0),
+});
+function isCrowded(state: State): boolean {
+  const { all, unused } = evictionsOf(state);
+  return all >= 100 && unused > all / 2;
+}
+
+/** Whether hits are few, and nothing else that is found explains it. */
+function isLow(state: State): boolean {
+  const { hits, misses } = state.hour;
   const queries = hits + misses;
-  const isLow = queries >= 200 && hits < queries / 5;
+  const isFew = queries >= 200 && hits < queries / 5;
+  return isFew && notStored(state).length === 0 && !isCrowded(state);
+}
 
-  const found = [
-    finding('problem', 'stale-answer', state.stale.length > 0)`
-      In the last hour the cache held answers that the engine no longer gave: ${listOf(state.stale)}.
-      The data changed, and no purge followed; or the engine answers users differently who share answers.
-      Run mdx-gateway purge PROJECT, and have the load job call clearCache at its end.`,
-
-    finding('problem', 'purge-pending', state.owed.length > 0)`
-      Purges are pending: ${listOf(state.owed)}.
+const RULES: readonly Rule[] = [
+  ({ owed }) => finding('problem', 'purge-pending', owed.length > 0)`
+      Purges are pending: ${listOf(owed)}.
       Redis has not confirmed them. Other gateways may still answer what they should drop.
       Bring Redis back; the gateway tries again twice a second. GET /health/ready says why it is down.`,
 
-    finding('problem', 'redis-down', redis.state === 'down')`
+  ({ redis }) => finding('problem', 'redis-down', redis.state === 'down')`
       Redis cannot be used: ${redis.why ?? 'not known yet'}.
       Without it nothing says which entries are true, so that no query is a hit; changes of sessions that began before are refused.
       See that the server of cache.redis.url runs, and takes the login of cache.redis.`,
 
-    redis.conditions.map(
+  ({ redis }) =>
+    redis.conditions.flatMap(
       (condition) => finding('warning', 'redis-condition', true)`
       Redis is not set as a purge needs it: ${condition}.
       A purge holds only as well as Redis keeps what it confirmed.
       Change that at Redis, as docs/PURGE.md says.`,
     ),
 
-    state.engines.map(
+  ({ engines }) =>
+    engines.flatMap(
       (engine) => finding('problem', 'engine-down', engine.state === 'down')`
       An engine does not answer: ${engine.url} (${engine.why}).
       Other replicas take its requests; where there is none, only what is in the cache is answered.
       Start the engine or correct its url; mdx-gateway check --connect tries it.`,
     ),
 
-    ...state.ofFeatures,
+  ({ ofFeatures }) => ofFeatures,
 
-    finding('problem', 'storage-down', state.storage.state === 'down')`
-      The storage (${state.storage.driver}) cannot be reached.
+  ({ storage }) => finding('problem', 'storage-down', storage.state === 'down')`
+      The storage (${storage.driver}) cannot be reached.
       Roles and datasets are neither read nor changed.
       See the log for why, and that storage.url or storage.path is right.`,
 
-    finding('problem', 'workers-missing', processes.told < processes.wanted)`
+  ({ processes }) => finding('problem', 'workers-missing', processes.told < processes.wanted)`
       ${processes.told} of ${processes.wanted} processes told their figures.
       A worker hangs, or was ended and is started anew.
       See the log for what ended it; if it hangs, restart the gateway.`,
 
-    finding('problem', 'internal-errors', counted('internal-error') > 0)`
-      The gateway itself failed in the last hour, so many times: ${counted('internal-error')}.
+  (state) => finding('problem', 'internal-errors', counted(state, 'internal-error') > 0)`
+      The gateway itself failed in the last hour, so many times: ${counted(state, 'internal-error')}.
       That is a mistake of this program.
       Report the lines internal-error of the log.`,
 
-    finding(left <= 0 ? 'problem' : 'warning', 'certificate-ends', left < 14 * DAY)`
+  ({ certificateLeft: left }) => finding(
+    left <= 0 ? 'problem' : 'warning',
+    'certificate-ends',
+    left < 14 * DAY,
+  )`
       The certificate of the gateway ends, or has ended; whole days left: ${Math.max(0, Math.floor(left / DAY))}.
       Then clients refuse to connect.
       Renew the file of listen.certificate, and send SIGHUP.`,
 
-    finding('warning', 'reload-failed', !state.reloaded)`
+  ({ reloaded }) => finding('warning', 'reload-failed', !reloaded)`
       The last reload of the configuration failed.
       The file holds a mistake; the earlier configuration is in force.
       Run mdx-gateway check --config FILE, correct the file, and send SIGHUP.`,
 
-    finding('warning', 'engine-failures', failed.length > 0)`
+  (state, failed = failedOf(state)) => finding('warning', 'engine-failures', failed.length > 0)`
       Requests failed at the engine in the last hour: ${listOf(failed.map((one) => `${one.reason} (${one.count})`))}.
       It was late, could not be reached, broke an answer off, or refused the login of engine.service.
       See the lines engine-failed of the log; raise engine.timeout for long queries.`,
 
-    finding('warning', 'query-times-out', state.timedOut.length > 0)`
-      The engine does not answer in time: ${listOf(state.timedOut.map(toldTimeout))}.
+  ({ timedOut }) => finding('warning', 'query-times-out', timedOut.length > 0)`
+      The engine does not answer in time: ${listOf(timedOut.map(toldTimeout))}.
       A query that timed out is asked again once in 20 s; what comes between is answered 504 at once, until an answer, a purge or a minute without a try.
       End it at the engine; GET /admin/statistics?digest=… says what it is. Have the report ask for less, or raise engine.timeout.`,
 
-    finding('warning', 'overloaded', counted('gateway', 'overloaded') > 0)`
-      Requests were refused as overloaded in the last hour: ${counted('gateway', 'overloaded')}.
+  (state) => finding('warning', 'overloaded', counted(state, 'gateway', 'overloaded') > 0)`
+      Requests were refused as overloaded in the last hour: ${counted(state, 'gateway', 'overloaded')}.
       The queue for the engine (limits.queue) or for memory (limits.in_flight) was full, or they waited there for limits.wait.
       Raise limits.concurrency if the engine can take more, or limits.in_flight.`,
 
-    finding('warning', 'connections-closed', counted('connection-closed') > 0)`
-      Connections were closed in the last hour, as many as limits.connections were open: ${counted('connection-closed')}.
+  (state) => finding('warning', 'connections-closed', counted(state, 'connection-closed') > 0)`
+      Connections were closed in the last hour, as many as limits.connections were open: ${counted(state, 'connection-closed')}.
       Idle ones make room, then those whose clients stall; else new ones are closed. A client that asks just then loses its request.
       Set limits.connections above what your clients keep open, as docs/DEPLOY.md says, or mend a client that keeps too many.`,
 
-    finding('problem', 'login-queue', counted('gateway', 'login-queue') > 0)`
-      Requests were refused in the last hour because too many logins waited: ${counted('gateway', 'login-queue')}.
+  (state) => finding('problem', 'login-queue', counted(state, 'gateway', 'login-queue') > 0)`
+      Requests were refused in the last hour because too many logins waited: ${counted(state, 'gateway', 'login-queue')}.
       Each login that is new takes a core for as long as bcrypt takes, and none may wait for longer than 30 s.
       Give the gateway more cores, or start another one; docs/DEPLOY.md says how many logins a core checks.`,
 
-    finding('warning', 'entries-rejected', counted('entry-rejected') > 0)`
-      Values in Redis did not check out in the last hour: ${counted('entry-rejected')}.
+  (state) => finding('warning', 'entries-rejected', counted(state, 'entry-rejected') > 0)`
+      Values in Redis did not check out in the last hour: ${counted(state, 'entry-rejected')}.
       Gateways have different keys, or something else writes under the same names.
       Give all the same cache.redis.encryption_key, and each deployment a cache.redis.namespace.`,
 
-    finding('warning', 'refused-logins', counted('login-refused') >= 100)`
-      Logins were refused in the last hour: ${counted('login-refused')}.
+  (state) => finding('warning', 'refused-logins', counted(state, 'login-refused') >= 100)`
+      Logins were refused in the last hour: ${counted(state, 'login-refused')}.
       A client has an old password, or passwords are guessed.
       The lines login-refused of the log name the addresses.`,
 
-    finding('warning', 'unknown-purge', unknown.length > 0)`
+  (state, unknown = unknownOf(state)) => finding('warning', 'unknown-purge', unknown.length > 0)`
       Projects were purged in the last day that no gateway knew: ${listOf([...new Set(unknown)])}.
       A load job misspells the name and drops nothing; or it was not asked for yet.
       Correct the name in the job: it is that of the request path, or of the catalog.`,
 
-    frequent('bypass', hits + misses + bypasses, 'requests of the last hour passed the cache'),
+  bypassed,
 
-    refused,
+  notStored,
 
-    finding('warning', 'evicted-unused', isCrowded)`
+  (state, { all, unused } = evictionsOf(state)) => finding(
+    'warning',
+    'evicted-unused',
+    isCrowded(state),
+  )`
       ${percent(unused, all)} % of the ${all} entries that made room for others had no second hit.
       What is asked does not fit into cache.memory.
       Raise cache.memory, and restart the gateway.`,
 
-    finding('note', 'header-dropped', state.droppedHeaders.length > 0)`
-      Clients send headers that are not forwarded: ${listOf(state.droppedHeaders, 10)}.
+  ({ droppedHeaders }) => finding('note', 'header-dropped', droppedHeaders.length > 0)`
+      Clients send headers that are not forwarded: ${listOf(droppedHeaders, 10)}.
       They are in no key, so that the engine must not answer by them.
       If it does, or may, name them in engine.headers; else nothing is lost.`,
 
-    // What was found above explains it otherwise.
-    finding('note', 'low-hit-ratio', isLow && refused.length === 0 && !isCrowded)`
-      ${percent(hits, queries)} % of the ${queries} queries of the last hour were hits.
+  (state, { hits, misses } = state.hour) => finding('note', 'low-hit-ratio', isLow(state))`
+      ${percent(hits, hits + misses)} % of the ${hits + misses} queries of the last hour were hits.
       Few are asked twice by users who share answers, or purges come often.
       Set cache.share where answers do not depend on the user; POST /admin/explain says what differs.`,
 
-    finding('note', 'not-purged', state.unpurged.length > 0)`
-      Asked in the last hour, and not purged for longer than the ttl of the project: ${listOf(state.unpurged)}.
+  ({ unpurged }) => finding('note', 'not-purged', unpurged.length > 0)`
+      Asked in the last hour, and not purged for longer than the ttl of the project: ${listOf(unpurged)}.
       Nothing tells the gateway when their data is loaded.
       Call clearCache at the end of each load, have the project watched (projects.NAME.watch), or set a shorter projects.NAME.ttl.`,
-  ].flat(2);
+];
+
+/** What an operator should look at, the worst first. */
+export function findingsOf(state: State): readonly Finding[] {
+  const found = RULES.flatMap((rule) => rule(state));
   return SEVERITIES.flatMap((severity) => found.filter((one) => one.severity === severity));
 }

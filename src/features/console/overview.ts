@@ -51,7 +51,6 @@ export function overviewOf(config: Pick<Config, 'cache' | 'projects'>, facts: Fa
     unpurged: log.complete ? unpurgedOf(projects, config, facts) : [],
     hour: sum,
     reasons,
-    stale: rowsOf(hour, 'stale').map(({ name }) => name),
     evictions: processes.map(({ evictions }) => evictions),
     reloaded: inForce.reloaded,
     processes: { told: processes.length, wanted: inForce.workers },

@@ -84,11 +84,11 @@ export function createLaneSessions(
     async close(): Promise<void> {
       const until = AbortSignal.timeout(ENDING_MS);
       for (const { id, destination, asked, replica } of toEnd) {
-        const { engine, addressee, place } = destination;
+        const { engine, addressee, endpoint } = destination;
         const to = { ...addressee, replica, named: asked.namedHeaders };
         const end = () => engine.touch(to, id, until, 'EndSession');
         await slots.within(until, end).catch(() => {});
-        await sessions.end({ place, id });
+        await sessions.end({ endpoint, id });
       }
     },
   };

@@ -165,7 +165,7 @@ async function isOnlyOnDemand(
   slots: Slots,
   { cut, onDemand }: LanesOfRun,
 ): Promise<boolean> {
-  const { settings, engine, place } = destination;
+  const { settings, engine, endpoint } = destination;
   const addressee = { ...destination.addressee, named: asked.namedHeaders };
   if (settings.kind === 'kylin' || catalogs.length === 0) return false;
   const ask = () =>
@@ -175,9 +175,9 @@ async function isOnlyOnDemand(
         if (isGone(error)) throw error;
         return [];
       });
-  const known = onDemand.get(place) ?? ask();
-  onDemand.set(place, known);
-  known.catch(() => onDemand.delete(place));
+  const known = onDemand.get(endpoint) ?? ask();
+  onDemand.set(endpoint, known);
+  known.catch(() => onDemand.delete(endpoint));
   const names = new Set((await known).map(foldObjectName));
   return catalogs.some((name) => names.has(foldObjectName(name)));
 }

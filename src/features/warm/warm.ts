@@ -1,7 +1,7 @@
 import { pause } from '../../common/clock.ts';
 import { finding } from '../../common/finding.ts';
-import { REASON } from '../../observability/event-rows.ts';
 import type { Core, Feature, HourCounts, Line } from '../feature.ts';
+import { REASON } from '../../observability/event-rows.ts';
 import { asWhom } from './as-whom.ts';
 import { warmFigures } from './events.ts';
 import { createCandidates } from './candidates.ts';
@@ -54,6 +54,7 @@ export function warm(core: Core): Feature {
   };
 }
 
+/** Says how many runs of the last hour gave up. */
 export function failedFinding(hour: HourCounts) {
   const failed = hour(REASON).find(({ name }) => name === 'warm-up-failed')?.asks ?? 0;
   return finding('warning', 'warm-up-failed', failed > 0)`

@@ -2,16 +2,17 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { Client } from 'pg';
 import { makeAuthority } from '../../support/certificates.ts';
 import { freePort } from '../../support/free-port.ts';
 import { processState } from '../../support/redis-server.ts';
 import type { PostgresServer } from '../../support/postgres-server.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
+import { shared } from '../../support/opened.ts';
 
 const REFUSED = { code: 'ECONNREFUSED' };
-let server: PostgresServer;
+const server = shared(() => startPostgres({ fsync: true }));
 const started: PostgresServer[] = [];
 
 async function postgres(...args: Parameters<typeof startPostgres>): Promise<PostgresServer> {
@@ -20,12 +21,6 @@ async function postgres(...args: Parameters<typeof startPostgres>): Promise<Post
   return made;
 }
 
-beforeAll(async () => {
-  server = await startPostgres({ fsync: true });
-});
-afterAll(async () => {
-  await server.close();
-});
 afterEach(async () => {
   for (const made of started.splice(0)) await made.close();
 });

@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { FlightPlaces, Standing } from '../../../src/cache/shared-flights.ts';
+import type { FlightLocks, Standing } from '../../../src/cache/shared-flights.ts';
 import { randomUUID } from 'node:crypto';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
 import { house, unguarded, until, type House } from './redis-house.ts';
 
-const PLACE = { query: 'query', key: 'key' };
+const LOCK = { query: 'query', key: 'key' };
 const LIFE = 60_000;
 const PATIENCE = 60_000;
 
 let redis: RedisServer;
 const houses: House[] = [];
-let one: FlightPlaces;
-let other: FlightPlaces;
+let one: FlightLocks;
+let other: FlightLocks;
 
-async function gateway(): Promise<FlightPlaces> {
+async function gateway(): Promise<FlightLocks> {
   const its = await house(redis.url);
   houses.push(its);
   return createRedisCache({
@@ -24,7 +24,7 @@ async function gateway(): Promise<FlightPlaces> {
     namespace: 'test',
     sealer: NO_SEALER,
     newToken: randomUUID,
-  }).places;
+  }).locks;
 }
 
 /** Asks again when a deadline of the connection passed, since the machine that tests may be slow. */
@@ -37,12 +37,12 @@ async function patiently<T>(ask: () => Promise<T>): Promise<T> {
     }
   }
 }
-const enter = (places: FlightPlaces, token: string, place = PLACE, life = LIFE) =>
-  patiently(() => places.enter(place, token, life, PATIENCE));
-const beat = (places: FlightPlaces, token: string, life = LIFE) =>
-  patiently(() => places.beat(PLACE, token, life));
-const leave = (places: FlightPlaces, token: string, nothing?: number) =>
-  patiently(() => places.leave(PLACE, token, nothing));
+const enter = (locks: FlightLocks, token: string, place = LOCK, life = LIFE) =>
+  patiently(() => locks.enter(place, token, life, PATIENCE));
+const beat = (locks: FlightLocks, token: string, life = LIFE) =>
+  patiently(() => locks.beat(LOCK, token, life));
+const leave = (locks: FlightLocks, token: string, nothing?: number) =>
+  patiently(() => locks.leave(LOCK, token, nothing));
 const markSlow = (milliseconds = 1_234) =>
   patiently(() => one.markSlow('query', milliseconds, LIFE));
 const lifeOf = async (key: string) =>
@@ -58,7 +58,7 @@ afterAll(async () => {
   await redis?.close();
 });
 
-describe('a place in Redis', () => {
+describe('a lock in Redis', () => {
   test('is taken by nobody while the query is not known to be slow', async () => {
     expect(await enter(one, 'a')).toEqual({ kind: 'fast' });
     expect(await askRedis(redis.port, 'DBSIZE')).toBe(':0\r\n');
@@ -91,7 +91,7 @@ describe('a place in Redis', () => {
 
   test('becomes free when its life is over, and lives on with each beat', async () => {
     await markSlow();
-    await enter(one, 'a', PLACE, 1);
+    await enter(one, 'a', LOCK, 1);
     await until(
       () => enter(other, 'b'),
       ({ kind }) => kind === 'lead',
@@ -147,11 +147,11 @@ describe('a place in Redis', () => {
     await markSlow();
     await redis.pause();
     try {
-      await expect(one.enter(PLACE, 'a', LIFE, 1)).rejects.toThrow('time that was left');
+      await expect(one.enter(LOCK, 'a', LIFE, 1)).rejects.toThrow('time that was left');
     } finally {
       redis.resume();
     }
-    // What was sent is carried out all the same: whoever sent it leaves the place afterwards.
+    // What was sent is carried out all the same: whoever sent it leaves the lock afterwards.
     await leave(one, 'a');
     await until(
       () => enter(other, 'b'),
@@ -159,7 +159,7 @@ describe('a place in Redis', () => {
     );
   });
 
-  test('where something else lies is no place: the query is asked by itself', async () => {
+  test('where something else lies is no lock: the query is asked by itself', async () => {
     await askRedis(redis.port, 'SET test:{query}:slow words');
     await expect(enter(one, 'a')).rejects.toThrow('something else');
     await askRedis(redis.port, 'DEL test:{query}:slow');

@@ -1,7 +1,7 @@
-import { afterEach, afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import '../../support/patient-redis.ts';
-import { askRedis, startRedis, type RedisServer } from '../../support/redis-server.ts';
+import { askRedis, startRedis } from '../../support/redis-server.ts';
 import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
 import { sessionRecord } from '../../support/session-calls.ts';
 import {
@@ -12,8 +12,9 @@ import {
 } from '../../support/session-store-contract.ts';
 import { until } from '../cache/redis-house.ts';
 import { sessionHouse, type SessionHouse } from './session-house.ts';
+import { shared } from '../../support/opened.ts';
 
-let redis: RedisServer;
+const redis = shared(() => startRedis());
 const houses: SessionHouse[] = [];
 
 async function replica(options: Parameters<typeof sessionHouse>[1] = {}): Promise<SessionHouse> {
@@ -21,11 +22,6 @@ async function replica(options: Parameters<typeof sessionHouse>[1] = {}): Promis
   houses.push(made);
   return made;
 }
-
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis?.close());
 
 const SET = { catalog: 'Sales', profile: 'other', version: 'set' };
 const keyOf = (name: string) =>

@@ -176,8 +176,8 @@ describe('two gateways on one Redis', () => {
 
 describe('a session that is named otherwise at another gateway', () => {
   test.each([
-    ['its id', { place: NAME.place, id: `{${NAME.id.toUpperCase()}}` }],
-    ['its place', { place: 'another', id: NAME.id }],
+    ['its id', { endpoint: NAME.endpoint, id: `{${NAME.id.toUpperCase()}}` }],
+    ['its place', { endpoint: 'another', id: NAME.id }],
   ])('is dirty at both when it is made so there: %s', async (_what, name) => {
     const redis = await redisServer();
     const [a, b] = await Promise.all([gateway(redis), gateway(redis)]);
@@ -284,7 +284,7 @@ describe('a Redis that is away', () => {
     expect(await find(sessions)).toBe('unavailable');
     expect(await find(sessions, OTHER)).toBe('dirty');
     expect(await sessions.confirm(NAME, record)).toBe(false);
-    expect(await sessions.begin({ place: 'engine', id: 'new' }, BEGUN)).toBe(false);
+    expect(await sessions.begin({ endpoint: 'engine', id: 'new' }, BEGUN)).toBe(false);
     expect(await wakeUntilOver(sleepers, sessions.dirty([NAME]))).toBe(false);
     expect(await wakeUntilOver(sleepers, sessions.dirtyAll())).toBe(false);
     expect(await wakeUntilOver(sleepers, sessions.dirty([OTHER]))).toBe(true);

@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { fromLines, toLines } from '../../../src/storage/dump.ts';
 import type { Storage } from '../../../src/storage/sql-storage.ts';
-import { type PostgresServer, startPostgres } from '../../support/postgres-server.ts';
+import { startPostgres } from '../../support/postgres-server.ts';
 import { storageAt } from './postgres-house.ts';
 import { sqliteHouse } from './sqlite-house.ts';
+import { shared } from '../../support/opened.ts';
 
 /** What 0.1.0 left: a file of SQLite, the tables of a PostgreSQL, and the export that both gave. */
 const left = (name: string) =>
@@ -18,11 +19,7 @@ async function exported(storage: Storage): Promise<Buffer> {
   return Buffer.concat(lines);
 }
 
-let server: PostgresServer;
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.close());
+const server = shared(() => startPostgres());
 
 test('a SQLite file of 0.1.0 opens and comes back byte for byte', async () => {
   const house = sqliteHouse();

@@ -2,26 +2,20 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { StorageUnavailable } from '../../../src/common/errors.ts';
-import type { PostgresServer } from '../../support/postgres-server.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { storageAt } from './postgres-house.ts';
 import { writeAll, writesIn } from './postgres-writes.ts';
+import { shared } from '../../support/opened.ts';
 
 const WRITER = fileURLToPath(new URL('postgres-writer.ts', import.meta.url));
 const WRITES = sizes.writesUntilKill * 2;
 /** More than a process does before it is killed, however late that is. */
 const ENDLESS = 10_000_000;
 
-let server: PostgresServer;
-beforeAll(async () => {
-  server = await startPostgres({ fsync: true });
-});
-afterAll(async () => {
-  await server.close();
-});
+const server = shared(() => startPostgres({ fsync: true }));
 
 describe('a storage in PostgreSQL loses nothing that was acknowledged, and keeps nothing in part', () => {
   test('when the server is killed in the middle of many writes', async () => {

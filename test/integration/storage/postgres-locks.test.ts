@@ -1,24 +1,15 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Client } from 'pg';
 import type { Storage } from '../../../src/storage/sql-storage.ts';
-import {
-  type PostgresHouse,
-  type PostgresServer,
-  startPostgres,
-} from '../../support/postgres-server.ts';
+import { type PostgresHouse, startPostgres } from '../../support/postgres-server.ts';
 import { sizes } from '../../support/sizes.ts';
 import { storageAt } from './postgres-house.ts';
+import { shared } from '../../support/opened.ts';
 
-let server: PostgresServer;
+const server = shared(() => startPostgres());
 let house: PostgresHouse;
 let storage: Storage;
 
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(async () => {
-  await server.close();
-});
 beforeEach(async () => {
   house = await server.house();
   // No test here is about time: a busy machine may take some.

@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { until } from '../../support/http-client.ts';
-import { gate, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
+import { gate, startStubEngine } from '../../support/stub-engine.ts';
 import { ask, DOCUMENT, openRemoteHouse } from './remote-house.ts';
+import { shared } from '../../support/opened.ts';
 
-let remote: StubEngine;
-
-beforeAll(async () => {
-  remote = await startStubEngine(() => {});
-});
-afterAll(() => remote.close());
+const remote = shared(() => startStubEngine(() => {}));
 
 test('two changes of datasets by one user are held at one time, and roles wait for none of them', async () => {
   const letThrough = gate();

@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Invalidate } from '../../../src/common/events.ts';
 import { mddatasetAnswer } from '../../support/answers.ts';
 import { execute } from '../../support/envelopes.ts';
 import { askXmla, send, shortStatus } from '../../support/http-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../../support/stub-engine.ts';
 import { basic, startTestGateway } from '../../support/test-gateway.ts';
 import {
   ask,
@@ -13,16 +13,13 @@ import {
   openRemoteHouse,
   type RemoteHouse,
 } from './remote-house.ts';
+import { shared } from '../../support/opened.ts';
 
-let remote: StubEngine;
+const remote = shared(() => startStubEngine(() => {}));
 let house: RemoteHouse | undefined;
 /** What happened, in order. */
 const story: string[] = [];
 
-beforeAll(async () => {
-  remote = await startStubEngine(() => {});
-});
-afterAll(() => remote.close());
 beforeEach(() => {
   story.length = 0;
   remote.seen.length = 0;

@@ -139,7 +139,7 @@ export async function runLookUps(
   async function begin(): Promise<void> {
     const before = oneIn(random, 3) ? ended.find(isFree) : undefined;
     if (before !== undefined) ended.splice(ended.indexOf(before), 1);
-    const name = before?.name ?? { place: PLACE, id: `session-${(ids += 1)}` };
+    const name = before?.name ?? { endpoint: PLACE, id: `session-${(ids += 1)}` };
     const catalog = oneIn(random, 4) ? 'Sales' : null;
     const dirty = oneIn(random, 8);
     const life: Life = {

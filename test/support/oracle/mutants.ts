@@ -34,8 +34,13 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
         },
         {
           file: 'cache/cache.ts',
+          find: `{ memory, flights, sharedFlights, purgeTakes, clock }: QueryCacheParts,`,
+          put: `{ memory, flights, sharedFlights, purgeTakes, clock, epochs }: QueryCacheParts,`,
+        },
+        {
+          file: 'cache/cache.ts',
           find: `const isKept = await toTier2(key, filled);`,
-          put: `const late = query.background ? parts.epochs.held(query.scopes) : undefined;
+          put: `const late = query.background ? epochs.held(query.scopes) : undefined;
     const isKept = await (filled === undefined || late === undefined
       ? toTier2(key, filled)
       : toTier2(queryKey(query.parts, late), { ...filled, tokens: late.tokens }));`,

@@ -1,9 +1,9 @@
 import { queryKey } from '../../../src/cache/key.ts';
 import type { Query } from '../../../src/cache/query.ts';
-import type { FlightPlace } from '../../../src/cache/shared-flights.ts';
+import type { FlightLock } from '../../../src/cache/shared-flights.ts';
 import { until } from '../../support/http-client.ts';
 import { sharedEpochs } from './purge/fake-epoch-stores.ts';
-import { fakePlaces, handSleep } from './purge/fake-places.ts';
+import { fakeLocks, handSleep } from './purge/fake-locks.ts';
 import { checkpoint, engineAnswer, fakeTier, handClock, queryOf, rowset } from './fakes.ts';
 import { fakeEngine, replica, type Replica } from './purge/replica.ts';
 
@@ -16,7 +16,7 @@ export function flightHouse() {
   const clock = handClock();
   const epochs = sharedEpochs();
   const values = fakeTier();
-  const places = fakePlaces(clock);
+  const locks = fakeLocks(clock);
   const night = handSleep(clock);
   const set = {
     /** What the next answers hold, and what the engine needs for them (ms). */
@@ -39,7 +39,7 @@ export function flightHouse() {
     replica({
       clock,
       values,
-      places,
+      locks,
       sleep: night.sleep,
       store: epochs.replica(LEASE),
       lease: LEASE,
@@ -49,14 +49,14 @@ export function flightHouse() {
     clock,
     epochs,
     values,
-    places,
+    locks,
     night,
     engine,
     query,
     set,
     gateway,
     /** Where the gateways meet for this query, under the epochs that this one may use. */
-    async placeOf(one: Replica, of: Query = query): Promise<FlightPlace> {
+    async lockOf(one: Replica, of: Query = query): Promise<FlightLock> {
       const { key } = await one.explain(of);
       return { key, query: knownAs(of) };
     },
@@ -66,7 +66,7 @@ export function flightHouse() {
       return set.atEngine;
     },
     markSlow: (milliseconds = TOOK, of: Query = query) =>
-      void places.slow.set(knownAs(of), milliseconds),
+      void locks.slow.set(knownAs(of), milliseconds),
     /** Resolves when so many wait for another gateway. */
     asleep: (count = 1) => until(() => night.pauses.length === count),
     /** Wakes all until the condition holds. */

@@ -7,55 +7,55 @@ import { ORDER } from './purge/replica.ts';
 
 describe('a query that is not known to be slow', () => {
   test('is asked by each gateway, and waits for nobody', async () => {
-    const { gateway, engine, query, places, holdEngine } = flightHouse();
+    const { gateway, engine, query, locks, holdEngine } = flightHouse();
     const [a, b] = [gateway(), gateway()];
     const held = holdEngine();
     const all = [a.answer(query), b.answer(query)];
     await until(() => engine.inside === 2);
     held.release();
     expect((await Promise.all(all)).map(told)).toEqual(['miss', 'miss']);
-    expect([places.enters, endsOf(a), endsOf(b)]).toEqual([2, [], []]);
+    expect([locks.enters, endsOf(a), endsOf(b)]).toEqual([2, [], []]);
   });
 
   test('is known to be slow once the engine took a second, also after a purge', async () => {
-    const { gateway, query, places, set } = flightHouse();
+    const { gateway, query, locks, set } = flightHouse();
     const [a, b] = [gateway(), gateway()];
     set.took = 999;
     await a.answer(query);
-    expect(places.slow.size).toBe(0);
+    expect(locks.slow.size).toBe(0);
     await a.purge('everything', ORDER);
     set.took = 1_000;
     await a.answer(query);
-    expect([...places.slow.values()]).toEqual([1_000]);
+    expect([...locks.slow.values()]).toEqual([1_000]);
     await a.purge('everything', ORDER);
     set.took = 7_000;
     expect(told(await b.answer(query))).toBe('miss');
     expect(endsOf(b)).toEqual(['led']);
-    expect([...places.slow.values()]).toEqual([7_000]);
+    expect([...locks.slow.values()]).toEqual([7_000]);
   });
 
   test('that was slow is forgotten when its next answer comes quickly', async () => {
-    const { gateway, query, places, set, markSlow } = flightHouse();
+    const { gateway, query, locks, set, markSlow } = flightHouse();
     markSlow();
     set.took = 999;
     await gateway().answer(query);
-    expect(places.slow.size).toBe(0);
+    expect(locks.slow.size).toBe(0);
   });
 });
 
 describe('a query that is known to be slow', () => {
   test('and is asked at several gateways at one time reaches the engine once', async () => {
     const house = flightHouse();
-    const { engine, query, places, gateway } = house;
+    const { engine, query, locks, gateway } = house;
     house.markSlow();
     const gateways = [gateway(), gateway(), gateway()];
     const held = house.holdEngine();
     const all = gateways.flatMap((one) => [1, 2, 3, 4].map(() => one.answer(query)));
     await house.asleep(2);
     await until(() => gateways.every(({ flights }) => flights.usage().waiters === 3));
-    const { key } = await house.placeOf(gateways[0]!);
+    const { key } = await house.lockOf(gateways[0]!);
     held.release();
-    await until(() => places.holder(key) === undefined);
+    await until(() => locks.holder(key) === undefined);
     await house.night.wake();
     const clients = await Promise.all(all);
     expect(engine.asked).toBe(1);
@@ -63,56 +63,56 @@ describe('a query that is known to be slow', () => {
     expect(new Set(clients.map(({ body }) => body))).toEqual(new Set([`${rowset('answer 1')}`]));
     expect(gateways.flatMap(endsOf).sort()).toEqual(['joined', 'joined', 'led']);
     for (const one of gateways) expect(told(await one.answer(query))).toBe('hit:memory');
-    expect([places.holder(key), gateways[1]?.flights.usage().flights]).toEqual([undefined, 0]);
+    expect([locks.holder(key), gateways[1]?.flights.usage().flights]).toEqual([undefined, 0]);
   });
 
   test('whose entry landed between the look-up and the flight is not asked again', async () => {
     const house = flightHouse();
-    const { engine, query, places, gateway } = house;
+    const { engine, query, locks, gateway } = house;
     house.markSlow();
     const [a, b] = [gateway(), gateway()];
-    const atPlace = checkpoint();
-    places.beforeEnter = () => atPlace.arrive();
+    const atLock = checkpoint();
+    locks.beforeEnter = () => atLock.arrive();
     const late = b.answer(query);
-    await atPlace.arrived;
-    places.beforeEnter = async () => {};
+    await atLock.arrived;
+    locks.beforeEnter = async () => {};
     await a.answer(query);
-    atPlace.release();
+    atLock.release();
     expect(told(await late)).toBe('hit:coalesced');
     expect([engine.asked, endsOf(b)]).toEqual([1, ['joined']]);
-    expect(places.holder((await house.placeOf(b)).key)).toBeUndefined();
+    expect(locks.holder((await house.lockOf(b)).key)).toBeUndefined();
   });
 
-  test('frees its place only when its answer can be found', async () => {
+  test('frees its lock only when its answer can be found', async () => {
     const house = flightHouse();
-    const { query, places, values, gateway } = house;
+    const { query, locks, values, gateway } = house;
     house.markSlow();
     const a = gateway();
-    const { key } = await house.placeOf(a);
+    const { key } = await house.lockOf(a);
     const writing = checkpoint();
     values.beforeSet = () => writing.arrive();
     const all = a.answer(query);
     await writing.arrived;
-    expect(places.holder(key)).toBeDefined();
+    expect(locks.holder(key)).toBeDefined();
     writing.release();
     await all;
-    expect([places.holder(key), values.values.size]).toEqual([undefined, 1]);
+    expect([locks.holder(key), values.values.size]).toEqual([undefined, 1]);
   });
 
   test('asked for as a fresh one, or without epochs, meets nobody', async () => {
-    const { gateway, engine, query, places, epochs, markSlow } = flightHouse();
+    const { gateway, engine, query, locks, epochs, markSlow } = flightHouse();
     markSlow();
     await gateway().answer(queryOf(engine.ask, { fresh: true }));
     epochs.reachable = false;
     expect(told(await gateway().answer(query))).toBe('bypass:epochs-unknown');
-    expect(places.enters).toBe(0);
+    expect(locks.enters).toBe(0);
   });
 
-  test('is explained without a place being taken', async () => {
-    const { gateway, query, places, markSlow } = flightHouse();
+  test('is explained without a lock being taken', async () => {
+    const { gateway, query, locks, markSlow } = flightHouse();
     markSlow();
     expect(await gateway().explain(query)).toMatchObject({ flight: false, redis: null });
-    expect(places.enters).toBe(0);
+    expect(locks.enters).toBe(0);
   });
 });
 
@@ -167,10 +167,10 @@ describe('a gateway that waits', () => {
 
   test('asks for those who joined when the client that came first went away and the leader died', async () => {
     const house = flightHouse();
-    const { engine, query, gateway, places } = house;
+    const { engine, query, gateway, locks } = house;
     house.markSlow();
     const b = gateway();
-    places.seize((await house.placeOf(b)).key, 'dead', 1_000);
+    locks.seize((await house.lockOf(b)).key, 'dead', 1_000);
     const leaving = fakeClient();
     const left = b.answer(query, leaving);
     const stays = b.answer(query);
@@ -184,10 +184,10 @@ describe('a gateway that waits', () => {
 
   test('gives up when nobody waits there any more', async () => {
     const house = flightHouse();
-    const { engine, query, gateway, places } = house;
+    const { engine, query, gateway, locks } = house;
     house.markSlow();
     const b = gateway();
-    places.seize((await house.placeOf(b)).key, 'another');
+    locks.seize((await house.lockOf(b)).key, 'another');
     const leaving = fakeClient();
     const left = b.answer(query, leaving);
     await house.asleep();
@@ -198,10 +198,10 @@ describe('a gateway that waits', () => {
   });
 
   test('asks nothing when its client leaves while Redis says who leads', async () => {
-    const { engine, gateway, places } = flightHouse();
+    const { engine, gateway, locks } = flightHouse();
     const held = checkpoint();
-    const { enter } = places;
-    Object.assign(places, {
+    const { enter } = locks;
+    Object.assign(locks, {
       async enter(...place: Parameters<typeof enter>) {
         const standing = await enter(...place);
         await held.arrive();

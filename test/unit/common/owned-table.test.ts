@@ -103,7 +103,7 @@ test.each(sampled(STORES))("no user's sessions end another's: %s", async (_where
 
 test("no user's sessions end another's: a gateway still finds it, clean and without asking anew", async () => {
   const { sessions, store } = replica({ lease: HOUR });
-  const nameOf = (id: string) => ({ place: 'engine', id });
+  const nameOf = (id: string) => ({ endpoint: 'engine', id });
   await sessions.begin(nameOf('bob'), { ...BEGUN, principal: 'bob' });
   await beginMany((id) => sessions.begin(nameOf(id), BEGUN));
   store.away = true;
@@ -120,7 +120,7 @@ test('a session that is being made dirty stays so, also when its mark here gave 
   await quiet();
   const change = store.call('renew');
   store.prompt = true;
-  const begin = (id: string) => sessions.begin({ place: 'engine', id }, BEGUN);
+  const begin = (id: string) => sessions.begin({ endpoint: 'engine', id }, BEGUN);
   await beginMany(begin, 10_000);
   await shared.read(sessionName(NAME));
   await beginMany((id) => begin(`later ${id}`), 15_000);

@@ -7,6 +7,7 @@ import { createEngines } from '../../../src/compose/engines.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { sendText, startKylinEngine, type KylinEngine } from '../../support/kylin-engine.ts';
 import { startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
+import { shared } from '../../support/opened.ts';
 
 const DEAD = 'http://127.0.0.1:1';
 
@@ -71,16 +72,8 @@ describe('projects whose names count as the same', () => {
 });
 
 describe('clearing the caches of engines', () => {
-  let common: KylinEngine;
-  let own: KylinEngine;
-  beforeAll(async () => {
-    common = await startKylinEngine();
-    own = await startKylinEngine();
-  });
-  afterAll(async () => {
-    await common.close();
-    await own.close();
-  });
+  const common = shared(() => startKylinEngine());
+  const own = shared(() => startKylinEngine());
   beforeEach(() => {
     for (const one of [common, own]) {
       one.cleared.length = 0;

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/common/clock.ts';
@@ -6,8 +6,9 @@ import { createHttpEngine } from '../../../src/engine/http-engine.ts';
 import type { QueryHeaders } from '../../../src/engine/replicas.ts';
 import { makeAuthority } from '../../support/certificates.ts';
 import { type RawEngine, startRawEngine, wholeAnswer } from '../../support/raw-engine.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../../support/stub-engine.ts';
 import { ADDRESSEE, DEAD, engineConfig, engineHouse, type EngineHouse } from './engine-house.ts';
+import { shared } from '../../support/opened.ts';
 
 const HEADERS: QueryHeaders = {
   'content-type': 'text/xml',
@@ -18,13 +19,9 @@ const HEADERS: QueryHeaders = {
 };
 const never = new AbortController().signal;
 
-let stub: StubEngine;
+const stub = shared(() => startStubEngine(() => {}));
 let house: EngineHouse | undefined;
 
-beforeAll(async () => {
-  stub = await startStubEngine(() => {});
-});
-afterAll(() => stub.close());
 beforeEach(() => {
   stub.seen.length = 0;
   stub.answerWith(sendXml('<a/>'));

@@ -33,7 +33,7 @@ const DESTINATION = {
   addressee: { project: undefined, query: [] },
   traits: ENGINE_KINDS.mondrian,
   settings: { headers: [], delegation: 'forward', session_idle: 1_000 } as never,
-  place: 'engine',
+  endpoint: 'engine',
   user: 'alice',
 };
 const SESSION = 'qy3p8o1v5zk2';
@@ -147,7 +147,7 @@ async function teach(taught: Taught = {}): Promise<void> {
   const { body = asked(), headers, share = 'user', roles, key = 'k' } = taught;
   const whole = { ...(await handled(body, headers)), ...taught.change };
   const { session: own } = whole.asked;
-  const known = own.kind === 'in' ? { name: { place: '', id: own.id }, record } : undefined;
+  const known = own.kind === 'in' ? { name: { endpoint: '', id: own.id }, record } : undefined;
   await memo.rememberAnswer(whole, { share, roles }, known, { ...FOUND, key });
 }
 

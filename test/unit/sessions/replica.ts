@@ -13,8 +13,8 @@ import { sessionCalls } from '../../support/session-calls.ts';
 import { handSessionStore, type SharedSessions } from './hand-session-store.ts';
 
 export const LEASE = 1_000;
-export const NAME: SessionName = { place: 'engine', id: 'one' };
-export const OTHER: SessionName = { place: 'engine', id: 'other' };
+export const NAME: SessionName = { endpoint: 'engine', id: 'one' };
+export const OTHER: SessionName = { endpoint: 'engine', id: 'other' };
 export const BEGUN = { principal: 'alice', profile: 'p', catalog: null, replica: 'r' };
 
 interface Sleeper {

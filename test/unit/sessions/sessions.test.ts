@@ -28,7 +28,7 @@ describe('a session that the gateway knows', () => {
 
   test('is held exactly when it is found without a promise', async () => {
     const { sessions, store, clock } = replica();
-    const names = [NAME, OTHER, { ...NAME, place: 'elsewhere' }, { ...NAME, id: 'ONE' }];
+    const names = [NAME, OTHER, { ...NAME, endpoint: 'elsewhere' }, { ...NAME, id: 'ONE' }];
     let asked = 0;
     const agree = async () => {
       for (const name of names) {
@@ -111,7 +111,7 @@ describe('a session that the gateway knows', () => {
       dirty: false,
       forwardedAt: clock.wall(),
     });
-    expect(await find(sessions, { place: 'another engine', id: NAME.id })).toBe('unknown');
+    expect(await find(sessions, { endpoint: 'another engine', id: NAME.id })).toBe('unknown');
   });
 
   test('is unavailable when the store is away, which is told; and known when it is back', async () => {

@@ -12,7 +12,7 @@ import { createPurgeLog } from '../../../../src/cache/purge/purge-log.ts';
 import { createQueryCache, type QueryCache } from '../../../../src/cache/cache.ts';
 import type { EngineAnswer, Query } from '../../../../src/cache/query.ts';
 import { createSharedEntries } from '../../../../src/cache/shared-entries.ts';
-import { createSharedFlights, type FlightPlaces } from '../../../../src/cache/shared-flights.ts';
+import { createSharedFlights, type FlightLocks } from '../../../../src/cache/shared-flights.ts';
 import type { ValueTier } from '../../../../src/cache/shared-entries.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
 import { sharedEpochs } from './fake-epoch-stores.ts';
@@ -54,7 +54,7 @@ export function replica(
     lease?: number;
     values?: ValueTier;
     /** Where it meets other gateways for slow queries, and how it waits for them. */
-    places?: FlightPlaces;
+    locks?: FlightLocks;
     sleep?: (milliseconds: number) => Promise<void>;
     maxEntry?: number;
     /** Bytes of bodies under way, and of tier 1. */
@@ -92,9 +92,9 @@ export function replica(
         emit,
       }),
     sharedFlights:
-      options.places &&
+      options.locks &&
       createSharedFlights({
-        places: options.places,
+        locks: options.locks,
         clock,
         sleep: options.sleep ?? (async (milliseconds) => clock.advance(milliseconds)),
         newToken: randomUUID,

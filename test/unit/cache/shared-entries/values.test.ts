@@ -9,7 +9,7 @@ import {
   deflated,
   keepText,
   LONG,
-  type SessionPlace,
+  type SessionGap,
   type StoredAnswer,
 } from '../../../../src/cache/stored-answer.ts';
 import { NO_SEALER } from '../../../../src/common/sealing.ts';
@@ -27,7 +27,7 @@ const body = fc.oneof(
   fc.nat({ max: 8_000 }).map((length) => Buffer.alloc(length, '<Cell/>')),
   fc.nat({ max: 8_000 }).map((length) => randomBytes(length)),
 );
-const place = (length: number): fc.Arbitrary<SessionPlace | undefined> =>
+const place = (length: number): fc.Arbitrary<SessionGap | undefined> =>
   length < 2
     ? fc.constant(undefined)
     : fc.option(
@@ -89,8 +89,8 @@ describe('a value of tier 2', () => {
   });
 
   test.each([
-    ['a place', { start: 100, end: 140, isPlace: true }],
-    ['a whole session', { start: 100, end: 240, isPlace: false }],
+    ['a place', { start: 100, end: 140, leavesGap: true }],
+    ['a whole session', { start: 100, end: 240, leavesGap: false }],
   ])(
     'brings back a long text that is, less %s, as short as those that lie plain',
     async (_what, cut) => {
@@ -98,7 +98,7 @@ describe('a value of tier 2', () => {
       text.write(Buffer.alloc(LONG + 1, '<Cell/>'));
       const body = await text.end(cut);
       expect([Buffer.isBuffer(body), body.length <= LONG]).toEqual([false, true]);
-      const session = cut.isPlace ? ({ at: cut.start, encoding: 'utf-8' } as const) : undefined;
+      const session = cut.leavesGap ? ({ at: cut.start, encoding: 'utf-8' } as const) : undefined;
       const kept = storedAnswer({ body, session });
       expect(await decode(await encode(kept))).toEqual(kept);
     },

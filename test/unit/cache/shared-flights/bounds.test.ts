@@ -3,25 +3,25 @@ import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createSharedFlights, type Missed } from '../../../../src/cache/shared-flights.ts';
 import { until } from '../../../support/http-client.ts';
 import { told } from '../fake-client.ts';
-import { fakePlaces, handSleep } from '../purge/fake-places.ts';
+import { fakeLocks, handSleep } from '../purge/fake-locks.ts';
 import { handClock, quiet, rowset, storedAnswer } from '../fakes.ts';
 import { endsOf, flightHouse } from '../flight-house.ts';
 
-/** A place that is not heard of for so long is free, by the promise (ms). */
+/** A lock that is not heard of for so long is free, by the promise (ms). */
 const PLACE_LIFE = 6_000;
 const LONGEST_PAUSE = 250;
 
-const PLACE = { query: 'query', key: 'key' };
+const LOCK = { query: 'query', key: 'key' };
 
-/** The rules of one gateway alone, on places of this test. */
+/** The rules of one gateway alone, on locks of this test. */
 function alone({ longestFlight = Infinity, patience = Infinity } = {}) {
   const clock = handClock();
-  const places = fakePlaces(clock);
+  const locks = fakeLocks(clock);
   const night = handSleep(clock);
   const events: GatewayEvent[] = [];
   let tokens = 0;
   const flights = createSharedFlights({
-    places,
+    locks,
     clock,
     sleep: night.sleep,
     newToken: () => `token ${(tokens += 1)}`,
@@ -30,7 +30,7 @@ function alone({ longestFlight = Infinity, patience = Infinity } = {}) {
   });
   let finds = 0;
   const missed: Missed = {
-    place: PLACE,
+    lock: LOCK,
     ttl: 60_000,
     spent: 0,
     patience,
@@ -42,7 +42,7 @@ function alone({ longestFlight = Infinity, patience = Infinity } = {}) {
   };
   return {
     clock,
-    places,
+    locks,
     night,
     events,
     enter: (changed: Partial<Missed> = {}) => flights.enter({ ...missed, ...changed }),
@@ -68,22 +68,22 @@ describe('a gateway that waits for another one', () => {
     ['twice what the engine needed and three seconds', 4_000, Infinity, 11_000],
     ['no longer than the request may wait', 60_000, 30_000, 30_000],
   ])('waits %s, then asks by itself', async (_what, expected, patience, bound) => {
-    const { clock, places, night, events, enter } = alone({ patience });
-    places.slow.set('query', expected);
-    places.seize('key', 'another');
+    const { clock, locks, night, events, enter } = alone({ patience });
+    locks.slow.set('query', expected);
+    locks.seize('key', 'another');
     const began = clock.now();
     expect((await wakeUntil(night, enter())).kind).toBe('ask');
     const waited = clock.now() - began;
     expect(waited).toBeGreaterThanOrEqual(bound);
     expect(waited).toBeLessThanOrEqual(bound + LONGEST_PAUSE);
     expect(events).toEqual([{ type: 'shared-flight', end: 'gave-up' }]);
-    expect(places.holder('key')).toBe('another');
+    expect(locks.holder('key')).toBe('another');
   });
 
   test('looks again after pauses that grow from 25 to 250 ms', async () => {
-    const { places, night, enter } = alone();
-    places.slow.set('query', 5_000);
-    places.seize('key', 'another');
+    const { locks, night, enter } = alone();
+    locks.slow.set('query', 5_000);
+    locks.seize('key', 'another');
     const entered = enter();
     const pauses: number[] = [];
     for (let i = 0; i < 9; i += 1) {
@@ -95,13 +95,13 @@ describe('a gateway that waits for another one', () => {
     await wakeUntil(night, entered);
   });
 
-  test('takes the place of one that died, and has lost no more than the life of the place', async () => {
+  test('takes the lock of one that died, and has lost no more than the life of the lock', async () => {
     const house = flightHouse();
-    const { clock, query, gateway, places, engine, set } = house;
+    const { clock, query, gateway, locks, engine, set } = house;
     house.markSlow(60_000);
     set.took = 0;
     const b = gateway();
-    places.seize((await house.placeOf(b)).key, 'dead', PLACE_LIFE);
+    locks.seize((await house.lockOf(b)).key, 'dead', PLACE_LIFE);
     const began = clock.now();
     const asked = b.answer(query);
     await house.wakeUntil(() => engine.asked === 1);
@@ -111,14 +111,14 @@ describe('a gateway that waits for another one', () => {
   });
 
   test('asks by itself after six looks in a row that failed', async () => {
-    const { places, night, events, enter } = alone();
-    places.slow.set('query', 60_000);
-    places.seize('key', 'another');
+    const { locks, night, events, enter } = alone();
+    locks.slow.set('query', 60_000);
+    locks.seize('key', 'another');
     const entered = enter();
     const away = Array<boolean>(5).fill(false);
     for (const reachable of [...away, true, ...away]) {
       await until(() => night.pauses.length === 1);
-      places.reachable = reachable;
+      locks.reachable = reachable;
       await night.wake();
     }
     await until(() => night.pauses.length === 1);
@@ -129,15 +129,15 @@ describe('a gateway that waits for another one', () => {
   });
 
   test('looks for the entry once more when the query is no longer slow', async () => {
-    const { places, night, enter } = alone();
-    places.slow.set('query', 5_000);
-    places.seize('key', 'another');
+    const { locks, night, enter } = alone();
+    locks.slow.set('query', 5_000);
+    locks.seize('key', 'another');
     const answer = storedAnswer();
     let finds = 0;
     const find = async () => ((finds += 1) === 1 ? undefined : answer);
     const entered = enter({ find });
     await until(() => night.pauses.length === 1);
-    places.slow.clear();
+    locks.slow.clear();
     await night.wake();
     expect(await entered).toEqual({ kind: 'answer', answer });
   });
@@ -146,92 +146,92 @@ describe('a gateway that waits for another one', () => {
 describe('two gateways that lead', () => {
   test('each answer their own clients, and neither ends the flight of the other', async () => {
     const house = flightHouse();
-    const { clock, query, gateway, places, engine } = house;
+    const { clock, query, gateway, locks, engine } = house;
     house.markSlow();
     const [a, b] = [gateway(), gateway()];
-    const { key } = await house.placeOf(a);
+    const { key } = await house.lockOf(a);
     const ofA = house.holdEngine();
     const first = a.answer(query);
     await ofA.arrived;
-    // It stood still for so long that its place became free.
+    // It stood still for so long that its lock became free.
     clock.advance(PLACE_LIFE);
     const ofB = house.holdEngine();
     const second = b.answer(query);
     await ofB.arrived;
-    const holder = places.holder(key);
+    const holder = locks.holder(key);
     ofA.release();
-    expect([told(await first), places.holder(key)]).toEqual(['miss', holder]);
+    expect([told(await first), locks.holder(key)]).toEqual(['miss', holder]);
     ofB.release();
-    expect([told(await second), places.holder(key)]).toEqual(['miss', undefined]);
+    expect([told(await second), locks.holder(key)]).toEqual(['miss', undefined]);
     expect([endsOf(a), endsOf(b), engine.asked]).toEqual([['led'], ['led'], 2]);
     // Whoever comes later finds what began later.
     expect((await gateway().answer(query)).body).toBe(`${rowset('answer 2')}`);
   });
 });
 
-describe('the place of a gateway that asks', () => {
+describe('the lock of a gateway that asks', () => {
   afterEach(() => {
     jest.useRealTimers();
   });
 
   test('is held for as long as the engine needs, and then left', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'setTimeout', 'nextTick', 'queueMicrotask'] });
-    const { clock, places, enter } = alone();
-    places.slow.set('query', 5_000);
+    const { clock, locks, enter } = alone();
+    locks.slow.set('query', 5_000);
     const entered = await enter();
     if (entered.kind !== 'ask') throw new Error('it does not ask');
     for (let passed = 0; passed < 10 * PLACE_LIFE; passed += 500) {
       clock.advance(500);
       jest.advanceTimersByTime(500);
       await quiet();
-      expect(places.holder('key')).toBe('token 1');
+      expect(locks.holder('key')).toBe('token 1');
     }
     await entered.end(storedAnswer({ engineMilliseconds: 60_000 }), true);
-    const { beats } = places;
-    expect([places.holder('key'), jest.getTimerCount(), beats]).toEqual([undefined, 0, 30]);
+    const { beats } = locks;
+    expect([locks.holder('key'), jest.getTimerCount(), beats]).toEqual([undefined, 0, 30]);
   });
 
   test('is not held for longer than a flight lasts', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'setTimeout', 'nextTick', 'queueMicrotask'] });
-    const { clock, places, enter } = alone({ longestFlight: 30_000 });
-    places.slow.set('query', 5_000);
+    const { clock, locks, enter } = alone({ longestFlight: 30_000 });
+    locks.slow.set('query', 5_000);
     await enter();
     for (let passed = 0; passed < 30_000 + PLACE_LIFE; passed += 500) {
       clock.advance(500);
       jest.advanceTimersByTime(500);
       await quiet();
     }
-    expect([places.holder('key'), jest.getTimerCount()]).toEqual([undefined, 0]);
+    expect([locks.holder('key'), jest.getTimerCount()]).toEqual([undefined, 0]);
   });
 
   test('is given up when another one took it', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'setTimeout', 'nextTick', 'queueMicrotask'] });
-    const { places, enter } = alone();
-    places.slow.set('query', 5_000);
+    const { locks, enter } = alone();
+    locks.slow.set('query', 5_000);
     const entered = await enter();
     if (entered.kind !== 'ask') throw new Error('it does not ask');
-    places.seize('key', 'another');
+    locks.seize('key', 'another');
     jest.advanceTimersByTime(2_000);
     await quiet();
-    expect([places.beats, jest.getTimerCount()]).toEqual([1, 0]);
+    expect([locks.beats, jest.getTimerCount()]).toEqual([1, 0]);
     await entered.end(undefined, false);
-    expect(places.holder('key')).toBe('another');
+    expect(locks.holder('key')).toBe('another');
   });
 
   test('is held on through a Redis that is away for a moment', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate', 'setTimeout', 'nextTick', 'queueMicrotask'] });
-    const { places, enter, events } = alone();
-    places.slow.set('query', 5_000);
+    const { locks, enter, events } = alone();
+    locks.slow.set('query', 5_000);
     const entered = await enter();
     if (entered.kind !== 'ask') throw new Error('it does not ask');
-    places.reachable = false;
+    locks.reachable = false;
     jest.advanceTimersByTime(2_000);
     await quiet();
-    places.reachable = true;
+    locks.reachable = true;
     jest.advanceTimersByTime(2_000);
     await quiet();
-    expect([places.beats, places.holder('key')]).toEqual([2, 'token 1']);
-    places.reachable = false;
+    expect([locks.beats, locks.holder('key')]).toEqual([2, 'token 1']);
+    locks.reachable = false;
     await entered.end(storedAnswer(), true);
     expect(events.map(({ type }) => type)).toEqual([
       'shared-flight',
@@ -245,34 +245,34 @@ describe('the place of a gateway that asks', () => {
 describe('a Redis that is away or slow', () => {
   test('is no reason to wait: the engine is asked', async () => {
     const house = flightHouse();
-    const { query, gateway, places } = house;
+    const { query, gateway, locks } = house;
     house.markSlow();
-    places.reachable = false;
+    locks.reachable = false;
     const a = gateway();
     expect(told(await a.answer(query))).toBe('miss');
-    expect([endsOf(a), places.enters]).toEqual([[], 1]);
+    expect([endsOf(a), locks.enters]).toEqual([[], 1]);
     expect(a.events).toContainEqual(
       expect.objectContaining({ type: 'redis-failed', operation: 'flights' }),
     );
     // Redis may have heard of it nevertheless.
-    expect(places.leaves).toBe(1);
+    expect(locks.leaves).toBe(1);
   });
 
   test('and needed its whole deadline for the look-up is not asked once more', async () => {
     const house = flightHouse();
-    const { query, gateway, places, values, clock } = house;
+    const { query, gateway, locks, values, clock } = house;
     house.markSlow();
     values.beforeGet = async () => clock.advance(100);
     expect(told(await gateway().answer(query))).toBe('miss');
-    expect(places.enters).toBe(0);
+    expect(locks.enters).toBe(0);
   });
 
   test('is asked for as long as is left of the deadline', async () => {
     const clock = handClock();
     const withins: number[] = [];
     const flights = createSharedFlights({
-      places: {
-        ...fakePlaces(clock),
+      locks: {
+        ...fakeLocks(clock),
         async enter(_place, _token, _life, within) {
           withins.push(within);
           return { kind: 'fast' };
@@ -285,7 +285,7 @@ describe('a Redis that is away or slow', () => {
       emit: () => {},
     });
     const find = async () => undefined;
-    const missed = { place: PLACE, ttl: 1, patience: Infinity, find, wanted: () => true };
+    const missed = { lock: LOCK, ttl: 1, patience: Infinity, find, wanted: () => true };
     for (const spent of [0, 30, 99, 100]) await flights.enter({ ...missed, spent });
     expect(withins).toEqual([100, 70, 1]);
   });

@@ -10,7 +10,7 @@ describe('an answer of which nothing can be shared', () => {
     ['an answer without end', rowset('x').subarray(0, 200), 'miss:not-well-formed'],
   ])('lets those who wait ask by themselves at once: %s', async (_which, body, says) => {
     const house = flightHouse();
-    const { engine, query, places, gateway, set } = house;
+    const { engine, query, locks, gateway, set } = house;
     house.markSlow();
     set.took = 1_000;
     const [a, b, c] = [gateway(), gateway(), gateway()];
@@ -26,7 +26,7 @@ describe('an answer of which nothing can be shared', () => {
     expect(told(await second)).toBe('miss');
     expect([engine.asked, endsOf(b)]).toEqual([2, ['gave-up']]);
     // For a while nobody waits; afterwards somebody may try for all again.
-    expect(places.holder((await house.placeOf(a)).key)).toBe('nothing');
+    expect(locks.holder((await house.lockOf(a)).key)).toBe('nothing');
     house.values.values.clear();
     expect([told(await c.answer(query)), endsOf(c)]).toEqual(['miss', []]);
     house.clock.advance(5_000);
@@ -37,16 +37,16 @@ describe('an answer of which nothing can be shared', () => {
 
   test('is told of before its end', async () => {
     const house = flightHouse();
-    const { query, places, gateway, set } = house;
+    const { query, locks, gateway, set } = house;
     house.markSlow();
     const half = checkpoint();
     set.answer = () => rowset('x'.repeat(200_000), '<Fault/>');
     set.half = () => half.arrive();
     const a = gateway();
-    const { key } = await house.placeOf(a);
+    const { key } = await house.lockOf(a);
     const first = a.answer(query);
     await half.arrived;
-    await until(() => places.holder(key) === 'nothing');
+    await until(() => locks.holder(key) === 'nothing');
     half.release();
     await first;
   });
@@ -73,12 +73,12 @@ describe('an answer of which nothing can be shared', () => {
 
   test('because tier 2 did not take it lets those who wait ask by themselves', async () => {
     const house = flightHouse();
-    const { query, gateway, values, places } = house;
+    const { query, gateway, values, locks } = house;
     house.markSlow();
     const a = gateway();
     values.beforeSet = () => Promise.reject(new Error('full'));
     expect(told(await a.answer(query))).toBe('miss');
-    expect(places.holder((await house.placeOf(a)).key)).toBe('nothing');
+    expect(locks.holder((await house.lockOf(a)).key)).toBe('nothing');
   });
 
   test('because its session changed lets those who wait ask by themselves', async () => {

@@ -23,17 +23,19 @@ const cases = fc
     noise: fc.uint8Array({ minLength: 1, maxLength: 500 }),
     length: fc.integer({ min: LONG + 1, max: 2 * LONG }),
     ends: fc.uniqueArray(fc.nat({ max: START }), { minLength: 2, maxLength: 2 }),
-    isPlace: fc.boolean(),
+    leavesGap: fc.boolean(),
     isCut: fc.boolean(),
     pieces: fc.array(fc.integer({ min: 1, max: 100_000 }), { minLength: 1, maxLength: 5 }),
     id: fc.stringMatching(/^[\w-]{0,40}$/),
   })
-  .map(({ noise, length, ends, isPlace, isCut, pieces, id }) => {
+  .map(({ noise, length, ends, leavesGap, isCut, pieces, id }) => {
     const text = Buffer.alloc(length, '<Cell CellOrdinal="1"/>');
     text.set(noise, length >> 1);
     text.set(noise, START - (noise.length >> 1));
     const [start = 0, end = 0] = ends.sort((a, b) => a - b);
-    const cut: Cut | undefined = isCut ? { start, end, isPlace: isPlace && start > 0 } : undefined;
+    const cut: Cut | undefined = isCut
+      ? { start, end, leavesGap: leavesGap && start > 0 }
+      : undefined;
     return { text, cut, pieces, id };
   });
 
@@ -54,13 +56,13 @@ const without = (text: Buffer, cut: Cut | undefined) =>
 
 /** What a client with this id is sent, decompressed. */
 const expected = (text: Buffer, cut: Cut | undefined, id: string) =>
-  cut?.isPlace === true
+  cut?.leavesGap === true
     ? Buffer.concat([text.subarray(0, cut.start), Buffer.from(id), text.subarray(cut.end)])
     : without(text, cut);
 
 const shownBy = (body: Deflated, cut: Cut | undefined) => ({
   body,
-  session: cut?.isPlace === true ? ({ at: cut.start, encoding: 'utf-8' } as const) : undefined,
+  session: cut?.leavesGap === true ? ({ at: cut.start, encoding: 'utf-8' } as const) : undefined,
 });
 
 describe('a long text', () => {

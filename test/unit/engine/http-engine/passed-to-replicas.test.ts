@@ -1,19 +1,16 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { AnswerWatch } from '../../../../src/engine/http-engine.ts';
-import { sendXml, startStubEngine, type StubEngine } from '../../../support/stub-engine.ts';
+import { sendXml, startStubEngine } from '../../../support/stub-engine.ts';
 import { DEAD, engineHouse, type EngineHouse, type Front, startFront } from '../engine-house.ts';
 import { begin, notingWatch } from './watch-house.ts';
+import { shared } from '../../../support/opened.ts';
 
-let stub: StubEngine;
+const stub = shared(() => startStubEngine(() => {}));
 let house: EngineHouse;
 let front: Front | undefined;
 /** What the watch was told, in order. */
 let told: string[];
 
-beforeAll(async () => {
-  stub = await startStubEngine(() => {});
-});
-afterAll(() => stub.close());
 beforeEach(() => {
   stub.seen.length = 0;
   told = [];

@@ -1,26 +1,23 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import type { AnswerWatch } from '../../../../src/engine/http-engine.ts';
 import { portOf, until } from '../../../support/http-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../../../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../../../support/stub-engine.ts';
 import { DEAD, engineHouse, type EngineHouse, type Front, startFront } from '../engine-house.ts';
 import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
+import { shared } from '../../../support/opened.ts';
 
 /** So long that a request is sent, and its answer begins, before it is over, also on a busy machine (ms). */
 const SILENCE = 1_000;
 
-let stub: StubEngine;
+const stub = shared(() => startStubEngine(() => {}));
 let house: EngineHouse;
 let front: Front | undefined;
 /** What the watch was told, in order. */
 let told: string[];
 
-beforeAll(async () => {
-  stub = await startStubEngine(() => {});
-});
-afterAll(() => stub.close());
 beforeEach(() => {
   stub.seen.length = 0;
   told = [];

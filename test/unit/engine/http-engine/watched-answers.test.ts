@@ -1,22 +1,19 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { gzipSync } from 'node:zlib';
 import { GatewayError } from '../../../../src/common/errors.ts';
 import type { AnswerWatch } from '../../../../src/engine/http-engine.ts';
 import { until } from '../../../support/http-client.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../../../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../../../support/stub-engine.ts';
 import { engineHouse, type EngineHouse, type Front, startFront } from '../engine-house.ts';
 import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
+import { shared } from '../../../support/opened.ts';
 
-let stub: StubEngine;
+const stub = shared(() => startStubEngine(() => {}));
 let house: EngineHouse;
 let front: Front | undefined;
 /** What the watch was told, in order. */
 let told: string[];
 
-beforeAll(async () => {
-  stub = await startStubEngine(() => {});
-});
-afterAll(() => stub.close());
 beforeEach(() => {
   stub.seen.length = 0;
   told = [];

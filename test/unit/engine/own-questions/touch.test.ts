@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { gzipSync } from 'node:zlib';
 import { XMLA } from '../../../../src/xmla/names.ts';
@@ -6,21 +6,18 @@ import { readRequest } from '../../../../src/xmla/request/read-request.ts';
 import { envelope, faultAnswer } from '../../../support/answers.ts';
 import { until } from '../../../support/http-client.ts';
 import { sizes } from '../../../support/sizes.ts';
-import { gate, sendXml, startStubEngine, type StubEngine } from '../../../support/stub-engine.ts';
+import { gate, sendXml, startStubEngine } from '../../../support/stub-engine.ts';
 import { ADDRESSEE, DEAD, engineHouse, type EngineHouse } from '../engine-house.ts';
+import { shared } from '../../../support/opened.ts';
 
 const EMPTY = envelope(
   `<ExecuteResponse xmlns="${XMLA}"><return><root xmlns="${XMLA}:empty"/></return></ExecuteResponse>`,
 );
 const never = new AbortController().signal;
 
-let stub: StubEngine;
+const stub = shared(() => startStubEngine(() => {}));
 let house: EngineHouse;
 
-beforeAll(async () => {
-  stub = await startStubEngine(() => {});
-});
-afterAll(() => stub.close());
 beforeEach(() => {
   stub.seen.length = 0;
   stub.answerWith(sendXml(EMPTY));

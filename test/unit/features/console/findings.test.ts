@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import type { PurgeRecord } from '../../../../src/cache/purge/purge-log.ts';
 import { findingsOf, type State } from '../../../../src/features/console/findings.ts';
+import { staleFinding } from '../../../../src/features/compare/compare.ts';
+import { failedFinding } from '../../../../src/features/warm/warm.ts';
 import { refusedFinding } from '../../../../src/features/hooks/hooks.ts';
 import { blindFinding } from '../../../../src/features/watch/watch.ts';
 import { noSums, type ReasonCount } from '../../../../src/features/hour-report.ts';
@@ -21,7 +23,6 @@ const WELL: State = {
   unpurged: [],
   hour: noSums(),
   reasons: [],
-  stale: [],
   evictions: [],
   certificateLeft: Infinity,
   reloaded: true,
@@ -67,7 +68,8 @@ const RULES: readonly (readonly [
   [
     'stale-answer',
     'problem',
-    { stale: ['dig (Shop)'] },
+    { ofFeatures: staleFinding(() => [{ name: 'dig (Shop)', asks: 1 }]) },
+
     'In the last hour the cache held answers that the engine no longer gave: dig (Shop).',
   ],
   [
@@ -179,6 +181,12 @@ const RULES: readonly (readonly [
     'warning',
     reason('entry-rejected', 1),
     'Values in Redis did not check out in the last hour: 1.',
+  ],
+  [
+    'warm-up-failed',
+    'warning',
+    { ofFeatures: failedFinding(() => [{ name: 'warm-up-failed', asks: 1 }]) },
+    'Runs of the warm-up in the last hour that gave up after five failures in a row: 1.',
   ],
   [
     'refused-logins',

@@ -8,7 +8,7 @@ import { createUnnoted } from '../../../../src/freshness/unnoted.ts';
 import { handClock, quiet } from '../../cache/fakes.ts';
 
 const IDLE = 3_600_000;
-const NAME = { place: 'engine', id: 'one' };
+const NAME = { endpoint: 'engine', id: 'one' };
 const FAULT: Touch = {
   kind: 'fault',
   head: { status: 200, statusMessage: 'OK', headers: {} },

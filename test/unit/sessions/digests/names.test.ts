@@ -13,19 +13,19 @@ const text = fc.oneof(
   fc.constantFrom('', '"', '","', '\\', '\\"', '[', '\uD800'),
   fc.string({ unit: codePoint, maxLength: 4 }),
 );
-const name = fc.record({ place: text, id: text });
-const named = (id: string) => sessionName({ place: 'engine', id });
+const name = fc.record({ endpoint: text, id: text });
+const named = (id: string) => sessionName({ endpoint: 'engine', id });
 
-test('two spellings are equal only when place and id are', () => {
+test('two spellings are equal only when endpoint and id are', () => {
   fc.assert(
     fc.property(name, name, (one, other) => {
-      const equal = one.place === other.place && one.id === other.id;
+      const equal = one.endpoint === other.endpoint && one.id === other.id;
       expect(sessionSpelling(one) === sessionSpelling(other)).toBe(equal);
     }),
     { numRuns: sizes.propertyRuns },
   );
-  expect(sessionSpelling({ place: 'a","b', id: 'c' })).not.toBe(
-    sessionSpelling({ place: 'a', id: 'b","c' }),
+  expect(sessionSpelling({ endpoint: 'a","b', id: 'c' })).not.toBe(
+    sessionSpelling({ endpoint: 'a', id: 'b","c' }),
   );
 });
 
@@ -44,7 +44,7 @@ describe('the name of a session', () => {
   });
 
   test('is the same in all places', () => {
-    expect(sessionName({ place: 'another', id: GUID })).toBe(named(GUID));
+    expect(sessionName({ endpoint: 'another', id: GUID })).toBe(named(GUID));
   });
 
   test('is another for other ids', () => {
@@ -66,7 +66,7 @@ describe('the name of a session', () => {
 
   test('is short, and shows nothing of the id, however long that is', () => {
     const long = `secret${'x'.repeat(1_000_000)}`;
-    for (const digest of [named(long), sessionSpelling({ place: 'engine', id: long })]) {
+    for (const digest of [named(long), sessionSpelling({ endpoint: 'engine', id: long })]) {
       expect(digest).toMatch(/^[\w-]{43}$/);
     }
   });

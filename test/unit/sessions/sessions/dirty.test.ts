@@ -259,8 +259,8 @@ describe('making all sessions dirty', () => {
     sleepers[0]?.wake();
     expect(await made).toBe(true);
     expect([await find(sessions), await find(sessions, OTHER)]).toEqual(['dirty', 'dirty']);
-    await sessions.begin({ place: 'engine', id: 'later' }, BEGUN);
-    expect(await find(sessions, { place: 'engine', id: 'later' })).toBe('clean');
+    await sessions.begin({ endpoint: 'engine', id: 'later' }, BEGUN);
+    expect(await find(sessions, { endpoint: 'engine', id: 'later' })).toBe('clean');
     expect(count(store.asked, 'renew')).toBe(0);
   });
 

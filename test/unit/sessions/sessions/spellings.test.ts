@@ -4,11 +4,11 @@ import { BEGUN, find, known, LEASE, replica } from '../replica.ts';
 
 /** One session of an engine has several names: by its id, and by the ways that lead to the engine. */
 
-const NAME = { place: 'engine', id: '{5E55-A}' };
+const NAME = { endpoint: 'engine', id: '{5E55-A}' };
 const OTHERWISE = [
-  ['its id in another letter case', { place: 'engine', id: '{5e55-a}' }],
-  ['its id without braces', { place: 'engine', id: '5E55-A' }],
-  ['another place', { place: 'another', id: '{5E55-A}' }],
+  ['its id in another letter case', { endpoint: 'engine', id: '{5e55-a}' }],
+  ['its id without braces', { endpoint: 'engine', id: '5E55-A' }],
+  ['another place', { endpoint: 'another', id: '{5E55-A}' }],
 ] as const;
 
 describe.each(OTHERWISE)('a session under %s', (_how, name) => {

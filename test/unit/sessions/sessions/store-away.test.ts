@@ -45,7 +45,7 @@ describe('a session that begins while the store is away', () => {
     const record = await known(sessions);
     expect(record).toMatchObject({ ...BEGUN, dirty: true });
     expect(await sessions.confirm(NAME, record)).toBe(false);
-    expect(await find(sessions, { place: 'another', id: NAME.id })).toBe('unknown');
+    expect(await find(sessions, { endpoint: 'another', id: NAME.id })).toBe('unknown');
   });
 
   test('may be changed at once, however often, although nothing can be told', async () => {

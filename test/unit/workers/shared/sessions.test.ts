@@ -122,7 +122,7 @@ test('when a session was made dirty at one worker, no other takes it for clean o
       ),
     });
   const [one, other] = [registry(), registry()];
-  const name = { place: 'engine', id: 'id' };
+  const name = { endpoint: 'engine', id: 'id' };
   const { principal, profile, catalog, replica } = sessionRecord();
   await one.begin(name, { principal, profile, catalog, replica });
   expect(await other.find(name)).toMatchObject({ kind: 'known', record: { dirty: false } });

@@ -1,15 +1,15 @@
 import type { Clock } from '../../../../src/common/clock.ts';
-import type { FlightPlaces } from '../../../../src/cache/shared-flights.ts';
+import type { FlightLocks } from '../../../../src/cache/shared-flights.ts';
 import { quiet, type HandClock } from '../fakes.ts';
 
-export interface FakePlaces extends FlightPlaces {
+export interface FakeLocks extends FlightLocks {
   /** Queries that are known to be slow, with what the engine needed (ms). */
   readonly slow: Map<string, number>;
-  /** Who holds the place of a full key now: a token, or `nothing`. */
+  /** Who holds the lock of a full key now: a token, or `nothing`. */
   holder(key: string): string | undefined;
-  /** Gives the place away, for ever unless told. */
+  /** Gives the lock away, for ever unless told. */
   seize(key: string, token: string, life?: number): void;
-  /** Held here before a place is looked at. */
+  /** Held here before a lock is looked at. */
   beforeEnter: () => Promise<void>;
   /** Whether they can be reached. */
   reachable: boolean;
@@ -19,23 +19,23 @@ export interface FakePlaces extends FlightPlaces {
 }
 
 /** Places that several gateways see, as in Redis. */
-export function fakePlaces(clock: Clock): FakePlaces {
+export function fakeLocks(clock: Clock): FakeLocks {
   const slow = new Map<string, number>();
-  const places = new Map<string, { readonly holder: string; readonly until: number }>();
+  const locks = new Map<string, { readonly holder: string; readonly until: number }>();
   const count = { enters: 0, beats: 0, leaves: 0 };
 
   function reached(): void {
-    if (!fake.reachable) throw new Error('the places cannot be reached');
+    if (!fake.reachable) throw new Error('the locks cannot be reached');
   }
   function holder(key: string): string | undefined {
-    const place = places.get(key);
+    const place = locks.get(key);
     return place !== undefined && place.until > clock.now() ? place.holder : undefined;
   }
   function hold(key: string, token: string, life: number): void {
-    places.set(key, { holder: token, until: clock.now() + life });
+    locks.set(key, { holder: token, until: clock.now() + life });
   }
 
-  const fake: FakePlaces = {
+  const fake: FakeLocks = {
     slow,
     holder,
     seize: (key, token, life = Infinity) => hold(key, token, life),
@@ -64,7 +64,7 @@ export function fakePlaces(clock: Clock): FakePlaces {
       count.leaves += 1;
       reached();
       if (holder(key) !== token) return;
-      if (nothing === undefined) places.delete(key);
+      if (nothing === undefined) locks.delete(key);
       else hold(key, 'nothing', nothing);
     },
     async markSlow(query, milliseconds) {

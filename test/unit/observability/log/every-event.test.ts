@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { EVENTS } from '../../../src/features/events.ts';
-import { auditLines, createLog } from '../../../src/observability/log.ts';
+import { EVENTS } from '../../../../src/features/events.ts';
+import { auditLines, createLog } from '../../../../src/observability/log.ts';
 import { EVERY_EVENT } from './every-event.ts';
 
 /** One line for each of the events: whether it is an audit line, and the line less its time. */

@@ -1,16 +1,16 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import type { GatewayEvent } from '../../../src/common/events.ts';
-import type { WarmRun } from '../../../src/features/warm/events.ts';
-import { EVENTS } from '../../../src/features/events.ts';
-import { hookFigures } from '../../../src/features/hooks/events.ts';
-import { warmFigures } from '../../../src/features/warm/events.ts';
-import { watchFigures } from '../../../src/features/watch/events.ts';
-import type { Figure, Gauges } from '../../../src/observability/figures.ts';
-import { createMetrics } from '../../../src/observability/metrics.ts';
-import { gauges } from '../../support/gauges.ts';
-import { anyName } from '../cache/fakes.ts';
-import { answered } from '../features/statistics/answered.ts';
+import type { GatewayEvent } from '../../../../src/common/events.ts';
+import type { WarmRun } from '../../../../src/features/warm/events.ts';
+import { EVENTS } from '../../../../src/features/events.ts';
+import { hookFigures } from '../../../../src/features/hooks/events.ts';
+import { warmFigures } from '../../../../src/features/warm/events.ts';
+import { watchFigures } from '../../../../src/features/watch/events.ts';
+import type { Figure, Gauges } from '../../../../src/observability/figures.ts';
+import { createMetrics } from '../../../../src/observability/metrics.ts';
+import { gauges } from '../../../support/gauges.ts';
+import { anyName } from '../../cache/fakes.ts';
+import { answered } from '../../features/statistics/answered.ts';
 
 const purged: GatewayEvent = {
   type: 'purged',
@@ -221,7 +221,7 @@ test('what has closed words is there before it happens: of a count that begins w
 });
 
 test('every documented metric is among them', () => {
-  const page = readFileSync(new URL('../../../docs/OBSERVABILITY.md', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('../../../../docs/OBSERVABILITY.md', import.meta.url), 'utf8');
   const [, table = ''] = /<!-- begin metrics -->(.*)<!-- end metrics -->/s.exec(page) ?? [];
   const documented = [...table.matchAll(/`mdx_gateway_(\w+)`/g)].map(([, name]) => name);
   const moved = [...COUNTED, ...HELD].flatMap(([, names]) => names);

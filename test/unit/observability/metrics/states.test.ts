@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
-import type { ReplicaState } from '../../../src/common/events.ts';
-import { EVENTS } from '../../../src/features/events.ts';
-import { createMetrics } from '../../../src/observability/metrics.ts';
-import { gauges } from '../../support/gauges.ts';
-import { anyName } from '../cache/fakes.ts';
+import type { ReplicaState } from '../../../../src/common/events.ts';
+import { EVENTS } from '../../../../src/features/events.ts';
+import { createMetrics } from '../../../../src/observability/metrics.ts';
+import { gauges } from '../../../support/gauges.ts';
+import { anyName } from '../../cache/fakes.ts';
 
 test('the metrics say which parts answer, when the certificate ends, and of what is not known nothing', async () => {
   let redis: boolean | undefined;

@@ -1,21 +1,21 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { REMEDIES } from '../../../src/common/remedies.ts';
-import { API_ERROR_CODES } from '../../../scripts/api-error-codes.ts';
-import { EVENTS } from '../../../src/features/events.ts';
-import { createMetrics } from '../../../src/observability/metrics.ts';
+import { REMEDIES } from '../../../../src/common/remedies.ts';
+import { API_ERROR_CODES } from '../../../../scripts/api-error-codes.ts';
+import { EVENTS } from '../../../../src/features/events.ts';
+import { createMetrics } from '../../../../src/observability/metrics.ts';
 import {
   API_REASONS,
   BYPASS_REASONS,
   GATEWAY_REASONS,
   HIT_SOURCES,
   REFUSAL_REASONS,
-} from '../../../src/common/reasons.ts';
-import { anyName } from '../cache/fakes.ts';
-import { gauges } from '../../support/gauges.ts';
+} from '../../../../src/common/reasons.ts';
+import { anyName } from '../../cache/fakes.ts';
+import { gauges } from '../../../support/gauges.ts';
 
 const pageOf = (path: string) =>
-  readFileSync(new URL(`../../../docs/${path}`, import.meta.url), 'utf8');
+  readFileSync(new URL(`../../../../docs/${path}`, import.meta.url), 'utf8');
 const page = pageOf('OBSERVABILITY.md');
 
 /** The rows of the table between two markers, without its head; cells without their back-quotes. */

@@ -1,10 +1,10 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { EVENTS } from '../../../src/features/events.ts';
-import { createMetrics } from '../../../src/observability/metrics.ts';
-import { gauges } from '../../support/gauges.ts';
-import { anyName } from '../cache/fakes.ts';
+import { EVENTS } from '../../../../src/features/events.ts';
+import { createMetrics } from '../../../../src/observability/metrics.ts';
+import { gauges } from '../../../support/gauges.ts';
+import { anyName } from '../../cache/fakes.ts';
 
 interface Rules {
   readonly groups: readonly { readonly rules: readonly Rule[] }[];
@@ -27,7 +27,8 @@ interface Trials {
   }[];
 }
 
-const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
+const read = (path: string) =>
+  readFileSync(new URL(`../../../../${path}`, import.meta.url), 'utf8');
 const { groups } = parse(read('deploy/prometheus/rules.yml')) as Rules;
 const trials = parse(read('deploy/prometheus/tests.yml')) as Trials;
 const rules = groups.flatMap((group) => group.rules);
