@@ -14,7 +14,8 @@ import {
 import { type createHour, isHour, mergeHours } from '../../../../src/features/statistics/hour.ts';
 import { EVENTS } from '../../../../src/features/events.ts';
 import { createStatistics } from '../../../../src/features/statistics/remembered.ts';
-import { answered, asked, handClock, NAMES } from './answered.ts';
+import { answered, asked } from '../../../support/answered.ts';
+import { handClock, NAMES } from './answered.ts';
 
 const MINUTE = 60_000;
 const RUN = {
