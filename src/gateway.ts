@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http';
 import { createKnownNames } from './cache/projects.ts';
 import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
@@ -47,17 +48,10 @@ export async function createGateway(
   failing.defer(cache.close);
   const storage = await openStorage(initial, parts);
   failing.defer(async () => storage?.close());
-  const server = createGatewayServer(
-    initial,
-    (request, response) => inForce.runtime.handle(request, response),
-    parts,
-  );
-  const purging = createPurging(
-    acrossReloads(cache.purges, inForce),
-    () => inForce.config.cache.purge.repeat_after,
-    clock,
-    emit,
-  );
+  const answer: RequestListener = (...asked) => inForce.runtime.handle(...asked);
+  const server = createGatewayServer(initial, answer, parts);
+  const repeatAfter = () => inForce.config.cache.purge.repeat_after;
+  const purging = createPurging(acrossReloads(cache.purges, inForce), repeatAfter, clock, emit);
   const { purge, invalidate } = purging;
   const readings = createReadings({ cache, account, inForce, server, storage, primary });
   const features = createFeatures({
@@ -84,12 +78,8 @@ export async function createGateway(
 
   // What each configuration builds anew.
   const reloads = createReloads(inForce, {
-    build(config, before) {
-      const known = before?.engineStates.known() ?? [];
-      const { isServing } = reloads;
-      const house = { ...lasting, isServing, known, logins: before?.logins };
-      return createRuntime(config, house);
-    },
+    build: (config, before) =>
+      createRuntime(config, { ...lasting, isServing: reloads.isServing, before }),
     renew(config) {
       cache.renewCertificates();
       storage?.renewCertificates();
@@ -99,9 +89,8 @@ export async function createGateway(
       for (const one of [cache, names, features]) one.configure(config);
       // Of several workers the primary process warns, once.
       if (primary !== undefined) return;
-      for (const message of configWarnings(config, clock.wall(), waiting)) {
-        emit({ type: 'warning', message });
-      }
+      const warnings = configWarnings(config, clock.wall(), waiting);
+      for (const message of warnings) emit({ type: 'warning', message });
     },
   });
   await reloads.begin(initial);

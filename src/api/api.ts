@@ -29,7 +29,7 @@ export const API_OPERATIONS = [
 const PATHS = [...new Set(API_OPERATIONS.map(({ path }) => path))];
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
-/** As the interface document names them; other operations have none. */
+/** Names of the interface document; other operations have none. */
 export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> =
   {
     listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
@@ -43,7 +43,7 @@ export interface ApiExchange {
   readonly request: Request;
   readonly response: Response;
   readonly principal: Principal;
-  /** What the event tells of it; a handler says it as soon as it knows, whatever follows. */
+  /** Told by the event; a handler sets it as soon as it knows, whatever follows. */
   readonly facts: { subject: string };
   readonly operation: ApiOperation;
   /** Parameters of the path by name, percent-decoded once. */
@@ -198,7 +198,7 @@ function refuseMisspelt(target: string, known: readonly string[] = []): void {
   }
 }
 
-/** The same but for letter case, separators, and two letters beside each other. */
+/** Compares names without letter case, separators, and the order of two letters beside each other. */
 function isNearly(given: string, name: string): boolean {
   const [a = '', b = ''] = [given, name].map((text) =>
     text.toLowerCase().replaceAll(/[^a-z]/g, ''),

@@ -11,7 +11,7 @@ import { checked, receiveDataset } from './json.ts';
 const EXISTS = 'dataset_name: the project has a dataset of this name already';
 const NO_SUCH = 'the project has no dataset of this name';
 
-/** What datasets go through, wherever they are kept. */
+/** Parts that operations on datasets use, wherever these are kept. */
 export interface DatasetParts {
   readonly invalidate: Invalidate;
   readonly documents: DocumentGate;
@@ -23,7 +23,7 @@ export function createDatasetOperations(
   datasets: DatasetStore,
   { invalidate, documents, limits }: DatasetParts,
 ) {
-  /** That it exists already may mean that an attempt without an answer made it: the client takes that for done. */
+  /** An attempt without an answer may have made what exists already: the client takes that for done. */
   const save = (exchange: ApiExchange, how: 'create' | 'update') => {
     const receive = () => receiveDataset(exchange.request, limits.dataset);
     return documents.receive(exchange, receive, async (received) => {

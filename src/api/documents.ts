@@ -35,7 +35,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   const held = createSemaphore(slots);
   const receiving = createSemaphore(received);
   const sending = createSemaphore(sent);
-  /** Of the users that hold or await a slot. */
+  /** Users that hold or await a slot. */
   const users = new Map<string, Semaphore>();
 
   /** Works in a slot of each gate, entered in their order. @param work gets what leaves the last one early */
@@ -81,7 +81,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
         const document = await receive();
         return inSlots(asker, [held], () => write(document));
       }),
-    /** The same for a document that is read, which takes a slot, and then sent, which takes another one. */
+    /** Serves a document that is read, which takes a slot, and then sent, which takes another one. */
     pass: (asker: Asker, read: () => Promise<Buffer>, send: (document: Buffer) => Promise<void>) =>
       within(asker, [sending, held], async (leaveHeld) => {
         const document = await read();
@@ -104,8 +104,8 @@ const clientGone = (what = 'went away') => new GatewayError('client-gone', `The 
 
 /** Bytes. What is encrypted and copied for one of them keeps no other request waiting. */
 const PIECE = 64 * 1024;
-/** In each of these a reader must take one piece (ms), beside what the connection holds anyway. */
-const WINDOW = 10_000;
+/** In each of these a reader must take one piece, beside what the connection holds anyway. */
+const WINDOW_MS = 10_000;
 
 /**
  * Sends a document and resolves when the connection has taken all of it: so long it is held. A connection that takes
@@ -125,7 +125,7 @@ async function sendPieces(response: ServerResponse, document: Buffer): Promise<v
   const pace = setInterval(() => {
     if (socket.bytesWritten === before) response.destroy();
     before = socket.bytesWritten;
-  }, WINDOW);
+  }, WINDOW_MS);
   const gone = Promise.withResolvers<void>();
   gone.promise.catch(() => {});
   const leave = () => gone.reject(clientGone('does not read on'));

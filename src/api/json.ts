@@ -42,7 +42,7 @@ export async function receiveJson(
   };
 }
 
-/** The same for a dataset document, which must not come slowly. @param bytes `limits.dataset` */
+/** Receives a dataset document, which must not come slowly. @param bytes `limits.dataset` */
 export const receiveDataset = (request: IncomingMessage, bytes: number) =>
   receiveJson(request, 'a dataset', { bytes, limitName: 'limits.dataset', pace: DATASET_PACE });
 

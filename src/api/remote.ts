@@ -167,7 +167,7 @@ async function read(remote: Remote, exchange: ApiExchange): Promise<void> {
   if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');
 }
 
-/** Of a request about roles; undefined without a body. */
+/** Reads the body of a request about roles; undefined without one. */
 async function bodyOf({ request, operation, parameters, facts }: ApiExchange, bytes: number) {
   const limit = { bytes, limitName: 'limits.body' };
   const { roleId } = parameters;
@@ -180,12 +180,12 @@ async function bodyOf({ request, operation, parameters, facts }: ApiExchange, by
 
 const NOTHING = () => Buffer.alloc(0);
 
-/** A longer body is not read for the log, since that keeps others waiting (bytes). */
-const MOST_READ = 64 * 1024;
+/** A longer body is not read for the log, since that keeps others waiting. */
+const MOST_READ_BYTES = 64 * 1024;
 
 /** Role and users for the log, as far as the body names any: the remote server judges it. */
 function namesIn(body: Buffer): [role?: string, users?: readonly string[] | undefined] {
-  if (body.length > MOST_READ) return [];
+  if (body.length > MOST_READ_BYTES) return [];
   try {
     const { name, contains } = namedRole.parse(JSON.parse(body.toString()));
     return [name, contains];
@@ -194,7 +194,7 @@ function namesIn(body: Buffer): [role?: string, users?: readonly string[] | unde
   }
 }
 
-/** By these a server says that it did not begin. */
+/** Statuses by which a server says that it did not begin. */
 const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);
 
 /** A conflict may be with what the same client sent before. What says less may come after a change, or before it. */

@@ -24,9 +24,9 @@ const REFUSALS = {
 } as const;
 
 type Refused = keyof typeof REFUSALS;
-/** What a client whose change ended without an answer takes for done when it tries again; of a role, that it is gone. */
+/** Results that a client whose change ended without an answer takes for done when it tries again: a role is gone. */
 const SO_ALREADY: readonly Refused[] = ['already-member', 'not-a-member'];
-/** Of a role: some 20,000 members. It is parsed in one go, which keeps others waiting. */
+/** Longest body of a role: some 20,000 members. It is parsed in one go, which keeps others waiting. */
 const MOST_OF_A_ROLE = 1024 * 1024;
 
 /** The operations of the interface document §4.1. */

@@ -28,15 +28,15 @@ type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 export interface PasswordCheck {
   readonly atOnce: number;
   readonly trust: Trust;
-  /** Who they are if they are right. */
+  /** The user of these credentials if they are right. */
   principalOf(credentials: ReadCredentials): Principal;
   /** False: it cannot be checked for certain. */
   mayCheck(password: string): boolean;
-  /** With the users of the moment in which it is called. Rejects when the check itself failed. */
+  /** Checks with the users of the moment in which it is called. Rejects when the check itself failed. */
   check(credentials: ReadCredentials): Promise<CheckOutcome>;
   /** In tables, since every hit asks them. */
   readonly users: {
-    /** What right credentials are compared with: verified ones count while it is the same value. */
+    /** Proofs that right credentials are compared with: verified ones count while it is one and the same value. */
     readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get' | 'has'>;
     /** Names of which another user's may differ in letter case or Unicode form only. */
     readonly lookAlikes: Pick<ReadonlySet<string>, 'has'>;
@@ -45,7 +45,7 @@ export interface PasswordCheck {
 }
 
 export interface LoginOptions {
-  /** What was verified before, by the same. */
+  /** Credentials that were verified before the reload. */
   readonly verified?: VerifiedTable | undefined;
   readonly clock: Pick<Clock, 'now'>;
   readonly random: (bytes: number) => Uint8Array;
@@ -57,7 +57,7 @@ export interface LoginOptions {
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
-/** What of a request is told of its login. `connection`: its `close` says that no answer is wanted. */
+/** The part of a request that its login needs. `connection`: its `close` says that no answer is wanted. */
 type Caller = Readonly<Record<'id' | 'address', string>> & { readonly connection?: EventEmitter };
 type Checked = ReadCredentials & { readonly digest: string; readonly principal: Principal };
 type Attempt = Checked & Caller;
@@ -76,7 +76,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const refusal = createRefusal(users, emit);
   let closed = false;
 
-  /** The same for all spellings of a header: with each its user would have another check, and another place in the table. */
+  /** One digest for all spellings of a header: else each would have another check, and another place in the table. */
   const digestOf = (header: string) =>
     verified.digest(header.length > MAX_HEADER_LENGTH ? header : header.replace(SCHEME, 'Basic '));
 
@@ -97,7 +97,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return 'failed';
   }
 
-  /** Of what was right before: in front of all others, and one at one time for all who wait for it. */
+  /** Checks what was right before: in front of all others, and once for all who wait for it. */
   function checkAgain(attempt: Checked): Promise<CheckOutcome | 'failed'> {
     const { digest } = attempt;
     const underWay = checks.get(digest);
@@ -199,7 +199,7 @@ function createFirstTry(
 /** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
 function createFlight(login: (inLine: () => AbortController) => Promise<Principal>) {
   let clients = 0;
-  /** Of its place in the line: until it has one, another client may join. */
+  /** Ends its wait in the line: until it is there, another client may join. */
   let leaving: AbortController | undefined;
   const look = () => void (clients === 0 && leaving?.abort(clientGone()));
   const inLine = () => {
@@ -246,7 +246,7 @@ export function unauthenticated(): GatewayError {
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
-/** What one takes that waits in the line: its header some times over, and what holds it. */
+/** Memory of one that waits in the line: its header some times over, and what holds it. */
 const bytesOf = ({ authorization }: Checked) => 4 * authorization.length + 1024;
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
@@ -266,11 +266,11 @@ const UNCHECKABLE = { why: 'its password is one that cannot be checked' };
 
 /** Credentials as they were read, and what of their bytes the letters do not tell. */
 export interface ReadCredentials extends Credentials {
-  /** Of both together. A client writes them in one encoding. */
+  /** The encoding of both together: a client writes them in one. */
   readonly encoding: 'utf-8' | 'iso-8859-1';
   /** The name by its own bytes: different bytes are different texts. */
   readonly nameAsSent: string;
-  /** The same bytes in the spelling of the header that every server reads: some take scheme and spaces strictly. */
+  /** These bytes in the spelling of the header that every server reads: some take scheme and spaces strictly. */
   readonly authorization: string;
 }
 
@@ -314,7 +314,7 @@ const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
 export type Permissions = ReturnType<typeof createPermissions>;
 type UserLists = Readonly<Record<'admins' | 'viewers' | 'purgers', readonly string[]>>;
 
-/** What a principal may do beyond querying and reading. Names count exactly as spelt. */
+/** Rights of a principal beyond querying and reading. Names count exactly as spelt. */
 export function createPermissions(
   { admins, viewers, purgers }: UserLists,
   controlling: 'nobody' | 'purgers' | 'everybody',
@@ -331,7 +331,7 @@ export function createPermissions(
     /** Have the cache passed by or renewed for a request, by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>
       controlling === 'everybody' || (controlling === 'purgers' && purging.has(name)),
-    /** As the console knows them. */
+    /** The rights as the console knows them. */
     rightsOf: ({ name }: Principal) => ({
       administer: administering.has(name),
       view: viewing.has(name),

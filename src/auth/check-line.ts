@@ -3,11 +3,11 @@ import { type Waiter, waitIn, type WaitQueue } from '../common/semaphore.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 
-/** Also what a proxy or a person waits for at most (ms). */
-const LONGEST_WAIT = 30_000;
-/** Of all that wait together; beyond it the last one of the longest line goes. */
+/** Longest wait of a login: a proxy or a person waits for no more either. */
+const LONGEST_WAIT_MS = 30_000;
+/** Most memory of all that wait together; beyond it the last one of the longest line goes. */
 const MOST_BYTES = 32 * 1024 * 1024;
-/** The duration of a check is the mean of about so many of the latest. */
+/** The duration of a check is the mean of about this many of the latest. */
 const LATEST = 16;
 
 /** Networks of which it is known how the latest check ended. */
@@ -15,12 +15,12 @@ const MOST_KNOWN = 10_000;
 
 /** A login that is to be checked. */
 export interface Place {
-  /** Whose turns it shares. Undefined: it goes first. */
+  /** The network whose turns it shares. Undefined: it goes first. */
   readonly network: string | undefined;
   readonly bytes: number;
   /** Ends its waiting, with the error that its clients are told. */
   readonly leaving: AbortController;
-  /** That error, where its network failed too often. */
+  /** Makes that error, where its network failed too often. */
   readonly throttled: (retryAfter: number) => GatewayError;
 }
 
@@ -40,7 +40,7 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
   let wasUnknown = false;
   let running = 0;
   let bytes = 0;
-  /** Of the checks since none was running: earlier ones tell nothing of now. */
+  /** Checks since none was running: earlier ones tell nothing of now. */
   let measured = 0;
   let duration = 0;
 
@@ -56,10 +56,10 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
   async function wait(place: Place): Promise<void> {
     const { network, leaving } = place;
     const line = network === undefined ? preferred : (networks.get(network) ?? []);
-    if (expected(network) > LONGEST_WAIT) throw full(network);
+    if (expected(network) > LONGEST_WAIT_MS) throw full(network);
     if (network !== undefined) networks.set(network, line);
     bytes += place.bytes;
-    const late = { after: LONGEST_WAIT, error: () => full(network) };
+    const late = { after: LONGEST_WAIT_MS, error: () => full(network) };
     const entering = waitIn(line, place, leaving.signal, late);
     if (bytes > MOST_BYTES) {
       let longest = line === preferred ? [] : line;

@@ -16,8 +16,8 @@ export type TryLogin = (
 
 /** Names of which it is remembered that the engine has such a user. */
 const MAX_KNOWN = 10_000;
-/** For how long an engine that rejected made-up credentials is taken to check logins (ms). */
-const CHECKED_FOR = 3_600_000;
+/** How long an engine that rejected made-up credentials is taken to check logins. */
+const CHECKED_FOR_MS = 3_600_000;
 
 const UNCHECKED =
   'all logins are refused: the engine accepts every login, so that auth.provider: engine proves nothing';
@@ -46,7 +46,7 @@ export function createEngineAuthenticator(
     const madeUp = { name: `mdx-gateway-test-${token()}`, password: token() };
     const answer = await ask(basicAuthorization(madeUp));
     if (answer === 'accepted') emit({ type: 'warning', message: UNCHECKED });
-    if (answer === 'rejected') checkedUntil = at + CHECKED_FOR;
+    if (answer === 'rejected') checkedUntil = at + CHECKED_FOR_MS;
     return answer === 'rejected';
   });
 

@@ -18,7 +18,7 @@ export function createLoginThrottle(options: ThrottleOptions) {
   const users = createBuckets(THROTTLE_LIMITS.user, options);
   const clients = createBuckets(THROTTLE_LIMITS.client, options);
 
-  /** Of the name a digest, since it may be thousands of characters of an attacker's choosing. */
+  /** A digest of the name, since that may be thousands of characters of an attacker's choosing. */
   function bucketsOf(name: string, clientAddress: string) {
     const client = clientNetwork(clientAddress);
     const user = hash('sha256', JSON.stringify([name, client]), 'base64url');
@@ -88,7 +88,7 @@ type Settle = (how: 'failed' | 'succeeded' | 'abandoned') => Promise<number>;
 /** Port: see {@link LoginThrottle.admit}, here or in another process. Never rejects. */
 export type AskLeave = (name: string, clientAddress: string) => Promise<number | Settle>;
 
-/** Of a throttle in this process. */
+/** Asks a throttle in this process. */
 export const leaveOf =
   (throttle: LoginThrottle): AskLeave =>
   async (...attempt) =>

@@ -33,14 +33,14 @@ const LOOKS = { untilAtRest: 5, whileAtRest: 60 };
 interface UsersFile {
   /** Its path; lines of `name:hash` as written by `htpasswd -B`. */
   readonly file: string;
-  /** What it said so far: see {@link parseUsers}. */
+  /** Its content so far: see {@link parseUsers}. */
   readonly before?: Accounts | undefined;
   /** Undefined: it is what it was the last time. */
   readonly read?: (file: string) => Promise<Uint8Array | undefined>;
   readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
 
-/** By a password file. An unknown user costs one comparison, like a wrong password. @throws {UsersFileError} */
+/** Checks by a password file. An unknown user costs one comparison, like a wrong password. @throws {UsersFileError} */
 export async function createFileAuthenticator(
   options: LoginOptions &
     UsersFile & {
@@ -106,7 +106,7 @@ export async function followUsers({
       ? Buffer.compare(one.bytes, other.bytes) === 0
       : String(one?.cause) === String(other?.cause) && one?.bytes === other?.bytes;
 
-  /** What was acted upon last, and what differs from it and was seen once. */
+  /** The reading that was acted upon last, and the one that differs from it and was seen once. */
   let settled = await observe();
   let unconfirmed: Reading;
   const users = await usersOf(settled, before);
@@ -168,7 +168,7 @@ export function createUsersReader() {
   };
 }
 
-/** By exact spelling: another object as soon as the password changes, or the user was gone in between. */
+/** Accounts by exact spelling: another object as soon as the password changes, or the user was gone in between. */
 type Accounts = ReadonlyMap<string, { readonly hash: string }>;
 
 /** The message names file and lines, never a hash or any other content. */

@@ -5,8 +5,8 @@ import type { Principal } from '../common/principal.ts';
 
 /** Headers, some 100,000 users and more; each takes 800 bytes (measured, rounded up). One that is dropped costs a check. */
 const MAX_HEADERS = 150_000;
-/** After a check behind a hit that brought nothing, the next one begins so much later (ms). */
-const PAUSE = 1_000;
+/** Pause after a check behind a hit that brought nothing. */
+const PAUSE_MS = 1_000;
 
 /** For how long credentials that were right count without another check (ms). */
 export interface Trust {
@@ -22,14 +22,14 @@ export interface RememberedLogin {
   readonly principal: Principal;
   /** Whether its header would still be answered with this principal and without a promise. */
   counts(): boolean;
-  /** Whether it is good for a hit: it counts, or is believed while it is checked again. */
+  /** True while it is good for a hit: it counts, or is believed while it is checked again. */
   countsForHits(): boolean;
 }
 
 /** Credentials that were right. */
 interface Verified {
   readonly principal: Principal;
-  /** What they were compared with. */
+  /** The proof that they were compared with. */
   readonly proof: unknown;
   /** When the last check that found them right was sent. */
   checkedAt: number;
@@ -39,7 +39,7 @@ interface Verified {
 }
 
 export type VerifiedTable = ReturnType<typeof createVerifiedTable>;
-/** What is kept of them, by a keyed digest of their header. */
+/** Verified credentials, by a keyed digest of their header. */
 export function createVerifiedTable(secret: Uint8Array, max = MAX_HEADERS) {
   const key = Buffer.from(secret).toString('base64');
   return {
@@ -109,7 +109,7 @@ export function createVerifiedCredentials({
       const entry = current(name);
       if (entry === undefined || clock.now() < entry.tryFrom) return undefined;
       entry.tryFrom = Infinity;
-      return () => void (entry.tryFrom = clock.now() + PAUSE);
+      return () => void (entry.tryFrom = clock.now() + PAUSE_MS);
     },
     forget: (name: string) => entries.delete(name),
     close: () => void (closed = true),

@@ -13,11 +13,11 @@ import { createPrimary } from '../workers/shared.ts';
 import { configWarnings } from './config-warnings.ts';
 import { createIds, type Parts } from './parts.ts';
 
-/** Beside what is under way at a shutdown, workers have a little more to end by themselves (ms). */
-const SHUTDOWN_MARGIN = 2_000;
+/** Time that workers have at a shutdown, beside what is under way, to end by themselves. */
+const SHUTDOWN_MARGIN_MS = 2_000;
 
 /**
- * What the primary process does: it keeps what the workers share, and their number, and hands them the connections that
+ * Leads the workers, in the primary process: keeps what they share, and their number, and hands them the connections that
  * it accepts. In the place of a gateway.
  */
 export function leadWorkers(
@@ -95,7 +95,7 @@ export function leadWorkers(
       // What has connected by now is accepted in this turn; the system would reset it.
       await immediate();
       server.close();
-      await pool.stop(deadline + SHUTDOWN_MARGIN);
+      await pool.stop(deadline + SHUTDOWN_MARGIN_MS);
       const lost = attach.close();
       if (lost !== undefined) warn([lost]);
       engines?.close();

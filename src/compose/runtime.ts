@@ -4,7 +4,6 @@ import { createPermissions } from '../auth/authenticator.ts';
 import type { KnownNames } from '../cache/projects.ts';
 import type { ClearEngines, Purge } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import type { ReplicaState } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import { createClearCacheHandler } from '../http/clear-cache.ts';
 import { clientAddressReader } from '../http/request-head.ts';
@@ -19,12 +18,15 @@ import { createLogins, type KeptLogins } from './logins.ts';
 import { createIds, type Parts } from './parts.ts';
 
 export type Runtime = Awaited<ReturnType<typeof createRuntime>>;
+interface Before {
+  readonly logins: KeptLogins;
+  readonly engineStates: Pick<ReturnType<typeof createEngineStates>, 'known'>;
+}
 
 /**
  * Builds all that a configuration builds anew.
  * @param house what outlives it
- * @param house.known what was known of engines under the configuration before
- * @param house.logins logins that were found right under it
+ * @param house.before the runtime in its place, whose knowledge of engines and logins stays
  * @param house.storage undefined with the driver `http`, which forwards
  */
 export async function createRuntime(
@@ -35,8 +37,7 @@ export async function createRuntime(
     cache: Cache;
     purge: Purge;
     parts: Parts;
-    known: readonly ReplicaState[];
-    logins?: KeptLogins | undefined;
+    before?: Before | undefined;
   },
 ) {
   const { cache, storage, parts, features } = house;
@@ -45,10 +46,10 @@ export async function createRuntime(
   const work = createWorkCounter();
   const { during } = work;
   const addressOf = clientAddressReader(config.listen.trusted_proxies);
-  const logins = await createLogins(config, parts, addressOf, house.logins);
+  const logins = await createLogins(config, parts, addressOf, house.before?.logins);
   const { authenticator, login, askLeave } = logins;
   const engines = createEngines(config, parts);
-  const engineStates = createEngineStates(config, parts, house.known);
+  const engineStates = createEngineStates(config, parts, house.before?.engineStates.known());
   const states = atPrimary(parts.primary, 'states', () => engineStates.states());
   const permissions = createPermissions(config.auth, config.cache.client_control);
   const common = { ...house, ...parts, login, permissions, askLeave, addressOf, newId };

@@ -85,7 +85,7 @@ export const schema = section({
 /** The file after it was read and checked key by key, before anything is inherited. */
 export type CheckedFile = ValueOf<typeof schema>;
 export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get']>>;
-/** What the program works with: every value is there, also where the file is silent. */
+/** The configuration in force: every value is there, also where the file is silent. */
 export type Config = ReturnType<typeof fillIn>;
 
 /** @param withdrawn keys of former versions that stand in the file and have no effect */
@@ -96,12 +96,15 @@ export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly
     return [name, { ...fillInProject(own, cache), engine: filled }] as const;
   });
   const { entries, bodies, connections, ...memory } = fitMemory(file, available);
-  const longest = Math.min(cache.max_entry ?? LONGEST_ENTRY, Math.floor(entries / file.workers));
+  const longest = Math.min(
+    cache.max_entry ?? LONGEST_ENTRY_BYTES,
+    Math.floor(entries / file.workers),
+  );
   return {
     ...file,
     cache: { ...cache, memory: entries, max_entry: longest },
     engine: fillInEngine(engine),
-    /** By the name of the project as it is written. */
+    /** Projects by their names as they are written. */
     projects: new Map(projects),
     storage: fillInStorage(file.storage),
     limits: { ...limits, in_flight: bodies, connections },
@@ -110,5 +113,5 @@ export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly
   };
 }
 
-/** The longest answer that is stored where the file does not say (bytes). */
-const LONGEST_ENTRY = 64 * 1024 * 1024;
+/** The longest answer that is stored where the file does not say. */
+const LONGEST_ENTRY_BYTES = 64 * 1024 * 1024;

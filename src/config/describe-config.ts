@@ -1,10 +1,10 @@
-/** What is told of a configuration: itself, for `check`, and what of a change of it waits for a restart. */
+/** Describes a configuration for `check`, and tells what of a change of it waits for a restart. */
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { schema, type Config } from './config.ts';
 import type { Setting, Values } from '../settings/setting.ts';
 
-/** As a YAML file that holds every key. Secrets are masked; without any it reads back as the same configuration. */
+/** Writes a YAML file that holds every key. Secrets are masked; without any it reads back as an equal configuration. */
 export function describeConfig(config: Config): string {
   const whole: Setting<unknown> = schema;
   // Equal lists and sections would otherwise become anchors.
@@ -19,7 +19,7 @@ function asWritten(key: unknown, value: unknown): unknown {
 }
 
 /**
- * What becomes of a configuration that a running gateway is to change to.
+ * Decides what becomes of a configuration that a running gateway is to change to.
  * @returns the next configuration, with the running values of the keys that wait; and the keys that differ and that only
  *   a restart changes, `https` for the scheme
  */

@@ -10,18 +10,18 @@ export const USUAL = { entries: 256 * MIB, bodies: 128 * MIB, connections: 160 *
 const LEAST = { entries: 8 * MIB, bodies: 16 * MIB } as const;
 /** Connections may take this part of the memory. */
 const OF_CONNECTIONS = { heap: 1 / 4, container: 1 / 8 } as const;
-/** What an open connection takes beside twice its head (bytes). */
-const CONNECTION_SIZE = { http: 24 * 1024, https: 96 * 1024 } as const;
-/** What a busy process takes beside all three. */
+/** What an open connection takes beside twice its head. */
+const CONNECTION_SIZE_BYTES = { http: 24 * 1024, https: 96 * 1024 } as const;
+/** Memory of a busy process beside all three. */
 const OF_PROCESS = 160 * MIB;
-/** With less a process that serves may be killed; the primary process of several comes beside. */
+/** A process that serves may be killed with less; the primary process of several comes beside. */
 const NEEDED = { process: 192 * MIB, primary: 64 * MIB } as const;
-/** What was given back lies between what is in use, and takes this part of it. */
+/** Memory that was given back lies between what is in use, and takes this part of it. */
 const SPREAD = 1 / 4;
 
 const written = (bytes: number) => sizes.format(Math.floor(bytes / MIB) * MIB);
 
-/** What the file says; undefined where it leaves the choice. */
+/** Settings of the file; undefined where it leaves the choice. */
 interface Written {
   readonly workers: number;
   readonly listen: { readonly certificate: string | undefined };
@@ -31,7 +31,7 @@ interface Written {
   >;
 }
 
-/** Of all workers together. */
+/** Memory of all workers together. */
 export function fitMemory(file: Written, { heap, container }: Memory) {
   const { workers, listen, cache, limits } = file;
   const primary = workers === 1 ? 0 : NEEDED.primary;
@@ -43,7 +43,7 @@ export function fitMemory(file: Written, { heap, container }: Memory) {
   const ofBodies = cache.memory === undefined ? room / 3 : room - cache.memory;
   const bodies = limits.in_flight ?? clamp(ofBodies, least, USUAL.bodies);
   const entries = cache.memory ?? clamp(room - bodies, workers * LEAST.entries, USUAL.entries);
-  const size = CONNECTION_SIZE[listen.certificate === undefined ? 'http' : 'https'];
+  const size = CONNECTION_SIZE_BYTES[listen.certificate === undefined ? 'http' : 'https'];
   const connections = limits.connections ?? Math.ceil(open / (size + 2 * limits.head));
   const wanted = (cache.memory ?? USUAL.entries) + (limits.in_flight ?? USUAL.bodies);
   const taken = `cache.memory ${written(entries)}, limits.in_flight ${written(bodies)}`;

@@ -12,7 +12,7 @@ import { checkRules } from './rules.ts';
 import { type Environment, readYaml, type Sources } from '../settings/yaml-text.ts';
 
 export interface LoadOptions {
-  /** As named on the command line, relative to `workingFolder`; undefined takes the default of every key. */
+  /** Its name on the command line, relative to `workingFolder`; undefined takes the default of every key. */
   readonly file: string | undefined;
   /** The environment that `${NAME}` in a value is taken from. */
   readonly env: Environment;
@@ -72,8 +72,8 @@ function readText(path: string, readFile: ReadFile, complain: (message: string) 
 }
 
 export type ConfigFile = ReturnType<typeof createConfigFile>;
-/** How far apart two readings are (ms). A file that takes longer than all of them needs another signal. */
-const INTERVAL = 100;
+/** How far apart two readings are. A file that takes longer than all of them needs another signal. */
+const INTERVAL_MS = 100;
 const MOST_READINGS = 100;
 
 /** Where a process has its configuration from. @throws ConfigError from what is returned, as {@link loadConfig} */
@@ -103,7 +103,7 @@ export function createConfigFile({
     async readAgain(): Promise<ReadConfig> {
       let before = attempt();
       for (let readings = 1; readings < MOST_READINGS; readings += 1) {
-        await sleep(INTERVAL);
+        await sleep(INTERVAL_MS);
         const now = attempt();
         if (now.seen === before.seen) return now.result;
         before = now;

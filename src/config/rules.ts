@@ -1,4 +1,4 @@
-/** What must fit together in a configuration whose keys are right one by one, where several sections take part. */
+/** Rules across the sections of a configuration whose keys are right one by one. */
 import { authRules } from '../auth/config.ts';
 import type { CacheShare } from '../cache/config.ts';
 import { engineRules } from '../engine/config.ts';

@@ -35,7 +35,7 @@ export function createAdmission(
   /** The background included. */
   let atEngine = 0;
 
-  /** What ends the stay of one that was counted. */
+  /** Ends the stay of one that was counted. */
   const endOf = (user: User) =>
     once(() => {
       users.uncount(user);
@@ -65,7 +65,7 @@ export function createAdmission(
     return isFree;
   }
 
-  /** What ends the stay at the engine; undefined where there is no place now. */
+  /** @returns ends the stay at the engine; undefined where there is no place now */
   function enter(name: string): (() => void) | undefined {
     const user = users.named(name);
     if (!users.mayEnter(user)) return undefined;
@@ -162,7 +162,7 @@ function createUsers({ per_user, queue }: Readonly<Record<'per_user' | 'queue', 
       user.atEngine -= 1;
       forget(user);
     },
-    /** Whose request is the next at the engine. */
+    /** The user whose request is the next at the engine. */
     next(): User | undefined {
       let next: User | undefined;
       for (const user of users.values()) {
@@ -174,7 +174,7 @@ function createUsers({ per_user, queue }: Readonly<Record<'per_user' | 'queue', 
   };
 }
 
-/** Whose turn it is rather: who has fewer at the engine, or as many and had the last turn longer ago. */
+/** Turns go to the user who has fewer at the engine, or as many and had the last turn longer ago. */
 const isBefore = (one: User, other: User): boolean =>
   (one.atEngine - other.atEngine || one.turn - other.turn) < 0;
 
@@ -189,7 +189,7 @@ function once(end: () => void): () => void {
 
 const overloaded = (what: string) => refused(`${what} wait for the engine; try again.`);
 
-/** Of one that has waited for its place as long as it may. */
+/** The error of one that has waited for its place as long as it may. */
 const tooLate = () => refused('No place at the engine came free in time; try again.');
 
 const refused = (message: string): GatewayError =>

@@ -14,7 +14,7 @@ import { createReplicas, tellsProject } from './replicas.ts';
 /** Bytes and elements of an answer: engines list hundreds of functions, and thousands of measures. */
 const LARGEST = 64 * 1024 * 1024;
 const MOST_ELEMENTS = 2_000_000;
-/** So many catalogs are looked through. */
+/** Most catalogs that are looked through. */
 const MOST_CATALOGS = 100;
 /** Rowsets with formulas, and the columns by which their rows are named. */
 const WITH_FORMULAS = [
@@ -41,7 +41,7 @@ type AskedConfig = Readonly<{
 }>;
 
 /**
- * What engines keep from the eyes of the cache: functions of their own, and formulas of measures and sets that read clock or
+ * Finds what engines keep from the eyes of the cache: functions of their own, and formulas of measures and sets that read clock or
  * user. With the login of `engine.service` or none. Never rejects.
  */
 export async function askHidden(config: AskedConfig, clock: Pick<Clock, 'now'>) {

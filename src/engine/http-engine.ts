@@ -35,7 +35,7 @@ import {
  */
 export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
 
-/** Of a request to the engine, in this order: the last one only when an answer comes. */
+/** Steps of a request to the engine, in this order: the last one only when an answer comes. */
 export type EngineStep = 'asked' | 'answers';
 
 /** Sees an answer that is passed through, with its content coding removed. */

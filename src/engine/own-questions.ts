@@ -22,15 +22,15 @@ import {
   reportFailure,
 } from './replicas.ts';
 
-/** What became of an empty Execute by which a session is kept alive. */
+/** Result of an empty Execute by which a session is kept alive. */
 export type Touch =
   | { readonly kind: 'alive' }
   /** The engine no longer knows the session, or refuses it: this is what the client is answered. */
   | { readonly kind: 'fault'; readonly head: AnswerHead; readonly body: Buffer }
   /** The engine could not be asked. */
   | { readonly kind: 'failed' };
-/** A client waits for a small answer, so that this counts where `engine.timeout` is longer (ms). */
-const LONGEST = 30_000;
+/** A client waits for a small answer, so that this counts where `engine.timeout` is longer. */
+const LONGEST_MS = 30_000;
 /** Bytes, without content coding. */
 const LARGEST_ANSWER = 1024 * 1024;
 
@@ -56,7 +56,7 @@ export async function askOnce(
 ): Promise<{ readonly head: AnswerHead; readonly body: Buffer }> {
   const length = sent && { 'content-length': String(sent.length) };
   const headers = { ...asked.headers, ...length, 'accept-encoding': 'identity' };
-  const limits = { signal, timeout: LONGEST, connectLimit };
+  const limits = { signal, timeout: LONGEST_MS, connectLimit };
   const answer = await upstream.forward({ ...asked, headers, body: sent }, limits);
   const { head, body } = decodedAnswer(answer, answerHead(answer), () => {});
   const whole = await bodyUpTo(body, largest);
@@ -70,7 +70,7 @@ export function inTime<T>(
   signals: readonly AbortSignal[],
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const late = AbortSignal.timeout(Math.min(timeout, LONGEST));
+  const late = AbortSignal.timeout(Math.min(timeout, LONGEST_MS));
   return work(AbortSignal.any([...signals, late])).catch((error: unknown) => {
     throw late.aborted ? new Silence() : error;
   });
@@ -93,14 +93,14 @@ function discover(type: string, restrictions = '', properties = ''): Buffer {
 /** The cheapest question that every engine knows: it opens no cube. */
 const SMALLEST = discover('DISCOVER_DATASOURCES');
 
-/** What is in a catalog, or in all; SSAS shows that of the catalog among the properties alone. */
+/** Content of a catalog, or of all; SSAS shows that of the catalog among the properties alone. */
 export function catalogQuestion(type: string, catalog: string | undefined): Buffer {
   if (catalog === undefined) return discover(type);
   const restriction = `<CATALOG_NAME>${inXml(catalog)}</CATALOG_NAME>`;
   return discover(type, restriction, `<Catalog>${inXml(catalog)}</Catalog>`);
 }
 
-/** As character references, nothing of it can mean anything else to any parser. */
+/** Writes character references, of which nothing can mean anything else to any parser. */
 export const inXml = (text: string) =>
   text.replace(/[^\w-]/gu, (one) => `&#${one.codePointAt(0)};`);
 
@@ -153,7 +153,7 @@ export function createLoginTrial(
   };
 }
 
-/** What the Body of a SOAP envelope holds; undefined for all else, such as a page of a proxy on the way. */
+/** Content of the Body of a SOAP envelope; undefined for all else, such as a page of a proxy on the way. */
 export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer, most?: number) {
   const decoded = isPlain(head) ? decodeText(body, head.headers['content-type']) : undefined;
   const parsed = decoded && readTree(decoded.utf8, undefined, most);
@@ -162,8 +162,8 @@ export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer, mos
   return parts.find((part) => isElement(part, SOAP, 'Body'))?.children;
 }
 
-/** The answer to an empty statement, or a Fault, is shorter than this (bytes). */
-const LONGEST_TOUCH = 64 * 1024;
+/** The answer to an empty statement, or a Fault, is shorter than this. */
+const LONGEST_TOUCH_BYTES = 64 * 1024;
 const TOUCH_HEADERS: QueryHeaders = {
   'content-type': CONTENT_TYPE,
   soapaction: soapActionOf('Execute'),
@@ -185,7 +185,7 @@ export async function touch(
     const sent = emptyExecute(sessionId, element);
     const headers = { ...TOUCH_HEADERS, ...addressee.named };
     const { head, body } = await ask(addressee, headers, sent, signal);
-    const bytes = await bodyUpTo(body, LONGEST_TOUCH);
+    const bytes = await bodyUpTo(body, LONGEST_TOUCH_BYTES);
     if (bytes === undefined) return { kind: 'failed' };
     const content = soapContent(head, bytes);
     const faults = content?.filter((child) => isElement(child, SOAP, 'Fault')).length;

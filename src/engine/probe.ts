@@ -7,12 +7,12 @@ import { reasonOf, Silence } from '../proxy/upstream.ts';
 import { askDiscover, inTime, soapContent } from './own-questions.ts';
 import { createReplicas, tellsProject } from './replicas.ts';
 
-/** A replica is asked at most so often (ms). */
-const HOLDS = 10_000;
-/** What it may take to answer (ms), where `engine.timeout` is not shorter. */
-const LONGEST = 5_000;
-/** As long as nothing is known of it, it counts as down after this (ms). */
-const FIRST = 750;
+/** Least time between two questions to one replica. */
+const HOLDS_MS = 10_000;
+/** How long it may take to answer, where `engine.timeout` is not shorter. */
+const LONGEST_MS = 5_000;
+/** How long to wait for a first answer before a replica counts as down. */
+const FIRST_MS = 750;
 const up = (why: string) => ({ state: 'up', why }) as const;
 const down = (why: string) => ({ state: 'down', why }) as const;
 
@@ -34,7 +34,7 @@ export function createProbe(options: {
   const { config, url, project, clock, emit } = options;
   const replicas = createReplicas({ ...config, url: [url] }, clock, false);
   const authorization = config.service && serviceAuthorization(config.service);
-  const limit = Math.min(config.timeout, LONGEST);
+  const limit = Math.min(config.timeout, LONGEST_MS);
   const closing = new AbortController();
   let { last } = options;
 
@@ -61,7 +61,7 @@ export function createProbe(options: {
     }
   }
 
-  const ask = shareFor(HOLDS, clock, async (): Promise<ReplicaState> => {
+  const ask = shareFor(HOLDS_MS, clock, async (): Promise<ReplicaState> => {
     const found = await (tellsProject(url) && project === undefined ? tryPort() : askXmla());
     const isNews = last?.state !== found.state || last.why !== found.why;
     last = { url, ...found };
@@ -70,13 +70,13 @@ export function createProbe(options: {
   });
 
   return {
-    /** Of one that is slow, as it was last. @param patient whether to wait up to five seconds. Never rejects */
+    /** The state of a replica; of one that is slow, as it was last. @param patient whether to wait up to five seconds. Never rejects */
     async state(patient: boolean): Promise<ReplicaState> {
       if (patient) return ask();
-      const first = settledIn(ask(), FIRST, () => new Silence());
+      const first = settledIn(ask(), FIRST_MS, () => new Silence());
       return first.catch(() => last ?? { url, ...down('it has not answered yet') });
     },
-    /** As it was found last; undefined where that is not known. */
+    /** The state that was found last; undefined where that is not known. */
     last: () => last,
     close(): void {
       closing.abort();

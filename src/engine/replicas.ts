@@ -16,7 +16,7 @@ export interface EngineAddressee {
   /** Decoded project of the request path. */
   readonly project: string | undefined;
   readonly query: readonly string[];
-  /** Whose place at the engine it takes. */
+  /** The user whose place at the engine it takes. */
   readonly user: string;
   /** The client's own header Authorization, for `engine.login: forward`. */
   readonly authorization: string | undefined;
@@ -24,7 +24,7 @@ export interface EngineAddressee {
   readonly replica: string | undefined;
   /** Whether it may be sent twice: it only reads, and neither begins nor ends a session nor runs in one. */
   readonly again?: boolean;
-  /** What ends the stay in the place that it has already; undefined where it has none, or not any more. */
+  /** Ends the stay in the place that it has already; undefined where it has none, or not any more. */
   readonly admitted?: (() => (() => void) | undefined) | undefined;
   /** Headers of its client that `engine.headers` names, for the gateway's own questions in its place. */
   readonly named?: Readonly<Record<string, string>> | undefined;
@@ -45,10 +45,10 @@ export interface QueryHeaders {
   readonly traceparent?: string | undefined;
 }
 
-/** For how long (ms) a replica to which no connection could be made is asked only when all others fail. */
-const PAUSE = 5_000;
-/** How long (ms) the making of a connection may take while there is another replica to be tried. */
-const CONNECT_LIMIT = 3_000;
+/** How long a replica to which no connection could be made is asked only when all others fail. */
+const PAUSE_MS = 5_000;
+/** How long the making of a connection may take while there is another replica to be tried. */
+const CONNECT_LIMIT_MS = 3_000;
 /** Survives `new URL`, which would encode the braces. */
 const PLACE = '__project__';
 /** Whether the engine is told the project of the request path. */
@@ -71,7 +71,7 @@ export function engineTarget(template: string) {
   };
 }
 
-/** What a client is told when the engine failed. Host names and error codes stay in the log. */
+/** The error of a client when the engine failed. Host names and error codes stay in the log. */
 export function engineFailure(error: unknown): GatewayError {
   const cause = reasonOf(error);
   if (cause instanceof GatewayError) return cause;
@@ -113,7 +113,7 @@ export function createReplicas(
   /** All of them in the order in which they are tried. */
   function inOrder(turn: number): readonly Replica[] {
     if (all.length === 1) return all;
-    const since = clock.now() - PAUSE;
+    const since = clock.now() - PAUSE_MS;
     const isPaused = (replica: Replica) => (failedAt.get(replica) ?? -Infinity) > since;
     const [paused, good] = [all.filter(isPaused), all.filter((one) => !isPaused(one))];
     const [first, last] = good.length === 0 ? [paused, []] : [good, paused];
@@ -123,7 +123,7 @@ export function createReplicas(
 
   return {
     all,
-    /** As whom the gateway's certificate shows it; '' without one. */
+    /** The name of the gateway by its certificate; '' without one. */
     certificate: all.map(({ upstream }) => upstream.certificate).find((one) => one !== '') ?? '',
     /**
      * Makes an attempt on one replica after another for as long as no connection can be made, each
@@ -143,7 +143,7 @@ export function createReplicas(
       let isSecond = false;
       for (const replica of ordered) {
         const isLast = (left -= 1) === 0;
-        const limit = isLast ? undefined : CONNECT_LIMIT;
+        const limit = isLast ? undefined : CONNECT_LIMIT_MS;
         try {
           return await attempt(replica, limit).catch((error: unknown) => {
             if (!again || isSecond || !(error instanceof StaleConnection)) throw error;
@@ -161,7 +161,7 @@ export function createReplicas(
       }
       throw new Error('an engine without a replica');
     },
-    /** Of a session: for a new one any that can be reached, for an unknown one always the same. */
+    /** The replica of a session: for a new one any that can be reached, for an unknown one always one and the same. */
     nameFor(sessionId: string | undefined): string {
       if (sessionId === undefined) return inOrder(sessions++)[0]?.url ?? '';
       // Rendezvous hashing, as at every gateway: only the sessions of a replica that goes away

@@ -150,15 +150,15 @@ const readTls = (listen: ListenConfig) =>
 
 /** More headers are too many. */
 const MAX_HEADERS = 200;
-/** A client may send so many requests without waiting for answers; more close its connection. */
+/** Most requests that a client may send without waiting for answers; more close its connection. */
 const MOST_UNANSWERED = 32;
-/** While so many wait behind the one that is answered, nothing more is read: it would only take memory. */
+/** Most requests that are read while another one is answered: more would only take memory. */
 const MOST_READ_AHEAD = 2;
 /** The log is told this often. */
 const TELLING_MS = 60_000;
-/** For how long a client may go on sending behind the refusal of its head, so that it can read that … */
+/** How long a client may go on sending behind the refusal of its head, so that it can read that. */
 const AFTER_REFUSAL_MS = 2_000;
-/** … behind an answer that did not wait for the whole request, and while the server closes. */
+/** How long behind an answer that did not wait for the whole request, and while the server closes. */
 const AFTER_ANSWER_MS = { usual: 10_000, closing: 1_000 };
 const NONE: Record<ConnectionClosing, number> = {
   limit: 0,
@@ -200,7 +200,7 @@ export function createConnections(
   const isSecure = 'setSecureContext' in server;
   const table = createConnectionTable(clock, limit);
   const bySocket = new WeakMap<Socket, Connection>();
-  /** By both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
+  /** Connections by both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
   const negotiating = new Map<string, Connection>();
   const closing = { begun: false };
   const close = createCloser(clock, emit, limit);
@@ -386,12 +386,12 @@ function destroyAfter(milliseconds: number, socket: Socket): void {
 
 const LONG_HEAD = `The head of the request is too long: it is larger than limits.head, or has more than ${MAX_HEADERS} headers.`;
 
-/** Of which Node.js does not say that it has too many headers. */
+/** Refuses a head of which Node.js does not say that it has too many headers. */
 function refuseLongHead(response: ServerResponse): void {
   sendWhole(response, PLAIN_TEXT, `${LONG_HEAD}\n`, 431, { connection: 'close' });
 }
 
-/** As Node.js does (RFC 9110 §10.1.1). */
+/** Answers as Node.js does (RFC 9110 §10.1.1). */
 const refuseExpectation: RequestListener = (_request, response) =>
   void response.writeHead(417).end();
 
@@ -412,13 +412,13 @@ function answerTo({ code = '', reason = code }: { code?: string; reason?: string
   return `${head}\r\n\r\n${text}\n`;
 }
 
-/** This part of the limit may be connections of one client address that have not had a whole head … */
+/** Part of the limit that connections of one client address may be which have not had a whole head for {@link GRACE_MS}. */
 const HEADS_OF_ONE = 1 / 16;
-/** … for longer than this, which a crowd that comes at once from behind one address needs. */
+/** Time for a head, which a crowd that comes at once from behind one address needs. */
 const GRACE_MS = 1_000;
 
 interface Connection {
-  /** As it was accepted: below TLS. */
+  /** The socket that was accepted: below TLS. */
   readonly socket: Socket;
   readonly address: Address;
   /** When it was opened, or its latest request began. */
@@ -427,7 +427,7 @@ interface Connection {
   order: number;
   /** Where HTTP is spoken; none while TLS is negotiated. */
   http?: Socket;
-  /** To the request that is answered now; null when it is over. Undefined before the first one. */
+  /** Answers the current request; null when it is over. Undefined before the first one. */
   response: ServerResponse | null | undefined;
   /** Requests behind that one, in their order. */
   readonly queue: Pipelined[];
@@ -442,7 +442,7 @@ interface Pipelined {
   readonly answer: RequestListener;
 }
 
-/** What comes from one client address; each connection of a trusted proxy has its own. */
+/** Connections of one client address; each connection of a trusted proxy has its own. */
 interface Address {
   readonly name: unknown;
   open: number;
@@ -506,7 +506,7 @@ function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
       address.open -= 1;
       if (address.open === 0) addresses.delete(address.name);
     },
-    /** To be told of the first request of a connection that was unused. */
+    /** Notes the first request of a connection that was unused. */
     noteUse(connection: Connection): void {
       if (open.has(connection)) connection.address.unused -= 1;
     },

@@ -4,7 +4,7 @@ import * as kinds from '../settings/kinds.ts';
 import type { Broken } from '../settings/problems.ts';
 import { key, orNull, section, type ValueOf } from '../settings/setting.ts';
 
-/** What a master among sentinels may be named (sentinel.conf), and what may stand in a Redis hash tag. */
+/** Names of a master among sentinels (sentinel.conf), and texts that may stand in a Redis hash tag. */
 function redisName(longest: number): kinds.Kind<string> {
   const allowed = `1 to ${longest} letters, digits, dots, underscores and hyphens`;
   return kinds.textKind(

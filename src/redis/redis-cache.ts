@@ -121,7 +121,7 @@ interface Ground {
   readonly open: (sealed: Buffer, name: string) => string | undefined;
 }
 
-/** What gateways share in Redis beside tokens and sessions. */
+/** Stores that gateways share in Redis beside tokens and sessions. */
 export function createRedisCache(options: {
   connections: Pick<RedisConnections, 'reader' | 'writer' | 'epochs'>;
   run: RunAtRedis;

@@ -10,7 +10,7 @@ export interface RedisTarget {
   /** `redis://` or `rediss://`: of the server, of the sentinels, or of some nodes of the cluster. Never empty. */
   readonly url: readonly string[];
   readonly mode: 'standalone' | 'sentinel' | 'cluster';
-  /** With `sentinel`, the name under which the sentinels watch the master. */
+  /** The name under which the sentinels watch the master, with `sentinel`. */
   readonly master?: string | undefined;
   /** Login at the servers. The URL has that at the sentinels with `sentinel`, and counts where these are left out. */
   readonly username?: string | undefined;
@@ -27,7 +27,7 @@ export class ConnectionProblem extends Error {
 /** Hears every failed try to connect and every lost connection. @param partial: another node or sentinel may serve instead */
 export type OnConnectionError = (error: unknown, partial: boolean) => void;
 
-/** What each client of one gateway is made with. */
+/** Parts that all clients of one gateway are made with. */
 export interface ClientParts {
   readonly target: RedisTarget;
   /** Never empty. */

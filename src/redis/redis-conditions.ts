@@ -4,17 +4,17 @@ import { nodesOf, type RedisClient, type RedisTarget } from './redis-client.ts';
 import { sentinelClients } from './redis-client.ts';
 import type { RedisConnections } from './redis-connections.ts';
 
-/** What a sentinel may take to answer (ms). */
-const DEADLINE = 2_000;
-/** Between two looks (ms). */
-const INTERVAL = 60_000;
-/** After a look that failed (ms). */
-const RETRY = 2_000;
-/** By how much a master may be late in refusing writes (ms): once a second it counts whole seconds. */
-const LATENESS = 2_000;
+/** How long a sentinel may take to answer. */
+const DEADLINE_MS = 2_000;
+/** Between two looks. */
+const INTERVAL_MS = 60_000;
+/** After a look that failed. */
+const RETRY_MS = 2_000;
+/** By how much a master may be late in refusing writes: once a second it counts whole seconds. */
+const LATENESS_MS = 2_000;
 
 /**
- * What is not as the promises of docs/PURGE.md need it. Looks now and then, and whenever a connection was made.
+ * Watches for settings of Redis that docs/PURGE.md rules out. Looks now and then, and whenever a connection was made.
  * @param onProblem is told each sentence when it begins to be true
  */
 export function watchRedisConditions(options: {
@@ -47,7 +47,7 @@ export function watchRedisConditions(options: {
       for (const problem of news) onProblem(problem);
     } catch {
       // That Redis is away is told by what needs it.
-      setTimeout(look, RETRY).unref();
+      setTimeout(look, RETRY_MS).unref();
     }
   }
 
@@ -55,7 +55,7 @@ export function watchRedisConditions(options: {
   // The last two are of clusters, whose client stays ready while nodes come and go.
   for (const sign of ['ready', '+node', '-node']) epochs.on(sign, look);
   subscriber.on('ready', look);
-  const timer = setInterval(look, INTERVAL).unref();
+  const timer = setInterval(look, INTERVAL_MS).unref();
   return {
     /** In short sentences, as of the last look; none before the first one. */
     list: () => problems,
@@ -63,7 +63,7 @@ export function watchRedisConditions(options: {
   };
 }
 
-/** Of one server. This and what follows rejects when it does not answer. */
+/** Problems of one server. This and what follows rejects when it does not answer. */
 async function* problemsOf(server: Redis, target: RedisTarget): AsyncGenerator<string> {
   const info = await server.info();
   const { remoteAddress = '?', remotePort = '?' } = server.stream;
@@ -105,7 +105,7 @@ async function* replicationProblems(at: string, server: Redis, target: RedisTarg
   } else if (replicas < needed) {
     yield `${at} has min-replicas-to-write ${replicas} and ${known} replicas: when it is cut off together with ${replicas} of them it may go on taking purges that its successor never sees; set min-replicas-to-write to at least ${needed}`;
   }
-  const least = lag * 1_000 + LATENESS;
+  const least = lag * 1_000 + LATENESS_MS;
   if (failover === undefined) {
     yield `${setting} cannot be read: not checked`;
   } else if (least > failover) {
@@ -142,7 +142,7 @@ export const neededReplicas = (known: number): number => Math.max(1, Math.ceil(k
  * also know replicas that are away. What differs among them counts as it is most dangerous.
  */
 async function toldBySentinels(target: RedisTarget) {
-  const asked = sentinelClients(target, DEADLINE).map(async (sentinel) => {
+  const asked = sentinelClients(target, DEADLINE_MS).map(async (sentinel) => {
     // Where one does not answer, another one may.
     const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '').catch(() => []);
     sentinel.disconnect();
@@ -200,7 +200,7 @@ end
 return refused
 `;
 
-/** What the user of the gateway may not do, in the words of the server. */
+/** Rights that the user of the gateway lacks, in the words of the server. */
 async function missingRights(client: RedisClient, subscriber: Redis, namespace: string) {
   const missing: string[] = [];
 

@@ -14,11 +14,11 @@ import type { RunAtRedis } from './redis-health.ts';
 
 /** All in one hash slot, so that one script may touch them. Other versions of the gateway may use other names. */
 export const freshnessKey = (namespace: string, rest: string) => `{${namespace}}:2:${rest}`;
-/** What stands in names of channels and in receipts: nothing else than ids that gateways make. */
+/** Ids that gateways make: nothing else stands in names of channels and in receipts. */
 const ID = /^[\w-]{1,100}$/;
 
 /*
- * What both scripts begin with.
+ * The beginning of both scripts.
  *
  * KEYS  1 incarnation · 2 leases in use · 3 token of everything · 4 token of all sessions
  * ARGV  1 what to do · 2 id of the caller · 3 its lease (ms) · 4 the longest lease that is allowed (ms)
@@ -187,13 +187,13 @@ export function createRedisFreshness(options: {
   namespace: string;
   /** Encrypts what a record says of user, catalog and engine; the script compares only whether it is equal. */
   sealer: Sealer;
-  /** For how long this gateway uses what it reads now (ms). */
+  /** How long this gateway uses what it reads now (ms). */
   lease: () => number;
   /** The longest lease that the configuration of any gateway may name (ms). */
   longestLease: number;
-  /** After how long the token of a project that no request asks for is dropped (ms). */
+  /** How long the token of a project lives that no request asks for (ms). */
   unusedAfter: () => number;
-  /** The same of a session. */
+  /** How long a session lives that no request names (ms). */
   life?: number;
   newToken: () => string;
   onError: (error: unknown) => void;

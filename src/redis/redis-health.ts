@@ -4,11 +4,11 @@ import { ConnectionProblem, isDeadline } from './redis-client.ts';
 
 /** Redis is not asked after so many failures in a row, or one silence, until a probe succeeds. */
 const FAILURES = 5;
-/** Between two probes (ms). */
-const PROBES = 1_000;
-/** Between two looks whether an outage is over (ms). */
-const PAUSE = 500;
-/** Of a connection that ended without a word. */
+/** Between two probes. */
+const PROBES_MS = 1_000;
+/** Between two looks whether an outage is over. */
+const PAUSE_MS = 500;
+/** Trouble of a connection that ended without a word. */
 const LOST: Trouble = { why: 'the connection was lost', code: undefined };
 
 /** Redis is left alone. */
@@ -67,7 +67,7 @@ export function createRedisHealth(options: {
     if (watching) return;
     watching = true;
     do {
-      await sleep(PAUSE);
+      await sleep(PAUSE_MS);
       look();
     } while (!signal.aborted && told);
     watching = false;
@@ -90,7 +90,7 @@ export function createRedisHealth(options: {
 
   async function leaveAlone(): Promise<void> {
     left = 'yes';
-    while (!signal.aborted && (await probe().then(() => false, unanswered))) await sleep(PROBES);
+    while (!signal.aborted && (await probe().then(() => false, unanswered))) await sleep(PROBES_MS);
     failures = 0;
     left = 'no';
     if (isUp()) look();
@@ -112,7 +112,7 @@ export function createRedisHealth(options: {
       }
     },
     state: () => (isUp() ? ('up' as const) : ('down' as const)),
-    /** Of the outage that lasts; undefined during none. */
+    /** The trouble of the outage that lasts; undefined during none. */
     trouble: () => (told ? known() : undefined),
     /** The cause of a failure: what it tells itself, else what was found out of the connections. */
     causeOf: (error: unknown) => readTrouble(error) ?? known(),

@@ -1,4 +1,4 @@
-/** What the value of a key can be. A kind knows how a value is read and written, and says in words what is allowed. */
+/** Kinds of values. A kind knows how a value is read and written, and says in words what is allowed. */
 import { resolve } from 'node:path';
 import { type KeyPath, SECRET_MASK, type Problem } from './problems.ts';
 import { ReferenceText } from './yaml-text.ts';

@@ -5,7 +5,7 @@ export type Problem = Readonly<{ path: KeyPath; message: string }>;
 /** Keys that are wrong, from the section in question on, each with the rest of a sentence that begins with it. */
 export type Broken = Iterable<readonly [key: string, message: string]>;
 
-/** What stands in a message, and in the output of `check`, in place of a secret. */
+/** Stands in a message, and in the output of `check`, in place of a secret. */
 export const SECRET_MASK = '(a secret)';
 
 /** `message` holds one line for each mistake. */

@@ -11,12 +11,12 @@ export const INHERITED = Symbol('inherited');
 
 /** All that is declared of one key. A section has the type `mapping` and an empty `allowed`. */
 export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> {
-  /** As an operator would write it; REQUIRED or INHERITED. */
+  /** The default as an operator would write it; REQUIRED or INHERITED. */
   readonly fallback: unknown;
   readonly reload: Reload;
-  /** Of a section, or of each member that is one. */
+  /** The keys of a section, or of each member that is one. */
   readonly keys?: Settings;
-  /** What is wrong is added to `reading.problems`; the result then counts for nothing. */
+  /** Adds what is wrong to `reading.problems`; the result then counts for nothing. */
   read(input: unknown, reading: Reading): unknown;
   /** Never there: the type of what is read. */
   readonly value?: T;
@@ -112,7 +112,7 @@ export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
 export const orNull = <T>(kind: Kind<T>, reload?: Reload): Setting<T | undefined> =>
   optional(key({ ...kind, allowed: `${kind.allowed}; or null` }, null, reload));
 
-/** As the default of a reference, too. What comes from outside is a value: a secret of this text, say. */
+/** Accepts the default of a reference, too. A value from outside is a text: a secret may read so. */
 const isNull = (input: unknown): boolean =>
   input === null || (input instanceof ReferenceText && !input.fromOutside && input.text === 'null');
 

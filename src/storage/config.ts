@@ -47,13 +47,13 @@ export type SqliteConfig = Extract<StorageConfig, { readonly driver: 'sqlite' }>
 export type PostgresConfig = Extract<StorageConfig, { readonly driver: 'postgres' }>;
 export type RemoteConfig = Extract<StorageConfig, { readonly driver: 'http' }>;
 
-/** `storage.timeout: null`, by driver (ms). */
-const STORAGE_TIMEOUT = { postgres: 1_500, http: 60_000 } as const;
+/** `storage.timeout: null`, by driver. */
+const STORAGE_TIMEOUT_MS = { postgres: 1_500, http: 60_000 } as const;
 /** The keys of its driver only. */
 export function fillInStorage(storage: CheckedStorage) {
   const { driver, path, url, login, service, tls, ca, certificate, key, connections } = storage;
   if (driver === 'sqlite') return { driver, path };
-  const timeout = storage.timeout ?? STORAGE_TIMEOUT[driver];
+  const timeout = storage.timeout ?? STORAGE_TIMEOUT_MS[driver];
   const files = { ca, certificate, key };
   if (driver === 'postgres') return { driver, url, tls, ...files, connections, timeout };
   return { driver, url, login, service, ...files, timeout };

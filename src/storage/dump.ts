@@ -1,5 +1,5 @@
 /**
- * What a storage dumped, as lines of JSON: one head, then one line for each role, and for each dataset one line
+ * A dump of a storage, as lines of JSON: one head, then one line for each role, and for each dataset one line
  * that is followed by its document in parts. The last line holds a digest of all lines before it, so that a file
  * that was cut short or changed is known. Each line ends with a line feed.
  */
@@ -41,7 +41,7 @@ const headLine = z
   })
   .pipe(z.object({ ...amounts, nextRoleId: whole(1), nextDatasetId: whole(1) }));
 
-/** What the API takes, and an id. */
+/** A role as the API takes it, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
 const numbers = { id: whole(1), lastModified: whole(0), bytes: whole(0, LONGEST_DOCUMENT) };
 const datasetLine = z.object({ dataset: z.looseObject(numbers, object) });

@@ -1,7 +1,7 @@
 import { ADMIN_ROLE } from '../roles/role.ts';
 import { bytesOf, type Dialect, only } from './sql-database.ts';
 
-/** What is copied and decoded for one piece in one go keeps no other request waiting. */
+/** Size of a piece: to copy and decode one in one go keeps no other request waiting. */
 const PIECE_BYTES = 1024 * 1024;
 /** Any number, equal in all gateways: those that start at one time wait for each other by it. */
 const LOCK = 7_268_153_904;

@@ -36,7 +36,7 @@ const SCHEMA_GONE = /^(?:42P01|3F000)$/;
  * free in time, cancelled or shutting down, system error.
  */
 const PASSING = /^(?:08|25006|25P03|40|53|55P03|57|58)/;
-/** With these the server says that it ends the connection. The severity does not tell: it may be translated. */
+/** Codes by which the server says that it ends the connection. The severity does not tell: it may be translated. */
 const LAST_WORDS = /^(?:08|57P|25P03)/;
 const TLS_PROBLEM = /^(?:CERT_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 /** The SQLSTATE that PostgreSQL answered with; '' for every other error. */
@@ -274,8 +274,8 @@ function clientSettings(config: Server): PoolConfig {
   };
 }
 
-/** The rows of a watcher's query, as text (bytes); on the way they may take some more. */
-const LONGEST_ROWS = 64 * 1024;
+/** The rows of a watcher's query, as text; on the way they may take some more. */
+const LONGEST_ROWS_BYTES = 64 * 1024;
 const TOO_LONG = 'its rows take more than 64KiB; have the query return fewer';
 
 /**
@@ -295,7 +295,7 @@ export async function readRows(server: Server, text: string, signal: AbortSignal
   let size = 0;
   stream.on('data', (piece: Buffer) => {
     size += piece.length;
-    if (size > 2 * LONGEST_ROWS) end(new Error(TOO_LONG));
+    if (size > 2 * LONGEST_ROWS_BYTES) end(new Error(TOO_LONG));
   });
   client.on('error', () => {});
   signal.addEventListener('abort', () => end(signal.reason));
@@ -307,7 +307,7 @@ export async function readRows(server: Server, text: string, signal: AbortSignal
     const query = { text, types, rowMode: 'array', queryMode: 'extended' } as const;
     const { rows } = await client.query<unknown[]>(query);
     const found = JSON.stringify(rows.map((row) => JSON.stringify(row)).sort());
-    if (found.length > LONGEST_ROWS) throw new Error(TOO_LONG);
+    if (found.length > LONGEST_ROWS_BYTES) throw new Error(TOO_LONG);
     return found;
   } catch (error) {
     throw failure ?? error;

@@ -2,7 +2,7 @@ import { foldCase } from '../common/fold-case.ts';
 import type { Dataset } from '../datasets/dataset.ts';
 import type { Role } from '../roles/role.ts';
 
-/** What only an operator can mend. The message is one line. */
+/** A failure that only an operator can mend. The message is one line. */
 export class OperatorError extends Error {
   override readonly name = 'OperatorError';
 }
@@ -17,19 +17,19 @@ export type StorageRecord = Readonly<
   | { kind: 'dataset'; id: number; lastModified: number; dataset: Dataset }
 >;
 
-/** What a driver needs. */
+/** Parts that a driver is built on. */
 export interface StorageParts {
   /** Members of the built-in role when the storage is made. */
   readonly firstMembers: readonly string[];
   /** Milliseconds since 1970. */
   readonly wallClock: () => number;
-  /** That many random bytes. */
+  /** Makes random bytes. */
   readonly randomBytes: (count: number) => Buffer;
   /** Told of failures that no caller is told of, such as a lost idle connection. */
   readonly onError: (error: unknown) => void;
 }
 
-/** What a statement can be given. Text of users is kept as the bytes of its UTF-8. */
+/** A value of a statement. Text of users is kept as the bytes of its UTF-8. */
 export type Value = string | number | Uint8Array;
 /** One row, by the names of its columns. Drivers differ in how they hand out numbers and bytes. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -65,7 +65,7 @@ export interface SqlDatabase {
   run<T>(kind: Kind, work: Work<T>): Promise<T>;
   /** A connection of its own for long work. What is not committed when it ends is undone. */
   long(): Promise<AsyncDisposable & { readonly session: Session }>;
-  /** As {@link Storage.renewCertificates}; left out where there are none. */
+  /** See {@link Storage.renewCertificates}; left out where there are none. */
   renewCertificates?(): void;
   /** Called when no operation is under way. Ends long work. */
   close(): Promise<void>;
@@ -74,16 +74,16 @@ export interface SqlDatabase {
 /** A database in operation. `query` runs one statement, so that all that it gives is of one moment. */
 export type QueriedDatabase = SqlDatabase & { readonly query: Session['rows'] };
 
-/** What the SQL of two databases differs in. */
+/** Port: everything in which the SQL of two databases differs. */
 export interface Dialect {
-  /** What makes each version of the schema from the one before. One that was released is never changed. */
+  /** Statements that make each version of the schema from the one before. Those that were released are never changed. */
   readonly migrations: readonly string[];
   /** Begins what sees one moment, a transaction that writes, and one while which no other one makes ids. */
   readonly begin: Readonly<Record<'snapshot' | 'write' | 'alone', string>>;
   /** The version of the schema, 0 when there is nothing yet. @throws OperatorError for a database of another program */
   version(session: Session): Promise<number>;
   setVersion(version: number): string;
-  /** What an operator is told of a schema of a newer program. @param latest version that this one knows */
+  /** Tells an operator of a schema of a newer program. @param latest version that this one knows */
   newer(version: number, latest: number): string;
   /** Makes the first rows of an empty schema: with the id ?1 of the storage and the token ?2 of its roles. */
   readonly firstRows: string;

@@ -4,14 +4,14 @@ import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 
-/** What the thread is started with. */
+/** Data that the thread is started with. */
 export interface WorkerSetup {
   readonly path: string;
-  /** For how long a statement waits for the lock of another process (ms). */
+  /** How long a statement waits for the lock of another process (ms). */
   readonly patience: number;
 }
 
-/** To the thread: one statement, or without values several; nothing of both for the end. */
+/** Message to the thread: one statement, or without values several; nothing of both for the end. */
 export interface Call {
   readonly text?: string;
   readonly values?: readonly SQLInputValue[] | undefined;
@@ -32,10 +32,10 @@ export interface Failure {
 
 /** Primary result codes of SQLite, https://sqlite.org/rescode.html. */
 const [BUSY, FULL, CANTOPEN, NOTADB] = [5, 13, 14, 26] as const;
-/** With LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, PROTOCOL: they tell of the file, its disk or its users. */
+/** Failures such as LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, PROTOCOL: they tell of the file, its disk or its users. */
 const OF_THE_STORAGE = new Set<number | undefined>([5, 6, 7, 8, 9, 10, 11, 13, 15]);
 
-/** With these there is no file that can be used; what an operator is told behind its name. */
+/** Failures that leave no usable file; each with the words for an operator behind its name. */
 const NO_FILE: ReadonlyMap<number | undefined, string> = new Map([
   [CANTOPEN, 'cannot be opened; it must be a file in a folder that this user may write to'],
   [NOTADB, 'is no SQLite database; it must be one, or not be there'],
@@ -76,7 +76,7 @@ function run(text: string, values: Call['values']): readonly Record<string, unkn
   return [];
 }
 
-/** What is wrong with the path, to be told behind it. */
+/** The problem of the path, to be told behind it. */
 class PathProblem extends Error {}
 
 const MOVED =

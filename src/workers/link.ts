@@ -5,7 +5,7 @@ import { messageOf } from '../common/errors.ts';
 /** Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
 type Service = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** What `process` and a `ChildProcess` have. */
+/** The part that `process` and a `ChildProcess` have in common. */
 export interface Channel {
   /** Undefined once the channel is closed. */
   send?(
@@ -105,7 +105,7 @@ export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 
         waiting.delete(id);
       }
     },
-    /** What a method throws reaches the caller as its message. */
+    /** An error of a method reaches the caller as its message. */
     serve: (service: string, methods: Service) => void services.set(service, methods),
     /** Nothing may depend on its arrival. */
     tell(service: string, method: string, ...args: readonly unknown[]): void {

@@ -5,8 +5,8 @@ import type { Link } from './link.ts';
 
 /** The service at both ends: a worker tells its report, the primary process the page of all. */
 const METRICS = 'metrics';
-/** For the metrics of a worker (ms): one that stalls must not keep Prometheus waiting. */
-const REPORT_WITHIN = 500;
+/** For the metrics of a worker: one that stalls must not keep Prometheus waiting. */
+const REPORT_WITHIN_MS = 500;
 const PAGE_WITHIN = 2_000;
 /** In a form that outlives JSON. */
 type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
@@ -21,14 +21,14 @@ export function createPrimaryMetrics(states: States) {
   const own = new Registry();
   for (const figure of figuresOfStates(states)) registerFigure(own, figure);
   const latest = new Map<Pick<Link, 'call'>, Report>();
-  /** What those counted that are gone; summed up one after the other. */
+  /** Counts of workers that are gone; summed up one after the other. */
   let gone: Promise<Report> = Promise.resolve([]);
   let running: Promise<string> | undefined;
 
   async function collect(): Promise<string> {
     const answered = new Set<unknown>();
     const asked = [...latest.keys()].map(async (link) => {
-      const report = (await link.call(METRICS, 'report', [], REPORT_WITHIN)) as Report;
+      const report = (await link.call(METRICS, 'report', [], REPORT_WITHIN_MS)) as Report;
       // It throws for what is no report: a worker may be of another version.
       sumOf([report]);
       // Of one that is gone, what it told before is counted already.
@@ -78,6 +78,6 @@ async function reportOf(registry: Pick<Registry, 'getMetricsAsJSON'>): Promise<R
 const sumOf = (reports: readonly Report[]): Registry =>
   AggregatorRegistry.aggregate(reports.map((report) => [...report]));
 
-/** What only grows. */
+/** Metrics that only grow. */
 const counted = (report: Report): Report =>
   report.filter(({ type }) => String(type) === 'counter' || String(type) === 'histogram');

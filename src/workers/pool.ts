@@ -4,7 +4,7 @@ import { messageOf } from '../common/errors.ts';
 import type { Log } from '../observability/log.ts';
 import type { Link } from './link.ts';
 
-/** As the primary process sees it. */
+/** A worker as the primary process sees it. */
 export interface WorkerProcess {
   readonly id: number;
   readonly pid: number | undefined;

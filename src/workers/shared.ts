@@ -15,8 +15,8 @@ import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
 import { STATISTICS, statisticsOfLinks } from './statistics.ts';
 
-/** What a worker asks the primary process for a query that waits (ms). */
-const READ_DEADLINE = 250;
+/** What a worker asks the primary process for a query that waits. */
+const READ_DEADLINE_MS = 250;
 /** What changes something there (ms). */
 export const WRITE_DEADLINE = 500;
 
@@ -26,25 +26,25 @@ export const WRITE_DEADLINE = 500;
 const FRESHNESS = 'freshness 3';
 /** Tasks that one worker does for all, and its notes. */
 const FLEET = 'fleet 2';
-/** What it knows for all workers: whether the engines answer, and the configuration in force. */
+/** State that it keeps for all workers: whether the engines answer, and the configuration in force. */
 const SYSTEM = 'system';
-/** Longer than a replica may take to answer (ms). */
-const SYSTEM_DEADLINE = 6_000;
+/** Longer than a replica may take to answer. */
+const SYSTEM_DEADLINE_MS = 6_000;
 /** Attempts to log in. */
 const LOGINS = 'logins';
 /** Sessions that Redis does not know: the primary process keeps them, and has workers note them. */
 const UNNOTED = 'unnoted';
-/** Longer than the longest lease is waited out (ms). */
-const NOTE_DEADLINE = 6_000;
+/** Longer than the longest lease is waited out. */
+const NOTE_DEADLINE_MS = 6_000;
 /** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
 const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
 type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 
 /**
- * What workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
+ * Keeps what workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
  * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics and statistics.
- * @param options.orphanLease for which workers of a primary process that has just died may still answer (ms)
+ * @param options.orphanLease how long workers of a primary process that has just died may still answer (ms)
  * @returns serves one more worker; what it returns is to be called when that is gone. `close` tells in one sentence what is lost
  */
 export function createPrimary(options: {
@@ -73,12 +73,12 @@ export function createPrimary(options: {
   const note: Note = async (session) => {
     const link = [...links][(turns += 1) % links.size];
     if (link === undefined) throw new Error('no worker lives');
-    await link.call(UNNOTED, 'note', [session], NOTE_DEADLINE);
+    await link.call(UNNOTED, 'note', [session], NOTE_DEADLINE_MS);
   };
   const unnoted = {
     ...createUnnoted(note, (milliseconds) => pause(options.clock, milliseconds)),
     async elsewhere(name: string) {
-      const ask = (link: Link) => link.call(UNNOTED, 'last', [name], READ_DEADLINE);
+      const ask = (link: Link) => link.call(UNNOTED, 'last', [name], READ_DEADLINE_MS);
       const said = await Promise.all([...links].map((link) => ask(link).catch(() => undefined)));
       return said.find((record) => record !== undefined);
     },
@@ -127,7 +127,7 @@ export function createWorkerStores(options: {
   };
 
   const freshness: FreshnessStore = {
-    read: (scopes) => ask('read', READ_DEADLINE, scopes),
+    read: (scopes) => ask('read', READ_DEADLINE_MS, scopes),
     async renew(scopes) {
       const own = lease();
       const renewed = await ask('renew', WRITE_DEADLINE, scopes);
@@ -136,7 +136,7 @@ export function createWorkerStores(options: {
     },
     incarnation: () => ask('incarnation', WRITE_DEADLINE),
     session(name, call) {
-      const within = call.do === 'read' || call.do === 'peek' ? READ_DEADLINE : WRITE_DEADLINE;
+      const within = call.do === 'read' || call.do === 'peek' ? READ_DEADLINE_MS : WRITE_DEADLINE;
       return ask('session', within, name, call);
     },
     async announce(announcement) {
@@ -159,7 +159,7 @@ export function createWorkerStores(options: {
     async add(...added) {
       await link.call(FRESHNESS, 'addPurge', added, WRITE_DEADLINE);
     },
-    all: () => link.call(FRESHNESS, 'purges', [], READ_DEADLINE) as Promise<readonly string[]>,
+    all: () => link.call(FRESHNESS, 'purges', [], READ_DEADLINE_MS) as Promise<readonly string[]>,
   };
   const fleet = fleetOf((method, ...args) => link.call(FLEET, method, args, WRITE_DEADLINE));
   return { freshness, purgeLines, fleet };
@@ -201,5 +201,5 @@ export function atPrimary<T>(
   own: () => Promise<T>,
 ): () => Promise<T> {
   if (link === undefined) return own;
-  return () => link.call(SYSTEM, what, [], SYSTEM_DEADLINE).then((said) => said as T, own);
+  return () => link.call(SYSTEM, what, [], SYSTEM_DEADLINE_MS).then((said) => said as T, own);
 }

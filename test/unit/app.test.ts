@@ -56,7 +56,6 @@ beforeAll(async () => {
   const { purge } = cache.purges;
   const invalidate = async () => true;
   const runtime = await createRuntime(config, {
-    known: [],
     cache,
     storage,
     purge,

@@ -146,11 +146,7 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
   const frame = envelopeFrame();
   /** the depth of the innermost element so far of those that have one child and no other */
   let reached = ENVELOPE;
-  let inSchema = false;
-  let schemaSeen = false;
-  let rootNamespace = '';
-  let nextPart = 0;
-  let rowSeen = false;
+  const root = rootShape();
   /** true from an opening tag to the next tag: the text between is the text of a leaf */
   let leaf = false;
 
@@ -169,12 +165,12 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
         // The examples of XMLA 1.1 show it in both ways.
         return local === 'return' && (uri === XMLA || uri === '') && onlyChild();
       case ROOT: {
-        rootNamespace = uri;
+        root.namespace = uri;
         const isKnown = uri === ROWSET || (uri === MDDATASET && method === 'Execute');
         return local === 'root' && isKnown && onlyChild();
       }
       default:
-        return fitsRoot(local, uri);
+        return root.fits(local, uri);
     }
   }
 
@@ -184,27 +180,11 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
     return first;
   }
 
-  function fitsRoot(local: string, uri: string): boolean {
-    if (uri === XSD) {
-      inSchema = local === 'schema' && !schemaSeen && !rowSeen && nextPart === 0;
-      schemaSeen = true;
-      return inSchema;
-    }
-    if (uri !== rootNamespace) return false;
-    if (local === 'row') {
-      // Also in an mddataset: Mondrian answers so when the request names no format.
-      rowSeen = true;
-      return nextPart === 0;
-    }
-    nextPart += 1;
-    return uri === MDDATASET && !rowSeen && local === MDDATASET_PARTS[nextPart - 1];
-  }
-
   function closeFrame(start: number, end: number): void {
-    if (depth === PART) inSchema = false;
+    if (depth === PART) root.inSchema = false;
     else if (depth === ROOT) {
       // A server that breaks off can still close its tags: some of the three parts are not a dataset.
-      if (nextPart !== 0 && nextPart !== MDDATASET_PARTS.length) refuse('answer-shape');
+      if (!root.isWhole()) refuse('answer-shape');
     } else if (!frame.inHeader && reached === depth) refuse('answer-shape');
     if (depth <= CHILD) frame.close(depth, start, end);
   }
@@ -212,12 +192,13 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
   return {
     open(tag: TagReader): void {
       depth += 1;
-      if (!inSchema && !run.blank()) refuse('answer-shape');
+      if (!root.inSchema && !run.blank()) refuse('answer-shape');
       run.reset();
       leaf = true;
       if (depth > DEEPEST) refuse('answer-shape');
-      if (ERROR_ELEMENTS.has(tag.local) && !(inSchema && tag.uri === XSD)) refuse('fault');
-      if (errorDataset && !inSchema && tag.attributes().some(isPlainString)) refuse('error-cell');
+      if (ERROR_ELEMENTS.has(tag.local) && !(root.inSchema && tag.uri === XSD)) refuse('fault');
+      if (errorDataset && !root.inSchema && tag.attributes().some(isPlainString))
+        refuse('error-cell');
       if (depth > PART) return;
       if (!frame.bodySeen && tag.start > HEAD_LIMIT) refuse('answer-shape');
       if (fits(tag)) return;
@@ -227,7 +208,7 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
     },
     text(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void {
       // A session with content is not plain, which is all that is asked of it.
-      if (inSchema || frame.opened !== undefined) return;
+      if (root.inSchema || frame.opened !== undefined) return;
       const isLeaf = leaf && depth >= PART;
       if (closes && isLeaf && !escaped && run.empty() && !run.mayTellError(bytes, from, to)) return;
       if (!isLeaf && isBlank(bytes, from, to)) return;
@@ -235,7 +216,7 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
       run.add(escaped ? withoutReferences(piece) : piece);
     },
     close(start: number, end: number): void {
-      if (!inSchema && !run.empty()) {
+      if (!root.inSchema && !run.empty()) {
         // Text beside elements, or in an element that only frames others, is no known answer.
         if (leaf && depth >= PART) {
           if (run.tellsError()) refuse('error-cell');
@@ -250,6 +231,33 @@ function answerShape(method: 'Discover' | 'Execute', errorsAsData: readonly Erro
     doctype: () => refuse('answer-shape'),
     /** The session of the SOAP header, when that was read and has one. */
     session: () => frame.session,
+  };
+}
+
+/** The children of `root`: the inline schema, and behind it rows, or the parts of an mddataset. */
+function rootShape() {
+  let schemaSeen = false;
+  let rowSeen = false;
+  let nextPart = 0;
+  return {
+    namespace: '',
+    inSchema: false,
+    isWhole: () => nextPart === 0 || nextPart === MDDATASET_PARTS.length,
+    fits(local: string, uri: string): boolean {
+      if (uri === XSD) {
+        this.inSchema = local === 'schema' && !schemaSeen && !rowSeen && nextPart === 0;
+        schemaSeen = true;
+        return this.inSchema;
+      }
+      if (uri !== this.namespace) return false;
+      if (local === 'row') {
+        // Also in an mddataset: Mondrian answers so when the request names no format.
+        rowSeen = true;
+        return nextPart === 0;
+      }
+      nextPart += 1;
+      return uri === MDDATASET && !rowSeen && local === MDDATASET_PARTS[nextPart - 1];
+    },
   };
 }
 

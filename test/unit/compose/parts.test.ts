@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { GatewayEvent } from '../../../src/common/events.ts';
-import { createIds, tellAll, tellTogether } from '../../../src/compose/parts.ts';
+import { createHub, createIds, tellAll, tellTogether } from '../../../src/compose/parts.ts';
 
 test('ids are of 128 random bits and more, each used once, and fetched many at one time', () => {
   let calls = 0;
@@ -42,4 +42,15 @@ test('the events of a turn are told at its end, in their order, also where a sub
   emit({ type: 'warning', message: 'third' });
   await nextTurn();
   expect(told).toEqual(['first', 'second', 'third']);
+});
+
+test('a hub tells its listener each event once, and later subscribers the earlier ones too', () => {
+  const heard: string[] = [];
+  const heardLater: string[] = [];
+  const hub = createHub(({ type }) => void heard.push(type));
+  hub.emit({ type: 'warning', message: 'early' });
+  expect(heard).toEqual(['warning']);
+  hub.tellTo([(event) => void heardLater.push('message' in event ? event.message : '')]);
+  hub.emit({ type: 'warning', message: 'late' });
+  expect([heard.length, heardLater]).toEqual([2, ['early', 'late']]);
 });

@@ -51,7 +51,6 @@ async function makeRuntime() {
   const storage = await createStorage(config.storage, [], parts);
   const metrics = createMetrics(EVENTS, names, gauges({ memory: cache.memory.usage }));
   const runtime = await createRuntime(config, {
-    known: [],
     cache,
     storage,
     purge: cache.purges.purge,
