@@ -98,7 +98,6 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   http: {
     values: ['auth', 'xmla', 'engine', 'proxy', 'cache', 'settings'],
-    types: ['features'],
   },
   api: { values: ['http', 'proxy', 'roles', 'datasets'], types: ['auth', 'storage'] },
   engine: { values: ['proxy', 'settings', 'xml', 'xmla'], types: ['cache'] },
@@ -125,7 +124,7 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness', 'settings'], types: ['cache'] },
-  cache: { values: ['settings', 'xmla'], types: ['features', 'freshness', 'xml'] },
+  cache: { values: ['settings', 'xmla'], types: ['freshness', 'xml'] },
   freshness: { values: [] },
   xmla: { values: ['xml'] },
   xml: { values: [] },
@@ -206,7 +205,7 @@ describe('imports', () => {
     expect(features.size).toBeGreaterThan(0);
     const wrong = imports.filter(({ from, to, typeOnly }) => {
       const used = featureOf(to);
-      const composes = typeOnly || /^src\/config\/(?:config|rules)\.ts$/.test(from);
+      const composes = /^src\/config\/(?:config|rules)\.ts$/.test(from);
       if (composes && to.endsWith('/config.ts')) return false;
       // The console takes the types of what it shows from what tells it.
       const isShown = typeOnly && from.startsWith('src/features/console/');
@@ -293,8 +292,42 @@ describe('docs/ARCHITECTURE.md', () => {
     expect(missing).toEqual([]);
   });
 
-  test('the top of src/ holds at most 26 rooms', () => {
+  test('the top of src/ holds at most 25 rooms', () => {
     const rooms = new Set(sources.flatMap((path) => /^src\/([\w-]+)\//.exec(path)?.[1] ?? []));
-    expect(rooms.size).toBeLessThanOrEqual(26);
+    expect(rooms.size).toBeLessThanOrEqual(25);
+  });
+});
+
+/** Suites directly in test/unit that hold the repository as a whole. */
+const REPOSITORY = new Set(['architecture', 'oracle-mutants', 'words']);
+
+const unitFiles = readdirSync(join(ROOT, 'test/unit'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts'))
+  .sort();
+const isTest = (path: string) => path.endsWith('.test.ts');
+const nameOf = (path: string) => path.replace(/(\.sized)?\.test\.ts$/, '');
+
+/** `src/a/b.ts`, or `bench/b.ts` and `scripts/b.ts` beside src. */
+const isSource = (name: string) =>
+  ['src/', ''].some((root) =>
+    ['.ts', '.tsx'].some((extension) => existsSync(join(ROOT, `${root}${name}${extension}`))),
+  );
+
+describe('test/unit', () => {
+  test('has each test at the path of its source, or in a folder of that name', () => {
+    const lost = unitFiles
+      .filter(isTest)
+      .map(nameOf)
+      .filter((name) => {
+        const isMapped = isSource(name) || isSource(dirname(name));
+        return !isMapped && !REPOSITORY.has(name);
+      });
+    expect(lost).toEqual([]);
+  });
+
+  test('has each helper beside a test', () => {
+    const folders = new Set(unitFiles.filter(isTest).map(dirname));
+    const lost = unitFiles.filter((path) => !isTest(path) && !folders.has(dirname(path)));
+    expect(lost).toEqual([]);
   });
 });

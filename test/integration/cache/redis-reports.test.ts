@@ -6,7 +6,8 @@ import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import '../../support/patient-redis.ts';
 
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
-import { asked, handClock, statisticsOf } from '../../unit/features/statistics/answered.ts';
+import { asked } from '../../support/answered.ts';
+import { handClock, statisticsOf } from '../../unit/features/statistics/answered.ts';
 import { house, type House, unguarded } from './redis-house.ts';
 
 let redis: RedisServer;

@@ -3,6 +3,7 @@ import type { GatewayEvent } from '../../../src/common/events.ts';
 import type { LogConfig } from '../../../src/observability/config.ts';
 import { EVENTS } from '../../../src/features/events.ts';
 import { auditLines, createLog } from '../../../src/observability/log.ts';
+import { answered } from '../../support/answered.ts';
 
 const CONFIG: LogConfig = { level: 'debug', slow: 5_000, statements: 'off' };
 
@@ -99,23 +100,8 @@ test('what keeps Redis away is told as a warning, without a stack; that it is ba
 
 test('a request that was not understood says what was odd about it', () => {
   const { lines, on } = logged();
-  const answered = {
-    type: 'xmla-answered',
-    ...{ id: 'x', principal: 'alice', project: '', subject: 'Execute', status: 200, bytes: 1 },
-    ...{
-      address: '',
-      program: '',
-      catalogs: [],
-      cubes: '?' as const,
-      digest: 'D',
-      statement: '',
-      trace: '',
-      engine: undefined,
-    },
-    ...{ milliseconds: 1, saved: 0, complete: true },
-  } as const;
-  on({ ...answered, outcome: { kind: 'bypass', detail: 'unknown-shape' }, why: 'element Hint' });
-  on({ ...answered, outcome: { kind: 'bypass', detail: 'session' }, why: '' });
+  on(answered({ outcome: { kind: 'bypass', detail: 'unknown-shape' }, why: 'element Hint' }));
+  on(answered({ outcome: { kind: 'bypass', detail: 'session' } }));
   expect(lines.map((line) => (JSON.parse(line) as { why?: string }).why)).toEqual([
     'element Hint',
     undefined,
@@ -192,18 +178,13 @@ test('of the API reads are told at debug, changes and refusals at info, with wha
 });
 
 describe('the line of a request', () => {
-  const ANSWERED: GatewayEvent = {
-    type: 'xmla-answered',
-    ...{ id: 'R-1', principal: 'alice', address: '10.0.0.7', program: 'MSOLAP', project: 'Shop' },
-    ...{ catalogs: ['Shop'], cubes: ['Sales'], digest: 'D', subject: 'Execute', why: '' },
+  const ANSWERED = answered({
+    ...{ id: 'R-1', program: 'MSOLAP', catalogs: ['Shop'], cubes: ['Sales'], digest: 'D' },
     outcome: { kind: 'miss', stored: true },
-    ...{ status: 200, bytes: 7, milliseconds: 1_234.6, saved: 0, complete: true },
+    ...{ bytes: 7, milliseconds: 1_234.6, statement: 'SELECT FROM [Sales]' },
     engine: { waited: 1_000.4, first: 200.6, last: 234.2 },
-    ...{
-      statement: 'SELECT FROM [Sales]',
-      trace: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
-    },
-  };
+    trace: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  });
 
   test('says who asked what, how long it waited and what the engine took, in rounded milliseconds', () => {
     const { on, told } = logged();

@@ -1,11 +1,11 @@
 import { expect, test } from '@jest/globals';
-import type { GatewayEvent } from '../../../src/common/events.ts';
 import { EVENTS } from '../../../src/features/events.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { createKnownNames, type KnownNames } from '../../../src/cache/projects.ts';
 import { load } from '../config/fake-files.ts';
 import { anyName, handClock, quiet } from '../cache/fakes.ts';
 import { gauges } from '../../support/gauges.ts';
+import { answered } from '../../support/answered.ts';
 
 const HOUR = 3_600_000;
 
@@ -22,28 +22,7 @@ function setUp(names: Pick<KnownNames, 'find'> = anyName) {
   };
 }
 
-const hitOf = (project: string): GatewayEvent => ({
-  type: 'xmla-answered',
-  id: 'id',
-  principal: 'A',
-  address: '',
-  program: '',
-  project,
-  catalogs: [],
-  cubes: [],
-  digest: '',
-  statement: '',
-  trace: '',
-  engine: undefined,
-  subject: 'Execute',
-  why: '',
-  outcome: { kind: 'hit', detail: 'memory' },
-  status: 200,
-  bytes: 10,
-  milliseconds: 1,
-  saved: 2_000,
-  complete: true,
-});
+const hitOf = (project: string) => answered({ project, catalogs: [], saved: 2_000 });
 
 const requests = (project: string, count: number) =>
   `mdx_gateway_xmla_requests_total{outcome="hit",reason="memory",project="${project}"} ${count}`;

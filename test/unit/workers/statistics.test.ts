@@ -4,7 +4,8 @@ import { processesOfAll } from '../../../src/features/statistics/processes.ts';
 import { STATISTICS, statisticsOfLinks } from '../../../src/workers/statistics.ts';
 import type { Link } from '../../../src/workers/link.ts';
 import { linkPair } from '../../support/link-pair.ts';
-import { asked, handClock, statisticsOf } from '../features/statistics/answered.ts';
+import { asked } from '../../support/answered.ts';
+import { handClock, statisticsOf } from '../features/statistics/answered.ts';
 
 /** Workers of one primary process. */
 function create(workers: number) {

@@ -10,7 +10,8 @@ import {
 } from '../../../../src/auth/authenticator.ts';
 import { statisticsPages } from '../../../../src/features/statistics/pages.ts';
 import { createAdmin, createAdminHandler } from '../../../../src/http/admin.ts';
-import { answered, asked, handClock, statisticsOf } from './answered.ts';
+import { answered, asked } from '../../../support/answered.ts';
+import { handClock, statisticsOf } from './answered.ts';
 import { checkAgainstOpenApi } from '../../../support/openapi-check.ts';
 import { principalOf } from '../../../../src/common/principal.ts';
 

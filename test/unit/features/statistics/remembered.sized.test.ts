@@ -6,7 +6,8 @@ import {
   MAX_DIGESTS,
   MAX_REQUESTS,
 } from '../../../../src/features/statistics/remembered.ts';
-import { answered, asked, handClock, NAMES, seeded } from './answered.ts';
+import { answered, asked } from '../../../support/answered.ts';
+import { handClock, NAMES, seeded } from './answered.ts';
 import { sampled, sizes } from '../../../support/sizes.ts';
 
 const DAY = 24 * 3_600_000;

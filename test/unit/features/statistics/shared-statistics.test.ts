@@ -3,7 +3,8 @@ import { describe, expect, test } from '@jest/globals';
 import { type EntryFacts, largest } from '../../../../src/features/statistics/shared-statistics.ts';
 import { type HourReport, rowsOf } from '../../../../src/features/hour-report.ts';
 import { MAX_DIGESTS, MAX_REQUESTS } from '../../../../src/features/statistics/remembered.ts';
-import { answered, asked, handClock, seeded, statisticsOf } from './answered.ts';
+import { answered, asked } from '../../../support/answered.ts';
+import { handClock, seeded, statisticsOf } from './answered.ts';
 
 const PAGE = { limit: 10, offset: 0 } as const;
 

@@ -4,7 +4,7 @@ import type { GatewayEvent } from '../../../../src/common/events.ts';
 import { createMemoryFleet, type FleetStore, fleetOf } from '../../../../src/freshness/fleet.ts';
 import { createCandidates, planned, type Way } from '../../../../src/features/warm/candidates.ts';
 import { handClock } from '../../cache/fakes.ts';
-import { answered, asked } from '../statistics/answered.ts';
+import { answered, asked } from '../../../support/answered.ts';
 
 const DAY = 24 * 3_600_000;
 const wayOf = (part = '', body = '<body/>'): Way => ({

@@ -1,5 +1,5 @@
 import type { GatewayEvent } from '../../../../src/common/events.ts';
-import { answered } from '../../features/statistics/answered.ts';
+import { answered } from '../../../support/answered.ts';
 
 const engineDown = Object.assign(new Error('connect ECONNREFUSED', { cause: 'a text' }), {
   code: 'ECONNREFUSED',

@@ -10,7 +10,7 @@ import type { Figure, Gauges } from '../../../../src/observability/figures.ts';
 import { createMetrics } from '../../../../src/observability/metrics.ts';
 import { gauges } from '../../../support/gauges.ts';
 import { anyName } from '../../cache/fakes.ts';
-import { answered } from '../../features/statistics/answered.ts';
+import { answered } from '../../../support/answered.ts';
 
 const purged: GatewayEvent = {
   type: 'purged',

@@ -8,7 +8,8 @@ import { EVENTS } from '../../../../../src/features/events.ts';
 import { createMetrics } from '../../../../../src/observability/metrics.ts';
 import { gauges } from '../../../../support/gauges.ts';
 import { anyName } from '../../../cache/fakes.ts';
-import { answered, asked, handClock, statisticsOf } from '../../statistics/answered.ts';
+import { answered, asked } from '../../../../support/answered.ts';
+import { handClock, statisticsOf } from '../../statistics/answered.ts';
 import { ABOUT } from '../../../../support/gauges.ts';
 import { principalOf } from '../../../../../src/common/principal.ts';
 
