@@ -30,6 +30,3 @@ export function size(bytes: number): string {
 
 export const plural = (figure: number, one: string, several = `${one}s`): string =>
   `${count(figure)} ${figure === 1 ? one : several}`;
-
-/** Rounds to a tenth. */
-export const tenths = (figure: number): number => Math.round(figure * 10) / 10;

@@ -45,8 +45,8 @@ export type HourReport = readonly Row[];
 
 /** Durations lie in buckets, each of which reaches a tenth further than the one below it (ms). */
 export const BUCKETS = 192;
-const LEAST = 0.05;
-const GROWTH = Math.log(1.1);
+export const LEAST = 0.05;
+export const GROWTH = Math.log(1.1);
 
 /** The beginning of the first of sixty minutes. */
 export const firstMinute = (wall: number) => wall - (wall % MINUTE) - (MINUTES - 1) * MINUTE;
@@ -79,10 +79,6 @@ export const reasonsOf = (hour: HourReport) =>
     const [outcome = '', reason = ''] = name.split(' ');
     return { outcome, reason, count: asks };
   });
-
-/** @param duration ms */
-export const bucketOf = (duration: number): number =>
-  Math.min(BUCKETS - 1, Math.ceil(Math.log(Math.max(LEAST, duration) / LEAST) / GROWTH));
 
 /** Half of the hits or misses did not take longer than p50, right to a twentieth (ms). Null of none. */
 export function percentiles(hour: HourReport, kind: 'hit' | 'miss') {

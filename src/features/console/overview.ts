@@ -1,6 +1,5 @@
 import type { PurgeLog, PurgeRecord } from '../../cache/purge/purge-log.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
-import { tenths } from '../../common/words.ts';
 import type { Config } from '../../config/config.ts';
 import {
   type HourReport,
@@ -152,3 +151,6 @@ function lastPurgeOf(project: string, purges: readonly PurgeRecord[]) {
   const { at, principal, scope, result, cause } = found;
   return { at: new Date(at), principal, scope, result, cause };
 }
+
+/** Rounds to a tenth. */
+const tenths = (figure: number): number => Math.round(figure * 10) / 10;

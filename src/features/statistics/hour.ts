@@ -1,9 +1,10 @@
 import {
   addSums,
   BUCKETS,
-  bucketOf,
   firstMinute,
+  GROWTH,
   type HourReport,
+  LEAST,
   MINUTE,
   MINUTES,
   NO_ROW,
@@ -187,3 +188,7 @@ export function createHour(
     },
   };
 }
+
+/** @param duration ms */
+export const bucketOf = (duration: number): number =>
+  Math.min(BUCKETS - 1, Math.ceil(Math.log(Math.max(LEAST, duration) / LEAST) / GROWTH));

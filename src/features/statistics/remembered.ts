@@ -3,7 +3,6 @@ import type { EventOf, GatewayEvent } from '../../common/events.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { inTurns } from '../../common/in-turn.ts';
 import type { EventRows } from '../../observability/event-rows.ts';
-import { tenths } from '../../common/words.ts';
 import { addSums, noSums, type Sums, SUMS } from '../hour-report.ts';
 import { addAnswer, createHour, wholeAtEngine } from './hour.ts';
 
@@ -341,3 +340,6 @@ function createRecent(own: CopyText) {
     },
   };
 }
+
+/** Rounds to a tenth. */
+export const tenths = (figure: number): number => Math.round(figure * 10) / 10;

@@ -2,7 +2,6 @@ import type { Clock } from '../../common/clock.ts';
 import type { Readings } from '../feature.ts';
 import type { ReportStore } from '../../freshness/fleet.ts';
 import { oneAfterTheOther, inTurns } from '../../common/in-turn.ts';
-import { tenths } from '../../common/words.ts';
 import { noSums, sumOf } from '../hour-report.ts';
 import { fits, isHour, mergeHours } from './hour.ts';
 import {
@@ -14,6 +13,7 @@ import {
   NO_FIGURES,
   type RequestFilter,
   type Statistics,
+  tenths,
 } from './remembered.ts';
 
 /** So many digests are told to other gateways. */

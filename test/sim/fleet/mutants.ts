@@ -133,7 +133,7 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
   'without epochs a request joins a flight that began before a purge': {
     replacements: one(
       'cache/cache.ts',
-      `captured === undefined ? parts.purgeTakes : undefined;`,
+      ``,
       `undefined;`,
     ),
     settings: { ...REDIS, troubles: ['rough links', 'a link is away'] },

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { CONNECTION_CLOSINGS, type GatewayEvent } from '../../../../src/common/events.ts';
 import {
-  bucketOf,
   type HourReport,
   minutesOf,
   noSums,
@@ -11,7 +10,12 @@ import {
   rowsOf,
   sumOf,
 } from '../../../../src/features/hour-report.ts';
-import { type createHour, isHour, mergeHours } from '../../../../src/features/statistics/hour.ts';
+import {
+  bucketOf,
+  type createHour,
+  isHour,
+  mergeHours,
+} from '../../../../src/features/statistics/hour.ts';
 import { EVENTS } from '../../../../src/features/events.ts';
 import { createStatistics } from '../../../../src/features/statistics/remembered.ts';
 import { answered, asked } from '../../../support/answered.ts';
