@@ -4,10 +4,9 @@ import { createDatasetOperations } from './api/datasets.ts';
 import { createDocumentGate, slotsBeside } from './api/documents.ts';
 import { createRemoteOperations } from './api/remote.ts';
 import { createRoleOperations } from './api/roles.ts';
-import type { PurgeLog } from './cache/purge/purge-log.ts';
 import { shareFor } from './common/clock.ts';
 import { GatewayError } from './common/errors.ts';
-import type { Emit, Invalidate, RedisFacts, ReplicaState } from './common/events.ts';
+import type { Emit, Invalidate, ReplicaState } from './common/events.ts';
 import type { Config } from './config/config.ts';
 import { LEASE_LIMITS } from './common/leases.ts';
 import type { OpenPage } from './http/config.ts';
@@ -22,8 +21,8 @@ import type { XmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 
-/** The storage is asked at most so often (ms), however often /health/ready is. */
-const STORAGE_HOLDS = 1_000;
+/** Least pause between two questions to the storage, however often /health/ready is asked. */
+const STORAGE_HOLDS_MS = 1_000;
 
 /** Parts of the pages that outlive a reload. */
 export interface LastingParts {
@@ -42,22 +41,19 @@ interface PageParts
   readonly xmla: { handle: XmlaHandler; explain: TellAbout; steps: Line };
   /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
-  readonly cache: {
-    purgeLog: Pick<PurgeLog, 'latest'>;
-    redis: () => RedisFacts;
-  };
+  readonly cache: Pick<RuntimeCore, 'purgeLog' | 'redis'>;
   readonly sleep: (milliseconds: number) => Promise<void>;
 }
 
 /**
- * The whole HTTP surface, in the order in which it is asked. It is loaded when the first page is asked for, since Express
- * takes as long as half of a start.
+ * Builds the whole HTTP surface, in the order in which it is asked. It is loaded when the first page is
+ * asked for, since Express takes as long as half of a start.
  */
 export async function createApp(config: Config, given: PageParts) {
   const { xmla, login, permissions, states, cache, metrics, clock, newId, emit } = given;
   const { handlers, reachable, close } = apiOf(config, given);
   const { driver } = config.storage;
-  const storageState = shareFor(STORAGE_HOLDS, clock, async () => ({
+  const storageState = shareFor(STORAGE_HOLDS_MS, clock, async () => ({
     driver,
     state: (await reachable()) ? 'up' : 'down',
   }));

@@ -112,16 +112,12 @@ export function createLeaseCache<V>(options: {
   return {
     begin,
     watch,
-    /**
-     * Asks until the reply counts, or in vain; never rejects. `take` keeps it, unless it came too
-     * late.
-     */
+    /** Asks until the reply counts, or in vain; never rejects. `take` keeps what came in time. */
     read,
     /** Shares a read with callers that come before it ends, and before the names change. */
     readOnce<R, T>(...question: Parameters<typeof read<R, T>>): Promise<T | undefined> {
       const [names] = question;
-      // A name may hold anything, also what would join two; all callers ask the same of the same
-      // names.
+      // A name may hold anything; all callers ask the same of the same names.
       const key = JSON.stringify(names);
       const running = reads.get(key);
       if (running?.watch.overtaken === false) return running.result as Promise<T | undefined>;

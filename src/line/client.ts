@@ -47,14 +47,14 @@ import type { UnderstoodRequest } from './understand.ts';
 /** The facts of a replay. */
 type Replay = Parameters<Client['replay']>[1];
 
-/** How long a client may take nothing of an answer that is held for it (ms); engines are as patient by default. */
-const LONGEST_STALL = 300_000;
-/** How often it is looked whether it takes anything, where it is made while it is taken (ms). */
-const LOOKS = 10_000;
+/** Longest time for which a client may take nothing of its answer; engines are as patient by default. */
+const LONGEST_STALL_MS = 300_000;
+/** Pause between two looks whether a client takes an answer that is made while it is taken. */
+const LOOK_MS = 10_000;
 /** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
-/** Of what a request says of itself, so much is told (characters): the rest of a long one helps no reader. */
-const LONGEST_TOLD = 255;
+/** Characters that are told of what a request says of itself: the rest helps no reader. */
+const TOLD_CHARACTERS = 255;
 
 /** Longer bodies are read as they come (bytes): no more is taken ahead of their room. */
 const LONGEST_TAKEN = 64 * 1024;
@@ -64,7 +64,7 @@ const NO_TRANSPORT_CAPS = '0,0,0,0,0';
 
 export type Wishes = ReturnType<typeof wishesOf>;
 
-/** What a request says of how it wants to be answered, and who it is. */
+/** Reads how a request wants to be answered, and by which program it is sent. */
 export function wishesOf(headers: IncomingHttpHeaders, pageOrigins: PageOrigins) {
   return {
     takesGzip: acceptsGzip(headers['accept-encoding']),
@@ -72,12 +72,12 @@ export function wishesOf(headers: IncomingHttpHeaders, pageOrigins: PageOrigins)
     asksForCaps: headers[TRANSPORT_CAPS] !== undefined,
     /** The class of the client program, `other` for one that is not known; '' where it names none. */
     program: clientProgram(headers['user-agent']),
-    /** What the browser of a page is told; undefined where no origin is listed. */
+    /** Headers for the browser of a page; undefined where no origin is listed. */
     page: pageOrigins?.(headers.origin),
   } as const;
 }
 
-/** Where among the raw headers of a head the id of the request and its traceparent stand. */
+/** Indexes of the request's id and traceparent among the raw headers of a head. */
 export type Places = ReturnType<typeof placesIn>;
 
 export const placesIn = (rawHeaders: readonly string[]) => ({
@@ -103,7 +103,7 @@ export function placeOf(name: string, rawHeaders: readonly string[]): number {
 
 type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;
 const NO_NAMES: Answered['catalogs'] = [];
-/** What is told of a request for as long as nothing else became of it. */
+/** Outcome of a request until there is another one. */
 const CLIENT_GONE: Outcome = { kind: 'gateway', detail: 'client-gone' };
 
 /** When each step towards the engine was made, and when its answer was over. */
@@ -117,14 +117,14 @@ function engineTimes(steps: EngineSteps, now: number): EngineTimes {
   return { waited: asked - waits, first, last: ended - asked };
 }
 
-/** What clients share. */
+/** Collaborators of all clients. */
 interface ClientServices {
   readonly account: Pick<BodyAccount, 'request'>;
   /** Counts a body for as long as it is sent. */
   readonly holdBody: MemoryTier['hold'];
-  /** For how long a request of a project may wait in all until it is at the engine (ms). */
+  /** Longest wait of a request of a project until it is at the engine (ms). */
   readonly patience: (project: string | undefined) => number;
-  /** Whose request it is, by the connection or a trusted proxy. */
+  /** Address of the client, by the connection or a trusted proxy. */
   readonly addressOf: (request: IncomingMessage) => string;
   /** Which pages of other origins may ask. */
   readonly pageOrigins: PageOrigins;
@@ -146,11 +146,11 @@ export class XmlaClient implements Client, PassThroughClient {
   /** The one event of the request, filled in as that becomes known. */
   readonly facts: { -readonly [Fact in keyof Answered]: Answered[Fact] };
   readonly wishes: Wishes;
-  /** Whose limits count for it; '' before the login. */
+  /** User whose limits count for it; '' before the login. */
   owner = '';
   readonly #services: ClientServices;
   readonly #began: number;
-  /** Until when it may wait; undefined until it must. */
+  /** End of its wait; undefined until it must wait. */
   #until: number | undefined;
   /** Undefined where no engine was needed. */
   #steps: EngineSteps | undefined;
@@ -232,7 +232,7 @@ export class XmlaClient implements Client, PassThroughClient {
     return (request.read(request.readableLength) as Buffer | null) ?? Buffer.alloc(0);
   }
 
-  /** What is known of the request once it is understood. */
+  /** Takes over the facts of a request that was understood. */
   asks({ parts, request, subject, why, named }: UnderstoodRequest): void {
     if (request?.method === 'Execute') this.facts.statement = request.statement;
     if (parts !== undefined) this.facts.digest = parts.digest;
@@ -254,7 +254,7 @@ export class XmlaClient implements Client, PassThroughClient {
     return this.patience();
   }
 
-  /** For how long it may wait until it is at the engine, for memory too: it has one time for all, from its first wait on (ms). */
+  /** Time left until it must be at the engine (ms): one for all its waits, from the first one on. */
   patience(): number {
     const now = this.#services.clock.now();
     this.#until ??= now + this.#longestWait();
@@ -275,7 +275,7 @@ export class XmlaClient implements Client, PassThroughClient {
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
     if (!this.#isWatched && response.socket?.writableLength === 0) {
-      // As most answers, it is with the system already: there is nothing to wait for.
+      // The system has it already, as most answers: there is nothing to wait for.
       return this.#tell(true);
     }
     this.watch();
@@ -304,9 +304,9 @@ export class XmlaClient implements Client, PassThroughClient {
       Object.assign(facts, { outcome, saved: answer.engineMilliseconds });
       const later = { ...reply, ttl: ttl - waited, age: age + waited };
       response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
-      response.setTimeout(LONGEST_STALL, () => response.destroy());
+      response.setTimeout(LONGEST_STALL_MS, () => response.destroy());
       let taken: number | undefined = 0;
-      stopLooks = clock.every(LOOKS, () => {
+      stopLooks = clock.every(LOOK_MS, () => {
         const before = taken;
         taken = response.socket?.bytesWritten;
         if (taken === before && room.isInTheWay()) response.destroy();
@@ -399,21 +399,21 @@ export class XmlaClient implements Client, PassThroughClient {
     const { request, response, facts } = this;
     const failure = asGatewayError(error, facts.id, this.#services.emit);
     if (failure.reason === 'client-gone') return this.#leave(failure);
-    // What was ended is whole: only the storing of it failed.
+    // The answer is whole: only storing it failed.
     if (response.writableEnded) return;
     if (response.headersSent) return breakOff(request, response);
     facts.outcome = { kind: 'gateway', detail: failure.reason };
     sendError(response, failure, shape, facts.id, this.#gatewayHeaders(failure.headers));
   }
 
-  /** Of a page that may ask here, an engine that judges origins by itself is not told. */
+  /** Headers without those of a page that may ask here: an engine may judge origins by itself. */
   get headersToEngine(): IncomingHttpHeaders {
     const { headers } = this.request;
     if (this.wishes.page?.preflight === undefined) return headers;
     return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfPage(name)));
   }
 
-  /** Those of an answer that does not come from the cache. @param others those that it has beside, which give way */
+  /** Headers of an answer that is not from the cache. @param others its other headers, which give way */
   #gatewayHeaders(others: OutgoingHttpHeaders = {}): Record<string, string> {
     const { page, asksForCaps } = this.wishes;
     const headers: Record<string, string> = {
@@ -429,10 +429,11 @@ export class XmlaClient implements Client, PassThroughClient {
     return Object.assign(headers, page.headers, { vary: varyByOrigin(others['vary']) });
   }
 
-  /** What is left of an answer that was ended is in memory until the client has it. */
+  /** Breaks off a client that takes nothing: the rest of its answer is in memory until then. */
   #watchStall(): void {
     const { response } = this;
-    if (response.writableLength > 0) response.setTimeout(LONGEST_STALL, () => response.destroy());
+    if (response.writableLength > 0)
+      response.setTimeout(LONGEST_STALL_MS, () => response.destroy());
   }
 
   #close(): void {
@@ -454,8 +455,8 @@ export class XmlaClient implements Client, PassThroughClient {
     this.#told = true;
     const { response, facts } = this;
     if (response.headersSent) facts.status = response.statusCode;
-    facts.subject = facts.subject.slice(0, LONGEST_TOLD);
-    facts.why = facts.why.slice(0, LONGEST_TOLD);
+    facts.subject = facts.subject.slice(0, TOLD_CHARACTERS);
+    facts.why = facts.why.slice(0, TOLD_CHARACTERS);
     const now = this.#services.clock.now();
     facts.milliseconds = now - this.#began;
     if (this.#steps !== undefined) facts.engine = engineTimes(this.#steps, now);
@@ -517,7 +518,7 @@ function sendStored(
     pieces = withSession({ body: text, session }, sessionId);
     const bytes = sum(pieces);
     if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
-      // What is written at once is encrypted at once, into memory that nothing counts.
+      // Written at once it would be encrypted at once, into memory that nothing counts.
       return { bytes, pieces: () => inSlices(pieces), areOwn: false };
     }
   } else if (of.wishes.takesGzip) {

@@ -10,7 +10,7 @@ import { destinationOf, type EngineOf, understand } from './understand.ts';
 
 export type Look = ReturnType<typeof createLook>;
 /**
- * What would become of a request, by the steps of the handler, less those that change a session, ask an engine or answer.
+ * Tells what would become of a request, by the steps of the handler that change, ask and answer nothing.
  * @param parts.examine looks at sessions and names alone, and keeps nothing
  */
 export function createLook(parts: {

@@ -32,7 +32,7 @@ export function textIn(body: Buffer, gap: Gap): string {
 }
 
 /**
- * What may stand in a gap: letters that mean nothing to XML. For ignored properties only those of numbers and GUIDs, so that
+ * Letters that may stand in a gap mean nothing to XML. In ignored properties they are those of numbers and GUIDs, so that
  * no word can stand there that an engine looks for in the whole body (`DbpropMsmdMDXCompatibility`). What looks like a gap
  * may stand anywhere: see {@link provenGaps}.
  */
@@ -125,7 +125,7 @@ function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown
 }
 
 /**
- * What was understood of a request that was recognised, in its own session: the id stands in it in the same places as
+ * Puts the session of a recognised request into what was understood of it: the id stands in the same places as
  * in the one that it was learnt from, and nowhere else ({@link provenGaps}).
  */
 export function inSession(asked: UnderstoodRequest, id: string | undefined): UnderstoodRequest {

@@ -52,7 +52,7 @@ export function createXmlaHandler(parts: {
       void parts.clearCache(request, response, path.project).finally(work.end);
       return true;
     }
-    // By then the parser has been through everything that came together with the head.
+    // The parser is then through everything that came together with the head.
     setImmediate(answer, parts.clientOf(request, response, head), head, path);
     return true;
   }
@@ -72,7 +72,7 @@ export function createXmlaHandler(parts: {
       if (known && taken && (await replay.fetched(known, client, taken.length))) return;
       if (client.isGone) return;
 
-      // Of a head that is known it is that of a query.
+      // A head that is known has the path of a query.
       const asked = path ?? (readXmlaPath(request.url ?? '') as AskedPath);
       shape = errorShape(asked, request);
       const address = checkHead(request, asked, shape);
@@ -143,7 +143,7 @@ export function createAnswerBody(parts: {
     const destination = destinationOf(engine, address, principal, headers.authorization);
     const toEngine = { client, principal, destination };
     if (known === undefined) parts.dropped.note(headers, engine.settings.headers);
-    // What another method carries is read all the same: some engine may take it for a POST.
+    // The body of another method is read all the same: some engine may take it for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
     const read = await memo.read(arrived, destination);

@@ -16,17 +16,17 @@ import {
   textIn,
 } from './gaps.ts';
 
-/** What all remembered heads may take (bytes), those of one user a quarter of it. */
-const MAX_HEADS = 16 * 1024 * 1024;
-/** What is kept of them with a connection, to be compared, and what of one head (bytes); there may be thousands of connections. */
+/** Bytes of all remembered heads; those of one user take a quarter at most. */
+const MAX_HEAD_BYTES = 16 * 1024 * 1024;
+/** Bytes of heads that one connection keeps, and of one head: there may be thousands of connections. */
 const MAX_OF_CONNECTION = 16 * 1024;
 const MAX_KEPT = 8 * 1024;
-/** What a text takes beside its characters, a head that a connection keeps and one that is remembered beside their texts (bytes, rounded up). */
+/** Bytes beside texts, rounded up: of a text, of a head that a connection keeps, of a remembered one. */
 const TEXT_OVERHEAD = 32;
 const HEAD_OVERHEAD = 256;
 export const KNOWN_OVERHEAD = 1_000;
 
-/** What was noted under a head; undefined once it is forgotten. */
+/** Value that was noted under a head; undefined once it is forgotten. */
 interface Noted<T> {
   value: T | undefined;
 }
@@ -41,13 +41,13 @@ interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'raw
 /**
  * Recognises heads of requests. On the connection where a head was seen it is compared, text by text, which is quicker than a
  * digest; on another one it is found by a digest under the secret, so that no credentials outlive their connection here.
- * @param bytesOf what a value takes
+ * @param bytesOf bytes of a value
  */
 export function createKnownHeads<T extends object>(secret: string, bytesOf: (value: T) => number) {
-  /** By their credentials: behind a proxy those of a connection are of many users. Last is that whose head was kept last. */
+  /** Heads by credentials, the latest last: a proxy's connection carries those of many users. */
   const connections = new WeakMap<Socket, Map<string, readonly SeenHead<T>[]>>();
   const heads = createOwnedTable<Noted<T>>(
-    MAX_HEADS,
+    MAX_HEAD_BYTES,
     (_name, { value }) => (value === undefined ? 0 : bytesOf(value)),
     (noted) => (noted.value = undefined),
   );
@@ -75,13 +75,13 @@ export function createKnownHeads<T extends object>(secret: string, bytesOf: (val
     for (const [of, heads] of [...seen].toReversed()) {
       const kept = heads.filter((one) => (room -= one.size) >= 0);
       if (kept.length === 0) seen.delete(of);
-      // What `filter` makes has room for more.
+      // The array that `filter` makes has room for more.
       else if (kept.length < heads.length) seen.set(of, kept.slice());
     }
   }
 
   return {
-    /** What was noted under this head: same method, target, version and headers in the same order. */
+    /** Finds what was noted under this head: same method, target, version and headers in order. */
     of(request: IncomingMessage): T | undefined {
       if (request.method !== 'POST') return undefined;
       const login = credentialsIn(request.rawHeaders);
@@ -139,14 +139,14 @@ export type Layouts = Layout[];
 
 /** Statements come with properties and without, in a session and without, and with ids of several lengths. */
 const MAX_LAYOUTS = 16;
-/** What a layout takes, and each of its gaps (bytes, measured, rounded up). */
+/** Bytes of a layout, and of each of its gaps (measured, rounded up). */
 export const LAYOUT_BYTES = { own: 200, gap: 64 } as const;
-/** What all known bodies may take together (bytes), and each: so many times its text, and as much beside it. */
+/** Bytes of all known bodies; each takes `times` its text, and `overhead` beside it. */
 export const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
 /** The id of a layout, in front of a body. */
 const PREFIX = 6;
 
-/** What is known of bodies, byte by byte but for their gaps. @param bytesOf what a value takes beside texts of the body */
+/** Recognises bodies byte by byte but for their gaps. @param bytesOf bytes of a value beside texts of the body */
 export function createKnownBodies<T extends object>(bytesOf: (value: T) => number = () => 0) {
   const bodies = new LRUCache<string, T>({
     maxSize: BODIES.maxBytes,

@@ -37,34 +37,34 @@ import {
   type UnderstoodRequest,
 } from './understand.ts';
 
-/** Who asks, and where the sessions of requests live. */
+/** Client of requests that begin alike, and where their sessions live. */
 interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
   readonly project: string | undefined;
-  /** Of the credentials in the head. */
+  /** Login by the credentials in the head. */
   readonly login: RememberedLogin;
 }
 
-/** What was understood of requests that begin alike. */
+/** A head that was understood. */
 export interface KnownHead extends Asker {
   /** Taken anew when they were checked again. */
   login: RememberedLogin;
   readonly wishes: Wishes;
   readonly places: Places;
-  /** Of bodies that came under it. */
+  /** Layouts of bodies that came under it. */
   readonly layouts: Layouts;
 }
 
-/** What was understood of requests that are alike but for ids. */
+/** Requests that are alike but for ids, as they were understood. */
 interface KnownRequest {
   /** In the session of the request that it was learnt from. */
   readonly asked: UnderstoodRequest;
-  /** Where its answer was found in the cache; undefined for one that goes past it. */
+  /** Place of its answer in the cache; undefined for one that goes past it. */
   readonly answer:
     | {
         readonly key: KnownKey;
         /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
         readonly roles: string | undefined;
-        /** What its session was then; undefined without a session. */
+        /** Its session at that time; undefined without one. */
         readonly session: SessionRecord | undefined;
       }
     | undefined;
@@ -99,8 +99,8 @@ export interface Handled {
   readonly asked: UnderstoodRequest;
 }
 
-/** What a property, a header, a restriction and each value of it takes beside its text (bytes; 20 to 55 measured). */
-const PIECE = 60;
+/** Bytes of a property, a header, a restriction or a value beside its text (20 to 55 measured). */
+const PIECE_BYTES = 60;
 /** Requests of more pieces are not recognised: what reading one takes beside its bytes goes by them. No client's has so many. */
 const MOST_PIECES = 500;
 /** Learning a body reads it once more, and compares what was read. */
@@ -156,7 +156,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
     const { request, body, asked, destination, principal } = handled;
     const room = parts.account.open('fill');
     try {
-      // What finds no room is learnt when it comes again.
+      // A body that finds no room is learnt when it comes again.
       if (!room.grow(body.length)) return;
       await ownTurn(READINGS * body.length, principal.owner);
       const before = requests.find(head.layouts, body);
@@ -177,7 +177,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
   }
 
   return {
-    /** What is known of the head of a request. */
+    /** Recognises the head of a request. */
     headOf: (request: IncomingMessage): KnownHead | undefined => heads.of(request),
     recognise(head: KnownHead | undefined, body: Buffer): Known | undefined {
       if (head === undefined || body.length > MAX_BODY) return undefined;
@@ -186,7 +186,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       const { asked, answer } = found.value;
       return { head, sessionId: found.session, asked, answer };
     },
-    /** What a body asks. One that was recognised is not read. */
+    /** Reads what a body asks, unless it was recognised. */
     async read(arrived: Arrived, destination: Destination): Promise<UnderstoodRequest> {
       const { client, principal, body, known } = arrived;
       if (known !== undefined) return inSession(known.asked, known.sessionId);
@@ -215,7 +215,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       const { request } = handled.asked;
       if (request === undefined || !isPlain(handled)) return;
       const asks = request.method === 'Execute' ? request.statement : request.requestType;
-      // What never comes again must not cost a second reading.
+      // A statement that never comes again must not cost a second reading.
       const isNew = !passedOnce.has(asks);
       if (isNew) passedOnce.set(asks, true);
       const head = headFor(handled);
@@ -286,14 +286,14 @@ export function createReplay(parts: {
   return { atOnce, fetched };
 }
 
-/** What is kept of a head (bytes). */
+/** Bytes that are kept of a head. */
 const bytesOfHead = ({ project = '', endpoint, layouts }: KnownHead): number =>
   layouts.reduce(
     (sum, { gaps }) => sum + LAYOUT_BYTES.own + gaps.ids.length * LAYOUT_BYTES.gap,
     KNOWN_OVERHEAD + 2 * (project.length + endpoint.length),
   );
 
-/** What was read of it one by one: properties, restrictions and their values, headers. */
+/** Pieces that were read one by one: properties, restrictions and their values, headers. */
 function piecesOf({ request }: UnderstoodRequest): number {
   if (request === undefined) return 0;
   const { properties, headers } = request;
@@ -302,10 +302,10 @@ function piecesOf({ request }: UnderstoodRequest): number {
   return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
 }
 
-/** What is kept of a request that is no text of its body (bytes): the query of its path and named headers stand in it several times. */
+/** Bytes that are kept beside the body: the query of the path and named headers stand there several times. */
 export function besideBody(asked: UnderstoodRequest): number {
   const ofHead = JSON.stringify([asked.parts?.query, asked.namedHeaders, asked.forwarded]);
-  return piecesOf(asked) * PIECE + ofHead.length * BODIES.times;
+  return piecesOf(asked) * PIECE_BYTES + ofHead.length * BODIES.times;
 }
 
 /** Whether bodies may be recognised under the head. */

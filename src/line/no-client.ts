@@ -7,13 +7,13 @@ export const ofNoClient = (query: Query, signal: AbortSignal): Query => ({
   ask: (ends, unwanted) => query.ask(AbortSignal.any([signal, ends]), unwanted),
 });
 
-/** As long as any client may wait (ms); its signal is what bounds it. */
-const LONGEST_WAIT = 3_600_000;
+/** Longest wait of any client; the signal is what bounds this one. */
+const LONGEST_WAIT_MS = 3_600_000;
 
 /** Takes an answer as fast as it comes, in the place of a client, and keeps nothing of it. */
 export const withoutReader = (signal: AbortSignal): Client => ({
   signal,
-  waits: () => LONGEST_WAIT,
+  waits: () => LONGEST_WAIT_MS,
   replay() {},
   open() {},
   notStored() {},

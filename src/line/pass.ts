@@ -21,7 +21,7 @@ interface Passing {
   /** Undefined for a request without a body, other than a POST. */
   readonly asked?: UnderstoodRequest;
   readonly body?: Buffer;
-  /** What its sessions mean for it; undefined where it was not asked for them. */
+  /** Meaning of its sessions for it; undefined where they were not looked at. */
   readonly step?: SessionStep;
   /** Whether what it changes is purged, unless the engine did nothing. */
   readonly purges?: boolean;
@@ -62,7 +62,7 @@ export function createPass(parts: {
     const isPlaced = begins || id !== undefined;
     const own = begins ? undefined : id;
     const replica = step?.replica ?? (isPlaced ? engine.replicaFor(own) : undefined);
-    // What the engine refuses another user keeps no session alive.
+    // A request that the engine refuses to another user keeps no session alive.
     if (known?.record.principal === user) sessions.forwarded(known.name, known.record);
     const watch = watchFor({
       began: begins
@@ -71,7 +71,7 @@ export function createPass(parts: {
               principal: user,
               asked: isKept ? asked : undefined,
               replica,
-              // What begins a session can change it as well.
+              // A request that begins a session can change it as well.
               leftState: asked?.leavesState !== false || !isKept,
             });
             if (profile === undefined || asked === undefined || body === undefined) return;
@@ -88,7 +88,7 @@ export function createPass(parts: {
   };
 }
 
-/** Whether it only reads, for certain, and neither begins nor ends a session nor runs in one. */
+/** True for a request that certainly only reads, and neither begins nor ends a session nor runs in one. */
 function mayBeSentAgain({ asked, client }: Passing): boolean {
   if (asked === undefined || client.request.method !== 'POST') return false;
   const { session, sessionIds, sessionToken, leavesState, change } = asked;
@@ -96,7 +96,7 @@ function mayBeSentAgain({ asked, client }: Passing): boolean {
   return !isInSession && !leavesState && change === undefined;
 }
 
-/** What a statement made stale: the catalogs in which it may have run; where none is named, everything. */
+/** Names what a statement made stale: the catalogs in which it may have run, or everything where none is named. */
 function staleAfter({ asked, destination, step }: Passing): readonly Stale[] {
   const { engine, addressee } = destination;
   const { request, change } = asked ?? {};

@@ -20,7 +20,7 @@ export interface SharedQuery extends Query {
   readonly roles: string | undefined;
 }
 
-/** What a query is made of. */
+/** Source of a query: a request that was understood. */
 interface QuerySource {
   readonly asked: UnderstoodRequest;
   readonly destination: Destination;
@@ -54,7 +54,7 @@ export function createQueryOf(parts: {
   const { sessions, names, config, judge, seen } = parts;
 
   const { provider } = config.auth;
-  /** Of answers that are shared with no other user: a name of the users file is not that of the engine. */
+  /** Kind of user in the key: a name of the users file is not that of the engine. */
   const ofUser = provider === 'file' ? 'user' : `${provider}-user`;
 
   return async function queryOf(source: QuerySource): Promise<SharedQuery | BypassReason> {
@@ -90,7 +90,7 @@ export function createQueryOf(parts: {
     return {
       parts: {
         asked: keyParts,
-        // Whose answers it may be given.
+        // Those whose answers it may be given.
         identity: share === 'everyone' ? share : (roles ?? `${ofUser}:${user}`),
         session: session === undefined ? null : sessionPart(asked, session),
       },

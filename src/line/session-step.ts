@@ -21,14 +21,14 @@ export interface KnownSession {
   readonly record: SessionRecord;
 }
 
-/** What the sessions that a request names mean for it. Nothing has been done yet. */
+/** Meaning of the sessions that a request names. Nothing has been done yet. */
 export interface SessionStep {
   /** Why it goes past the cache; undefined where it runs in none, or in a clean one of the principal's (`known`). */
   readonly reason: BypassReason | undefined;
-  /** What must be done before it reaches the engine, and to which sessions. */
+  /** Work before it reaches the engine, and the sessions that it is done to. */
   readonly before: SessionPlan['before'];
   readonly names: readonly SessionName[] | 'all';
-  /** What was known last of the session whose catalog it names. */
+  /** Last known record of the session whose catalog it names. */
   readonly named: SessionRecord | undefined;
   /** The session that it runs in, if it is known. */
   readonly known: KnownSession | undefined;
@@ -87,7 +87,7 @@ const asksForOther = () =>
     'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
   );
 
-/** Of what runs in no session that is known. */
+/** Members for a request that runs in no session that is known. */
 const STRANGE = { named: undefined, known: undefined, begins: false, replica: undefined } as const;
 
 async function planFor(
@@ -196,7 +196,7 @@ export async function noteBegun(
   before: readonly string[],
   begun: {
     readonly principal: string;
-    /** What it asked; undefined where what it names may not be kept. */
+    /** Request that began it; undefined where what it names may not be kept. */
     readonly asked: Pick<UnderstoodRequest, 'request' | 'namedHeaders'> | undefined;
     readonly replica: string | undefined;
     /** Whether the request may have left something behind in it. */
@@ -205,7 +205,7 @@ export async function noteBegun(
 ): Promise<string | undefined> {
   const { request, namedHeaders } = (traits.keepsProperties ? begun.asked : undefined) ?? {};
   const profile = request ? sessionProfile(request, namedHeaders) : '';
-  // Of two names of one session neither may stay clean when something is done under the other.
+  // Two names of one session: neither may stay clean when something is done under the other.
   const dirty = begun.leftState || before.length > 0;
   const isNoted = await sessions.begin(
     { endpoint, id },
@@ -222,7 +222,7 @@ export async function noteBegun(
 }
 
 /**
- * Whether it may change what others are answered, cannot be read well enough to say that it does not, brings a login of its
+ * True for a request that may change what others are answered, cannot be read well enough to say that it does not, brings a login of its
  * own, or holds a command other than a statement, such as Cancel or Backup.
  */
 function doesMore({ change, request }: UnderstoodRequest): boolean {
@@ -248,13 +248,13 @@ function catalogOf({ request, unkept }: UnderstoodRequest) {
 
 const namesCatalog = ({ name, value }: Property) => name === 'Catalog' && value !== '';
 
-/** After this part of the time in which the engine drops an idle session, a request touches it. */
+/** Part of the time in which the engine drops an idle session, after which a request touches it. */
 const SHARE_OF_IDLE = 1 / 4;
 
-/** So long a hit waits for the touch of its session (ms), and not for the timeout of an engine that hangs. */
-const PATIENCE = 5_000;
+/** Longest wait of a hit for the touch of its session: an engine that hangs must not keep it. */
+const PATIENCE_MS = 5_000;
 
-/** Where a session that is answered from the cache lives. */
+/** Home of a session that is answered from the cache. */
 interface Home extends Pick<Destination, 'addressee'> {
   readonly engine: Pick<Engine, 'touch'>;
   readonly settings: Pick<Destination['settings'], 'session_idle'>;
@@ -277,7 +277,7 @@ export function createKeepAlive(parts: {
   /** Resolves to undefined where the engine has not answered in time. */
   function touch({ name, record }: KnownSession, { engine, addressee }: Home, key: string) {
     const { promise, resolve } = Promise.withResolvers<Touch | undefined>();
-    const cancel = clock.after(PATIENCE, () => resolve(undefined));
+    const cancel = clock.after(PATIENCE_MS, () => resolve(undefined));
     // Bound to no client: others ride on it, and its answer counts when all of them have gone.
     const { signal } = new AbortController();
     void engine

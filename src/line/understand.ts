@@ -70,7 +70,7 @@ export function errorShape({ likeClearCache }: AskedPath, request: IncomingMessa
 }
 
 /**
- * What is checked before the login.
+ * Checks what is checked before the login.
  * @throws GatewayError `bad-request`, `not-found`
  */
 export function checkHead(request: IncomingMessage, path: AskedPath, shape: ErrorShape) {
@@ -85,7 +85,7 @@ export function checkHead(request: IncomingMessage, path: AskedPath, shape: Erro
 }
 
 /**
- * What is checked after the login.
+ * Checks what is checked after the login.
  * @param isListed whether its Origin is one whose pages may ask
  * @returns whether a page of another origin sends it
  * @throws GatewayError `forbidden` for what a page of another site can send as text/plain without asking;
@@ -152,7 +152,7 @@ export function destinationOf(
     traits: traitsOf(settings),
     volatile,
     addressee,
-    /** Whose answers and sessions these are. */
+    /** Owner of answers and sessions. */
     user: isForwarded ? forwardedAs : name,
     /** Where a session lives: one engine, and one project where the engine is told of it. */
     endpoint: `${told ?? ''}${engine.id}`,
@@ -166,7 +166,7 @@ function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
   return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
 }
 
-/** What of its destination a request is understood by. */
+/** Parts of the destination by which a request is understood. */
 export interface AskedOf
   extends Pick<Destination, 'traits' | 'settings'>, Pick<StatementRules, 'volatile'> {
   readonly engine: Pick<Engine, 'id'>;
@@ -177,14 +177,14 @@ type Asked = ReturnType<typeof whatIsAsked>;
 
 type OfUnderstood = 'request' | 'parts' | 'encoding' | 'namedHeaders' | 'forwarded' | 'named';
 
-/** What a request with a body asks, as far as it was understood, from its headers and its body alone. */
+/** A request with a body, as far as it was understood from its headers and its body alone. */
 export interface UnderstoodRequest
   extends Omit<Asked, OfUnderstood | 'unkept'>, Partial<Pick<Asked, OfUnderstood>> {
   /** Why nothing may be kept under the names in it; undefined when it may. */
   readonly unkept?: Asked['unkept'] | 'many-names';
   /** Every session that envelope and headers may speak of. */
   readonly sessionIds: SessionIds;
-  /** Whether it asks for the rights of another identity, or may, where that is refused (`engine.delegation`). */
+  /** True where it asks for the rights of another identity, or may, and that is refused (`engine.delegation`). */
   readonly asksForOther: boolean;
 }
 
@@ -297,7 +297,7 @@ export async function understand(
   return { ...asked, sessionIds, asksForOther };
 }
 
-/** Of a body that could not be read. */
+/** Members for a body that could not be read. */
 const NOTHING_UNDERSTOOD = {
   subject: '',
   session: { kind: 'none' },
@@ -322,7 +322,7 @@ function whatIsAsked(
   const isMisnamed = declared !== undefined && !isRegistered(declared);
   const byForm = typeof forwarded === 'string' ? forwarded : isMisnamed ? 'encoding' : undefined;
   const ofRequest = isOther ? 'encoding' : classify(request, traits, statement);
-  // What may be cached changes nothing, and is not searched for changes.
+  // A request that may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
   const passes = isOther ? ofRequest : (byForm ?? ofRequest);
   const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
@@ -335,7 +335,7 @@ function whatIsAsked(
   const query = byForm === undefined ? { ...extra, ...(forwarded as QueryHeaders) } : undefined;
   return {
     request,
-    /** What of the key says what is asked, for any user and session. */
+    /** Parts of the key that say what is asked, for any user and session. */
     parts: askedOf({
       engine: engine.id,
       project: addressee.project ?? null,
@@ -347,9 +347,9 @@ function whatIsAsked(
       namedHeaders: extra,
       request,
     }),
-    /** What the client sent of those that `engine.headers` names. */
+    /** Headers of the client that `engine.headers` names. */
     namedHeaders: extra,
-    /** In which the body is written, and whether it says so. */
+    /** Encoding of the body, and whether the body names it. */
     encoding: spelt,
     /** For the log: Discover request type or `Execute`; '' when it is not known. */
     subject: request.method === 'Discover' ? request.requestType : request.method,
@@ -364,15 +364,15 @@ function whatIsAsked(
     /** The one session element of the envelope, or the session of the header X-AS-SessionID. */
     session: withHeader(request.session, inHeaders),
     sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
-    /** Whether it may leave something behind in the session in which it runs. */
+    /** True where it may leave something behind in the session in which it runs. */
     leavesState:
       contradicted ||
       (isQuery ? request.sessionToken : leavesState(request, statement)) ||
       // Engines may read other letters than those that are noted of the session.
       (isOther && !isAscii(JSON.stringify([request.properties, request.headers]))),
-    /** What of the engine's data it changes when it succeeds. */
+    /** Change of the engine's data when it succeeds. */
     change: isQuery ? undefined : passingChange(request, statement, isOther),
-    /** What it names; of a request that passes, its statement aside. */
+    /** Names in it; those of the statement are left out where it passes. */
     named: { catalogs, cubes },
     /** Every project and catalog that it names: first that of the path. */
     projects,

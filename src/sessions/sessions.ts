@@ -142,15 +142,13 @@ async function waitOut(lease: number, sleep: SessionsOptions['sleep']): Promise<
   if (lease > 0) await sleep(lease * LEASE_MARGIN);
 }
 
+const ownerOfRecord = ({ principal }: SessionRecord) => ownerOf(principal);
+
 /** Records of sessions: as they were read, and as they were changed here. */
 function createRecords(options: SessionsOptions) {
   const { clock, unnoted } = options;
   const store = withUnnoted(options.store, unnoted);
-  const known = createLeaseCache<SessionRecord>({
-    ...options,
-    max: MAX_SESSIONS,
-    ownerOf: ({ principal }) => ownerOf(principal),
-  });
+  const known = createLeaseCache({ ...options, max: MAX_SESSIONS, ownerOf: ownerOfRecord });
   /** Made dirty here → version of its record ('' for none) that no gateway uses; undefined: yet. */
   const dirtied = createOwnedTable<{ readonly version: string | undefined }>(MAX_SESSIONS);
 
@@ -230,7 +228,7 @@ function createRecords(options: SessionsOptions) {
     return reply;
   }
 
-  /** Catalogs that are being noted: others may know one before this gateway has the answer of the store. */
+  /** Catalogs that are being noted: others may know one before this gateway does. */
   const taking = new Map<string, Promise<unknown>>();
 
   function take(key: string, call: SessionCall) {

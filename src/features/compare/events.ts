@@ -12,7 +12,7 @@ export type Verdict =
 
 declare module '../../common/events.ts' {
   interface EventMap {
-    /** By POST /admin/compare; `digest` as in `xmla-answered`. */
+    /** One for each POST /admin/compare; `digest` as in `xmla-answered`. */
     compared: {
       readonly id: string;
       readonly principal: string;

@@ -14,7 +14,7 @@ import type { Core, RuntimeCore } from '../feature.ts';
 import { FORMATS, readFields, refused } from './formats.ts';
 import { createProvenBody, type HookCall } from './proof.ts';
 
-/** A call is answered this long after its head at the latest: Kylin gives up after 3 s, dbt after 10 s. */
+/** Longest time from a head to its answer: Kylin gives up after 3 s, dbt after 10 s. */
 const ANSWERED_WITHIN_MS = 2_500;
 /** Calls of a hook that purge: so many at once, and one more in so many milliseconds. */
 const CALLS = { burst: 60, refill: 1_000 };
@@ -60,12 +60,10 @@ export function createHookRoute(parts: HookParts): RequestHandler {
   };
 }
 
-type Bucket = ReturnType<ReturnType<typeof createBuckets>>;
-
 async function answerOf(
   call: HookCall,
   provenBody: ReturnType<typeof createProvenBody>,
-  bucket: Bucket,
+  bucket: ReturnType<ReturnType<typeof createBuckets>>,
   options: HookParts,
 ) {
   const { name, hook, request, id } = call;
@@ -97,12 +95,7 @@ async function answerOf(
 }
 
 /** Takes a signed message, which may come once. @returns gives it back */
-async function takeOnce(
-  name: string,
-  body: Buffer,
-  at: number,
-  { clock, taken }: Pick<HookParts, 'clock' | 'taken'>,
-) {
+async function takeOnce(name: string, body: Buffer, at: number, { clock, taken }: HookParts) {
   if (Math.abs(clock.wall() - at) > CLOCKS_DIFFER_MS) {
     throw refused('the time of the message is more than ten minutes from that of the gateway');
   }
@@ -112,11 +105,7 @@ async function takeOnce(
 }
 
 /** @throws GatewayError `engine-not-cleared` */
-async function purgeAll(
-  projects: readonly string[],
-  by: PurgeOrder,
-  { purge }: Pick<HookParts, 'purge'>,
-) {
+async function purgeAll(projects: readonly string[], by: PurgeOrder, { purge }: HookParts) {
   const ends = await Promise.all(projects.map((project) => purge({ project }, by)));
   for (const end of ends) {
     if ('receipt' in end && !end.ok) throw purgeFailure(end.receipt.scope, end);

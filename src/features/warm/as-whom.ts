@@ -4,7 +4,7 @@ import type { Config } from '../../config/config.ts';
 
 type Settings = Pick<Config, 'warm' | 'cache' | 'engine' | 'projects'>;
 
-/** What counts from now on. */
+/** Settings of the configuration in force. */
 export interface WarmSettings extends WarmConfig {
   readonly as: ReturnType<typeof asWhom>;
   /** Whether all gateways share the entries. */

@@ -7,29 +7,29 @@ import { oneAfterTheOther } from '../../common/in-turn.ts';
 import type { WarmConfig } from '../../features/warm/config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 
-/** What a request is understood by, less logins, cookies and ids. */
+/** A request without logins, cookies and ids, from which it can be understood again. */
 export interface KeptRequest {
-  /** Of the request path; null without one. */
+  /** Project of the request path; null without one. */
   readonly project: string | null;
   /** The parameters that are forwarded. */
   readonly query: readonly string[];
   /** Those that are in the key, in one spelling. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Each byte as one letter (latin1). */
+  /** Body with each byte as one letter (latin1). */
   readonly body: string;
 }
 
 /** How a query was asked. Two ways of one query differ in what their sessions were. */
 export interface Way extends KeptRequest {
-  /** In which it was asked; null without one. */
+  /** Session in which it was asked; null without one. */
   readonly session: {
-    /** Where its id stood in the body; null where it stood in a header alone. */
+    /** Index of its id in the body; null where it stood in a header alone. */
     readonly at: number | null;
     readonly byHeader: boolean;
     readonly profile: string;
     readonly catalog: string | null;
   } | null;
-  /** What of its session is in the key; '' without one. */
+  /** Part of the key for its session; '' without one. */
   readonly part: string;
 }
 
@@ -46,14 +46,14 @@ export interface Candidate {
   readonly subject: string;
   readonly project: string;
   readonly catalogs: readonly string[];
-  /** As of the last one; they fade by {@link HALF_LIFE}. */
+  /** Number at the last ask; it fades by {@link HALF_LIFE}. */
   asks: number;
   /** The last ask, and the one before; 0 for none. */
   last: number;
   before: number;
-  /** What the engine needed for it, on average. */
+  /** Average time of the engine. */
   ms: number;
-  /** Of its longest answer. */
+  /** Length of its longest answer. */
   bytes: number;
   readonly users: readonly string[];
   readonly ways: readonly Way[];
@@ -68,16 +68,16 @@ export interface CandidateList {
 type Row = Candidate & { added: number; users: string[]; ways: Way[] };
 
 const HALF_LIFE = 3 * 24 * 3_600_000;
-/** What was asked once in so long a time (ms) is not asked again for anyone. */
+/** Time in which a query must be asked twice to be asked again (ms). */
 const ASKED_AGAIN = 7 * 24 * 3_600_000;
 const MAX_WAYS = 4;
 const MAX_USERS = 8;
 const MAX_BEGINNINGS = 50;
-/** Of all bodies of a process, and of what all gateways have together (bytes). */
+/** Bytes of all bodies of a process, and of the list of all gateways. */
 const MAX_BYTES = 4 * 1024 * 1024;
-/** What a way takes beside its body (bytes, rounded up). */
+/** Bytes of a way beside its body, rounded up. */
 const OVERHEAD = 1_000;
-/** Of the averages, so much is what came last. */
+/** Weight of the latest figure in an average. */
 const LATEST = 1 / 4;
 const NOTE = 'warm:candidates';
 /** Time that a gateway may take over the list. */
@@ -89,7 +89,7 @@ const [deflate, inflate] = [promisify(deflateRaw), promisify(inflateRaw)];
 type Times = Pick<Candidate, 'asks' | 'last' | 'before'>;
 const asksAt = ({ asks, last }: Pick<Times, 'asks' | 'last'>, now: number) =>
   asks * 2 ** (Math.min(0, last - now) / HALF_LIFE);
-/** What is worth most: engine time that users do not wait for. */
+/** Worth of a candidate: engine time that users do not wait for. */
 export const scoreOf = (one: Times & Pick<Candidate, 'ms'>, now: number): number =>
   asksAt(one, now) * Math.max(1, one.ms);
 const counts = ({ before }: Times, now: number) => before > now - ASKED_AGAIN;
@@ -133,7 +133,8 @@ const NEVER_ASKED = { asks: 0, added: 0, last: 0, before: 0, ms: 0, bytes: 0 };
 function countAnswer(row: Row, event: EventOf<'xmla-answered'>, now: number): boolean {
   const { outcome, engine, complete } = event;
   const isMiss = outcome.kind === 'miss';
-  // What is not stored, such as a Fault, would be asked in vain. A hit was wanted also where its client left early.
+  // An answer that is not stored, such as a Fault, would be asked for in vain.
+  // A hit was wanted also where its client left early.
   const isAsk = outcome.kind === 'hit' || (isMiss && complete && outcome.detail === undefined);
   if (!isAsk) return false;
   const faded = 2 ** (Math.min(0, row.last - now) / HALF_LIFE);
@@ -201,7 +202,7 @@ export function createCandidates(parts: {
     },
     /**
      * Notes in which way a user asks a query that may be cached.
-     * @param part as of {@link Way}
+     * @param part see {@link Way}
      * @param make called where it is not known yet; undefined for what may not be kept
      */
     noteWay(
@@ -222,7 +223,7 @@ export function createCandidates(parts: {
       add(known ?? { digest, ...facts, ...NEVER_ASKED, users: [user], ways: [] }, way);
       isNew = true;
     },
-    /** Notes how a session was begun. @param make as of `noteWay` */
+    /** Notes how a session was begun. @param make see `noteWay` */
     noteBeginning(profile: string, make: () => KeptRequest | undefined): void {
       if (settings.mode === 'off') return;
       // The latest one that the engine took: what an earlier one names may be gone.
@@ -261,7 +262,7 @@ async function readList(fleet: FleetStore): Promise<CandidateList> {
     const list = JSON.parse(raw.toString()) as CandidateList & { readonly version: number };
     return list.version === VERSION ? list : EMPTY;
   } catch {
-    // Of another version, or not written by a gateway.
+    // It is of another version, or not written by a gateway.
     return EMPTY;
   }
 }
@@ -326,7 +327,7 @@ function fairly<One extends Pick<Candidate, 'users'>>(sorted: readonly One[], mo
 const OF_METADATA = 1 / 2;
 
 /**
- * What a run asks, in its order: what clients ask first of the catalogs that are asked for most, then what is worth most.
+ * Plans what a run asks: what clients ask first of the busiest catalogs, then what is worth most.
  */
 export function planned(candidates: readonly Candidate[], most: number, now: number) {
   const all = candidates.filter((one) => counts(one, now));

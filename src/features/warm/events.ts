@@ -2,7 +2,7 @@ import { closed, type EventRows, move, REASON } from '../../observability/event-
 import type { Figure } from '../../observability/figures.ts';
 
 export type WarmResult = (typeof WARM_RESULTS)[number];
-/** What became of a query of the warm-up; `overtaken`: it was given up for a user, or when its run ended. */
+/** Results of a query of the warm-up; `overtaken`: given up for a user, or when its run ended. */
 export const WARM_RESULTS = [
   'stored',
   'there',
@@ -30,7 +30,7 @@ export interface WarmRun {
   readonly gateway: string;
   /** The purge after which it began by itself; null for one that was asked for. */
   readonly purge: string | null;
-  /** Who asked for it; null for one that began by itself. */
+  /** User who asked for it; null for one that began by itself. */
   readonly by: string | null;
   readonly project: string | null;
   readonly begun: string;
@@ -55,7 +55,7 @@ declare module '../../common/events.ts' {
       readonly project: string;
       readonly result: WarmResult;
       readonly reason?: string;
-      /** What the engine needed. */
+      /** Time of the engine. */
       readonly milliseconds: number;
     };
   }
@@ -99,7 +99,7 @@ export const WARM_EVENTS = {
   },
 } as const satisfies Partial<EventRows>;
 
-/** What became of entries that the warm-up filled. */
+/** Figures of the entries that the warm-up filled. */
 export const warmFigures = (
   read: () => Readonly<Record<'hits' | 'wasted', number>>,
 ): readonly Figure[] => [

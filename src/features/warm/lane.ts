@@ -22,7 +22,7 @@ import { createSlots, type Slots } from './slots.ts';
 export interface WarmUser {
   readonly principal: Principal;
   readonly authorization: string | undefined;
-  /** Whether it is a user, whose own entries may be filled. */
+  /** True for a user, whose own entries may be filled. */
   readonly isUser: boolean;
 }
 
@@ -34,7 +34,7 @@ export interface Job {
   readonly done: Set<string>;
 }
 
-/** What the lanes of a run have in common. */
+/** Facts that the lanes of a run share. */
 interface LanesOfRun {
   readonly as: WarmUser;
   /** Ends what is under way; its reason is a GatewayError `client-gone`. */
@@ -68,7 +68,7 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
   const slots = createSlots(line.admitBackground);
   const own = createLaneSessions(line, slots, read, beginnings, cut);
   const filling = { ...line, clock, slots, cut, since };
-  // What it uses of this configuration is closed after it.
+  // The engines of this configuration are closed after it.
   work.begin();
 
   async function read({ project, query }: KeptRequest, headers: Headers, body: Buffer) {

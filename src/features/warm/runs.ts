@@ -10,7 +10,7 @@ import type { WarmLine, WarmUser } from './lane.ts';
 import { type RunNotes, SIGN_MS } from './notes.ts';
 import { askAll, type Chosen, createRunning, type Running } from './run.ts';
 
-/** What a run is to ask, of all candidates. */
+/** Choice of candidates for a run; all without one. */
 interface Wish {
   readonly project?: string | undefined;
   /** Digests. */

@@ -4,7 +4,7 @@ import type { Seen, SeenRequest } from '../../line/ports.ts';
 
 /** Shorter values are sizes and limits, which an engine may refuse as zeros (characters). */
 const ID = 32;
-/** What may be a password in a text of its own, such as that of a data source. */
+/** A password in a text of its own, such as that of a data source. */
 const SECRET = /(?:password|pwd)\s*=/i;
 
 /**

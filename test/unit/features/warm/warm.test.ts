@@ -1,0 +1,28 @@
+import { expect, test } from '@jest/globals';
+import { failedFinding } from '../../../../src/features/warm/warm.ts';
+import { rowsOf } from '../../../../src/features/hour-report.ts';
+import { handClock, statisticsOf } from '../statistics/answered.ts';
+
+const HOUR = 3_600_000;
+
+test('a run that gave up after failures is a finding for an hour', async () => {
+  const clock = handClock();
+  const { on, shared } = statisticsOf({ clock });
+  const found = async () => {
+    const { hour } = await shared.hour();
+    return failedFinding((kind) => rowsOf(hour, kind));
+  };
+  on({ type: 'warm-run', state: 'ended', cut: 'budget' } as never);
+  expect(await found()).toEqual([]);
+  on({ type: 'warm-run', state: 'ended', cut: 'failures' } as never);
+  expect(await found()).toMatchObject([
+    {
+      kind: 'warm-up-failed',
+      severity: 'warning',
+      text: 'Runs of the warm-up in the last hour that gave up after five failures in a row: 1.',
+    },
+  ]);
+  clock.moved.wall += 2 * HOUR;
+  clock.moved.now += 2 * HOUR;
+  expect(await found()).toEqual([]);
+});
