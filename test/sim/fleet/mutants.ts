@@ -131,7 +131,11 @@ export const FLEET_MUTANTS: Readonly<Record<string, FleetMutant>> = {
     ),
   },
   'without epochs a request joins a flight that began before a purge': {
-    replacements: one('cache/cache.ts', ``, `undefined;`),
+    replacements: one(
+      'cache/cache.ts',
+      `captured === undefined ? purgeTakes : undefined;`,
+      `undefined;`,
+    ),
     settings: { ...REDIS, troubles: ['rough links', 'a link is away'] },
   },
   'a change is not dropped behind it': {
