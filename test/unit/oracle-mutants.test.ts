@@ -1,12 +1,14 @@
 import { expect, test } from '@jest/globals';
 import { LOGIN_MUTANTS } from '../support/locked-out/mutants.ts';
 import { mutantProgram } from '../sim/mutants.ts';
+import { FLEET_MUTANTS } from '../sim/fleet/mutants.ts';
 import { MUTANTS } from '../support/oracle/mutants.ts';
 import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
 
 // Whether the oracles find them takes minutes, and is tested in test/chaos and test/e2e.
 test.each([
   ...Object.entries(MUTANTS),
+  ...Object.entries(FLEET_MUTANTS),
   ...Object.entries(WORKER_MUTANTS),
   ...Object.entries(LOGIN_MUTANTS),
 ])(
