@@ -49,12 +49,12 @@ export const SUMMED = {
   },
   engineSeconds: {
     name: 'engine_seconds_total',
-    help: 'Seconds the engine worked, also until a request failed.',
+    help: 'Seconds of engine work, with the time until a failure.',
     labels: ['project'],
   },
   saved: {
     name: 'engine_seconds_saved_total',
-    help: 'Seconds the engine would have worked for answers that came from the cache.',
+    help: 'Seconds of engine work that answers from the cache saved.',
     labels: ['project'],
   },
   stored: { name: 'stored_total', help: 'Answers stored.', labels: ['project'] },
@@ -160,7 +160,7 @@ export const CORE_EVENTS = {
       })),
       bySeconds(
         'purge_seconds',
-        'From a purge to its end; of one that was owed also to when it was done.',
+        'From the call of a purge to its end; a purge that was owed counts again when it is done.',
         [0.01, 0.1, 0.5, 1, 2, 5, 10],
       ),
     ],
@@ -172,7 +172,7 @@ export const CORE_EVENTS = {
     moves: [
       byWord(
         'connections_closed_total',
-        'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy), pipelined (more than 32 requests on it were not answered yet).',
+        'Connections that the gateway closed, by why: limit (idle, while limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from that address), busy (new, while all others were busy), pipelined (more than 32 requests on it had no answer yet).',
         'why',
         CONNECTION_CLOSINGS,
       ),
@@ -194,12 +194,7 @@ export const CORE_EVENTS = {
     level: 'warn',
     noted: () => [REASON, 'entry-rejected'],
     moves: [
-      byWord(
-        'entries_rejected_total',
-        'Values in Redis that did not check out.',
-        'why',
-        ENTRY_FLAWS,
-      ),
+      byWord('entries_rejected_total', 'Values in Redis that failed a check.', 'why', ENTRY_FLAWS),
     ],
   },
   swept: { level: 'info', moves: [move(SWEPT, undefined, ({ unlinked }) => unlinked)] },
