@@ -3,7 +3,7 @@ import { duration, textKind } from '../../settings/kinds.ts';
 import { key, list, section, type ValueOf } from '../../settings/setting.ts';
 
 const ORIGIN = /^https?:\/\/(?:[a-z\d._-]{1,253}|\[[\da-f:.]+\])(?::\d+)?$/;
-/** As browsers serialize it (HTML, "ASCII serialization of an origin"), since it is compared as text. */
+/** An origin as browsers serialize it (HTML, "ASCII serialization of an origin"); compared as text. */
 const isOrigin = (text: string) => ORIGIN.test(text) && URL.parse(text)?.origin === text;
 const origin = textKind(
   'origin',

@@ -4,7 +4,7 @@ import * as kinds from '../../settings/kinds.ts';
 import type { Broken } from '../../settings/problems.ts';
 import { byName, key, orNull, REQUIRED, section, type ValueOf } from '../../settings/setting.ts';
 
-/** Names of projects as they are called elsewhere → as they are here. A list stands for names that are the same. */
+/** Maps names of projects elsewhere to names here. A list stands for equal names. */
 const projectNames: kinds.Kind<ReadonlyMap<string, string>> = {
   type: 'list of project names, or mapping',
   allowed: `a list of different project names, or a mapping of other names to them: at least one, each of at most ${LONGEST_NAME} bytes`,

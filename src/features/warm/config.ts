@@ -4,8 +4,8 @@ import { key, section, type ValueOf } from '../../settings/setting.ts';
 
 export const warm = section({
   /** auto asks the most valuable queries again after each purge, before people do. For that the
-   * requests of these queries are kept, without logins and session ids: in this process, and in Redis
-   * where there is one. off keeps nothing. docs/WARMUP.md says more. */
+   * requests of these queries are kept, without logins and session ids: in this process, and in
+   * Redis where there is one. off keeps nothing. docs/WARMUP.md says more. */
   mode: key(kinds.choice('off', 'auto'), 'off'),
   /** How long after the last purge a run begins. */
   settle: key(kinds.duration('1s', '1h', 'off'), '30s'),

@@ -66,7 +66,7 @@ export type WatchConfig = ValueOf<typeof watch>;
 const FILES = ['ca', 'certificate', 'key'] as const;
 const LOGIN = ['user', 'password'] as const;
 type WatchKeys = readonly (keyof WatchConfig)[];
-/** The keys that stand with one kind of watcher only: those that it needs, and those that it may have. */
+/** Keys of each kind of watcher. */
 const WATCH_KEYS: Record<WatchConfig['kind'], Record<'needed' | 'possible', WatchKeys>> = {
   xmla: { needed: [], possible: LOGIN },
   kylin: { needed: ['url', 'project'], possible: [...LOGIN, ...FILES] },
@@ -76,7 +76,6 @@ const WATCH_KEYS: Record<WatchConfig['kind'], Record<'needed' | 'possible', Watc
 };
 const OF_ALL_KINDS: WatchKeys = ['kind', 'every', 'min_interval', 'when_blind'];
 
-/** @param engine of its project */
 export function* watchRules(
   watch: WatchConfig,
   engine: CheckedEngine,
