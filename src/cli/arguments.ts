@@ -1,8 +1,7 @@
-/** What the command line asks for. */
 import { parseArgs } from 'node:util';
 import { unknownWord } from '../settings/problems.ts';
 
-/** How a program ends after a command line that it does not understand. */
+/** The exit status for a wrong command line. */
 export const EXIT_USAGE = 2;
 
 const OPTIONS = {
@@ -34,7 +33,7 @@ CONNECTION to a running gateway:
 `;
 const CONNECTION = (ABOUT_CONNECTION.match(/--\S+(?: [A-Z]+)?/g) ?? []).join('] [');
 
-/** The first line of each says what it takes, the others what it does. */
+/** First line: arguments; others: help. */
 const COMMANDS = {
   serve: `[--config FILE]
 run the gateway; without FILE every key has its default`,
@@ -71,16 +70,12 @@ print the version; so does --version`,
 type Command = keyof typeof COMMANDS;
 const NAMES = Object.keys(COMMANDS) as Command[];
 
-/** The command line is wrong. `message` is one line. */
+/** `message` is one line. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/**
- * Reads the words after the name of the program. `serve` is the command when none is named; `--help` and
- * `--version` count wherever they stand.
- * @throws UsageError
- */
+/** `serve` is the default; `--help` and `--version` count anywhere. @throws UsageError */
 export function parseArguments(words: readonly string[]) {
   const { values, positionals, tokens } = parseWords([...words]);
   const { help, version, port, ...options } = values;
@@ -114,7 +109,7 @@ export function parseArguments(words: readonly string[]) {
   return { ...options, kind, name, port: portOf(kind, port) };
 }
 
-/** What a command is given, but `help` and `version`. */
+/** Arguments of a command other than `help` and `version`. */
 export type Given = Extract<ReturnType<typeof parseArguments>, { readonly port: unknown }>;
 
 const isCommand = (word: string): word is Command => Object.hasOwn(COMMANDS, word);
@@ -154,7 +149,6 @@ const about = (name: Command) => {
   return { name, takes, does };
 };
 
-/** The text of `--help`: of all commands, or of one. */
 export function helpText(command?: Command): string {
   const entries = helpValue(command).commands.map(({ name, takes, does }) => {
     const line = `${name === 'serve' ? '[serve]' : name} ${takes.replace(CONNECTION, 'CONNECTION')}`;
@@ -176,7 +170,6 @@ Exit status: 0 done, 1 refused, failed, or the input is wrong, 2 the command lin
 `;
 }
 
-/** The same for programs. */
 export const helpValue = (command?: Command) => ({
   commands: (command === undefined ? NAMES : [command]).map(about),
 });
