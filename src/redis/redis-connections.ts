@@ -1,31 +1,344 @@
-import type { Redis } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  type ClientParts,
-  type Connection,
-  nodesOf,
-  type OnConnectionError,
-  readAddress,
-  type RedisClient,
-  type RedisTarget,
-} from './redis-client.ts';
-import { createClusterClient } from './redis-client.ts';
-import { createServerClient } from './redis-client.ts';
+import type { ConnectionOptions } from 'node:tls';
+
+/** A connection to one server, or to the masters of a cluster. */
+export type RedisClient = Redis | Cluster;
+
+export interface RedisTarget {
+  /** `redis://` or `rediss://`: the server, the sentinels, or some nodes of the cluster. */
+  readonly url: readonly string[];
+  readonly mode: 'standalone' | 'sentinel' | 'cluster';
+  /** The name under which the sentinels watch the master. */
+  readonly master?: string | undefined;
+  /** Login at the servers, instead of the URL's; the URLs of sentinels hold the login there. */
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /** Read anew for each connection. */
+  readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
+}
+
+/** Why a connection failed, where the client's error says too little. */
+export class ConnectionProblem extends Error {
+  override readonly name = 'ConnectionProblem';
+}
+
+/** Gets every failed try and lost connection. @param partial another node or sentinel may serve */
+type OnConnectionError = (error: unknown, partial: boolean) => void;
+
+/** Parts that all clients of one gateway are made with. */
+interface ClientParts {
+  readonly target: RedisTarget;
+  readonly addresses: readonly [RedisAddress, ...RedisAddress[]];
+  readonly onError: OnConnectionError;
+  readonly closing: AbortSignal;
+}
+
+/** A client, and whether commands can be sent now, to whatever server they may go. */
+interface Connection<C extends RedisClient = RedisClient> {
+  readonly client: C;
+  readonly isUsable: () => boolean;
+}
 
 /** How long a look-up may wait for Redis. */
 const READ_DEADLINE_MS = 100;
 /** How long a write, an epoch renewal or an announcement may wait. */
 const WRITE_DEADLINE_MS = 500;
-/** Between two tries of the connection of the subscriber: nothing else would notice that it is silent. */
+/** Nothing else would notice that the subscriber's connection is dead. */
 const HEARTBEAT_MS = 2_000;
-/** Between two looks whether connections are ready. */
 const POLL_MS = 5;
+
+/** A connection is torn down when an answer is due and nothing comes for this long. */
+const SILENCE_MS = 5_000;
+const CONNECT_DEADLINE_MS = 2_000;
+const MAX_RECONNECT_DELAY_MS = 1_000;
+/** ioredis waits this long also for a connection that is closed already. */
+const FAREWELL_MS = 200;
+/** How long a sentinel may take to answer, or a node that is asked for the slots. */
+const DISCOVERY_DEADLINE_MS = 1_000;
+/** Servers that require TLS, or a client certificate, give no other sign. */
+const ENDED = 'the connection was ended before it was ready';
+const retryDelayMs = (times: number) => Math.min(times * 100, MAX_RECONNECT_DELAY_MS);
+
+type RedisAddress = ReturnType<typeof readAddress>;
+function readAddress(text: string, usualPort: number) {
+  const { hostname, port, username, password, protocol } = new URL(text);
+  return {
+    host: hostname.replace(/^\[(.*)\]$/u, '$1'),
+    port: port === '' ? usualPort : Number(port),
+    username: decoded(username),
+    password: decoded(password),
+    secure: protocol === 'rediss:',
+  };
+}
+
+/** Undefined for an empty text. A text that is not valid percent-encoding stands for itself. */
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text) || undefined;
+  } catch {
+    return text;
+  }
+}
+
+const tlsOf = ({ tls = {} }: RedisTarget, secure: boolean) => (secure ? tls : undefined);
+
+/** @param name connection name, as CLIENT LIST shows it */
+function clientOptions({ target, addresses }: ClientParts, name: string) {
+  const [first] = addresses;
+  const hasOwnLogin = target.mode === 'sentinel' || target.password !== undefined;
+  const { username, password } = hasOwnLogin ? target : first;
+  return {
+    connectionName: `mdx-gateway-${name}`,
+    username,
+    password,
+    tls: tlsOf(target, first.secure),
+    connectTimeout: CONNECT_DEADLINE_MS,
+    socketTimeout: SILENCE_MS,
+    disconnectTimeout: FAREWELL_MS,
+    autoResendUnfulfilledCommands: false,
+    // Its failure would end the process. A subscriber subscribes at each 'ready' itself.
+    autoResubscribe: false,
+    maxRetriesPerRequest: 0,
+  };
+}
+
+export const nodesOf = (client: RedisClient, role: 'master' | 'all' = 'master'): readonly Redis[] =>
+  'nodes' in client ? client.nodes(role) : [client];
+
+function isReady(client: RedisClient): boolean {
+  if (client.status !== 'ready') return false;
+  // A waiting node connects at the first command, which waits too.
+  return nodesOf(client).every(({ status }) => status === 'ready' || status === 'wait');
+}
+
+/** True if an answer came too late. ioredis has neither a class nor a code for this error. */
+export const isDeadline = (error: unknown): boolean =>
+  error instanceof Error && error.message === 'Command timed out';
+
+const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
+
+/** Connects in the background and forever. @param deadlineMs of each command; none if left out */
+function createServerClient(
+  parts: ClientParts,
+  name: string,
+  deadlineMs?: number,
+): Connection<Redis> {
+  const { target, addresses, onError, closing } = parts;
+  const [{ host, port, secure }] = addresses;
+  const options: Omit<RedisOptions, 'replyMapping'> = {
+    ...clientOptions(parts, name),
+    ...(target.mode === 'sentinel' ? sentinelOptions(target) : { host, port }),
+    commandTimeout: deadlineMs,
+    enableOfflineQueue: false,
+    // A master that became a replica refuses writes; its name may lead to the new master by now.
+    // Redis 6 says READONLY in the middle of a script's error.
+    reconnectOnError(error) {
+      const isReadOnly = error.message.includes('READONLY');
+      if (isReadOnly) onError(error, true);
+      return isReadOnly;
+    },
+    retryStrategy: retryDelayMs,
+  };
+  const redis = new Redis(options);
+  revive(redis, closing);
+  tellFailures(redis, secure, onError);
+  tellSentinels(redis, target.master, onError);
+  return { client: redis, isUsable: () => isReady(redis) };
+}
+
+/** Reconnects: ioredis gives up if the master changes while it asks a sentinel for the master. */
+function revive(redis: Redis, closing: AbortSignal): void {
+  let revivals = 0;
+  redis.on('ready', () => (revivals = 0));
+  redis.on('end', () => {
+    revivals += 1;
+    const again = () => closing.aborted || redis.connect().catch(() => {});
+    if (!closing.aborted) setTimeout(again, retryDelayMs(revivals)).unref();
+  });
+}
+
+/** Reports failures of one connection, with a hint where the error itself says too little. */
+function tellFailures(redis: Redis, secure: boolean, onError: OnConnectionError): void {
+  const ended = `${ENDED}; does Redis want ${secure ? 'a client certificate' : 'TLS'}?`;
+  // From the connect until the server accepts or ends the connection.
+  let beginning = false;
+  redis.on('connect', () => (beginning = true));
+  redis.on('ready', () => (beginning = false));
+  redis.on('error', (error: NodeJS.ErrnoException) => {
+    const { code, message } = error;
+    let why: string | undefined;
+    if (secure && code === 'ETIMEDOUT') why = `${message}; does Redis speak TLS there?`;
+    else if (beginning && CUT_OFF.has(code)) why = ended;
+    beginning = false;
+    const problem = () => Object.assign(new ConnectionProblem(why, { cause: error }), { code });
+    onError(why === undefined ? error : problem(), false);
+  });
+  redis.on('close', () => {
+    if (beginning) onError(new ConnectionProblem(ended), false);
+    beginning = false;
+  });
+}
+
+function tellSentinels(redis: Redis, master: string | undefined, onError: OnConnectionError): void {
+  redis.on('sentinelError', ({ message }: Error) => {
+    // Answers to the questions for the master, and for the other sentinels.
+    const unknown = /invalid reply: null$|No such master/u.test(message);
+    const sentinel = /sentinel \S+/u.exec(message)?.[0] ?? 'a sentinel';
+    const why = unknown ? `${sentinel} knows no master ${master}` : message;
+    onError(new ConnectionProblem(why), true);
+  });
+}
+
+const sentinelAddresses = ({ url }: RedisTarget) => url.map((text) => readAddress(text, 26_379));
+
+function sentinelOptions(target: RedisTarget) {
+  const addresses = sentinelAddresses(target);
+  const { username, password, secure = false } = addresses[0] ?? {};
+  return {
+    sentinels: addresses.map(({ host, port }) => ({ host, port })),
+    name: target.master ?? '',
+    sentinelUsername: username,
+    sentinelPassword: password,
+    enableTLSForSentinelMode: secure,
+    sentinelTLS: tlsOf(target, secure),
+    sentinelCommandTimeout: DISCOVERY_DEADLINE_MS,
+    sentinelRetryStrategy: retryDelayMs,
+    sentinelReconnectStrategy: retryDelayMs,
+    // Otherwise the client would stay with a replaced master that still answers.
+    failoverDetector: true,
+  };
+}
+
+/** Makes a client of each sentinel; it connects at the first command. The caller disconnects it. */
+export function sentinelClients(target: RedisTarget, deadlineMs: number): Redis[] {
+  return sentinelAddresses(target).map(({ secure, ...address }) => {
+    const sentinel = new Redis({
+      ...address,
+      tls: tlsOf(target, secure),
+      lazyConnect: true,
+      retryStrategy: null,
+      connectTimeout: deadlineMs,
+      commandTimeout: deadlineMs,
+      disconnectTimeout: FAREWELL_MS,
+      enableReadyCheck: false,
+    });
+    sentinel.on('error', () => {});
+    return sentinel;
+  });
+}
+
+const NO_SLOTS = 'the node knows of no slots; is it of a cluster that is made?';
+const CLUSTER_DOWN = 'the cluster says that it is down (cluster_state:fail)';
+
+/** Connects in the background and forever. @param deadlineMs of each command */
+function createClusterClient(
+  parts: ClientParts,
+  name: string,
+  deadlineMs: number,
+): Connection<Cluster> {
+  const { onError, closing } = parts;
+  /** Tries since the cluster last worked. */
+  let tries = 0;
+  let connection = 0;
+  /** The cluster said that it works, on this connection. */
+  let works = false;
+  const client = newCluster(parts, name, deadlineMs, () => retryDelayMs((tries += 1)));
+  client.on('ready', () => void check());
+  client.on('close', () => {
+    connection += 1;
+    works = false;
+  });
+  client.on('error', (error) => onError(error, false));
+  // Before 'ready' the client tries the next node; later this node alone may serve some keys.
+  client.on('node error', (error) => onError(error, client.status !== 'ready'));
+
+  /** Leaves a cluster that is down. */
+  async function check(): Promise<void> {
+    const mine = connection;
+    try {
+      await mustWork(client);
+      if (mine !== connection) return;
+      tries = 0;
+      works = true;
+    } catch (error) {
+      if (closing.aborted || mine !== connection) return;
+      // The failed connections were reported already.
+      if (!(error instanceof AggregateError)) onError(error, false);
+      client.disconnect(true);
+    }
+  }
+  return { client, isUsable: () => works && isReady(client) };
+}
+
+function newCluster(
+  parts: ClientParts,
+  name: string,
+  deadlineMs: number,
+  clusterRetryStrategy: () => number,
+): Cluster {
+  const nodes = parts.addresses.map(({ host, port }) => ({ host, port }));
+  const client = new Cluster(nodes, {
+    redisOptions: { ...clientOptions(parts, name), commandTimeout: deadlineMs },
+    enableOfflineQueue: false,
+    // ioredis asks a random node, perhaps one still connecting, and then silently leaves all.
+    enableReadyCheck: false,
+    // Node.js resolves the name at the connection, so that the certificate is checked against it.
+    dnsLookup: (address, callback) => callback(null, address),
+    clusterRetryStrategy,
+    slotsRefreshTimeout: DISCOVERY_DEADLINE_MS,
+    maxRedirections: 4,
+    // The caller has a way past Redis, so it need not wait for a node that is away.
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    retryDelayOnTryAgain: 20,
+  });
+  // The deadline of the first command is too short to connect as well.
+  client.on('+node', (node: Redis) => {
+    if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
+  });
+  return client;
+}
+
+/** Rejects if the cluster says that it is down, or its nodes know no slots. */
+async function mustWork(client: Cluster): Promise<void> {
+  const masters = nodesOf(client);
+  if (masters.length === 0) throw new ConnectionProblem(NO_SLOTS);
+  // The deadline of the command is too short to connect as well.
+  const node = await Promise.any(masters.map(connected));
+  const told = String(await node.cluster('INFO'));
+  if (!told.includes('cluster_state:ok')) throw new ConnectionProblem(CLUSTER_DOWN);
+}
+
+/** Rejects if the node cannot be reached. A cluster tries each node once. */
+function connected(node: Redis): Promise<Redis> {
+  if (node.status === 'ready') return Promise.resolve(node);
+  return new Promise((resolve, reject) => {
+    node.once('ready', () => resolve(node));
+    node.once('end', () => reject(new Error(ENDED)));
+  });
+}
+
+/** A Lua script that is safe to run twice. The server gets its source only if it lacks it. */
+export function redisScript(source: string) {
+  const sha = createHash('sha1').update(source).digest('hex');
+  type Arguments = readonly (string | number | Buffer)[];
+  return async (redis: RedisClient, keys: readonly string[], args: Arguments): Promise<unknown> => {
+    try {
+      return await redis.evalsha(sha, keys.length, ...keys, ...args);
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+      return await redis.eval(source, keys.length, ...keys, ...args);
+    }
+  };
+}
 
 export type RedisConnections = ReturnType<typeof connectRedis>;
 
 /**
- * The connections of one gateway, apart so that a large body never delays a look-up, and because a connection that
- * subscribes can do nothing else. Connects in the background and for ever; a command that finds none fails at once.
+ * Connections of one gateway, apart so that a large body never delays a look-up. They connect in
+ * the background and forever; a command on an unconnected one fails at once.
  */
 export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
   const [first, ...others] = target.url.map((text) => readAddress(text, 6379));
@@ -49,16 +362,15 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
   const all: readonly Connection[] = [reader, writer, epochs, subscriber];
   const ready = () => all.every(({ isUsable }) => isUsable());
   return {
-    /** Look-ups and epoch reads. */
+    /** Connection of look-ups and epoch reads. */
     reader: reader.client,
-    /** Bodies. */
+    /** Connection of bodies. */
     writer: writer.client,
-    /** Renewals of epochs and their announcements. */
+    /** Connection of epoch renewals and their announcements. */
     epochs: epochs.client,
-    /** Announcements. With a cluster, of any of its nodes: they hand messages on to each other. */
+    /** Connected to any node of a cluster: nodes pass messages on to each other. */
     subscriber: subscriber.client,
     ready,
-    /** Resolves when all are ready, or after this time. */
     async settled(timeoutMs: number): Promise<void> {
       const late = AbortSignal.timeout(timeoutMs);
       while (!ready() && !late.aborted) await delay(POLL_MS);
@@ -77,7 +389,7 @@ function beat(subscriber: Redis, closing: AbortSignal): void {
   closing.addEventListener('abort', () => clearInterval(heartbeat), { once: true });
 }
 
-/** Sends each try to connect to another node of the cluster: the one before may be gone for good. */
+/** Makes each try to connect at another node of the cluster: the last one may be gone for good. */
 function moveOn(
   subscriber: Redis,
   { addresses }: ClientParts,
