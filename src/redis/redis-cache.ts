@@ -96,9 +96,9 @@ return redis.call('PEXPIRE', KEYS[2], ARGV[3] * 1000)
 const REPORT_LIFE_SECONDS = 120;
 const NOTE_LIFE_MS = 30 * 24 * 3_600_000;
 const VALUES_AT_ONCE = 200;
-/** A hint to Redis, which may return more names. */
 const NAMES_AT_ONCE = 1_000;
 
+const late = () => new Error('Redis did not answer in the time that was left');
 const entryKey = (namespace: string, key: string) => `${namespace}:entry:${key}`;
 
 interface Parts {
@@ -132,7 +132,6 @@ export function createRedisCache({ newToken, ...parts }: Parts & { newToken: () 
   };
 }
 
-/** Tier 2: one string for each entry. */
 function createValueTier({ reader, writer, run, namespace }: Ground): ValueTier {
   return {
     get: (key, from, count) =>
@@ -154,7 +153,6 @@ function createFlightLocks({ reader, run, namespace }: Ground): FlightLocks {
   return {
     async enter(lock, token, life, within) {
       const keys = [slowKey(lock.query), lockKey(lock)];
-      const late = () => new Error('Redis did not answer in the time that was left');
       const reply = await run(() => inTime(enterPlace(reader, keys, [token, life]), within, late));
       const [kind, slow] = reply as [Standing['kind'], string];
       const expected = Number(slow);
@@ -175,7 +173,6 @@ function createFlightLocks({ reader, run, namespace }: Ground): FlightLocks {
   };
 }
 
-/** A line that does not open is skipped. */
 function createPurgeLines({ writer, epochs, namespace, seal, open }: Ground): PurgeLines {
   const key = freshnessKey(namespace, 'purges');
   return {
@@ -190,7 +187,6 @@ function createPurgeLines({ writer, epochs, namespace, seal, open }: Ground): Pu
   };
 }
 
-/** A report that does not open is skipped. */
 function createReports({ writer, namespace, seal, open }: Ground): ReportStore {
   const key = freshnessKey(namespace, 'statistics');
   const reportName = (id: string) => `${key} ${id}`;
@@ -206,7 +202,7 @@ function createReports({ writer, namespace, seal, open }: Ground): ReportStore {
   };
 }
 
-/** Calls bypass the breaker: their failures must not keep requests from Redis. */
+/** Calls here and of the sweep bypass the breaker: their failures keep no request from Redis. */
 function createFleet({ writer, namespace, seal, open }: Ground, gateway: string): FleetStore {
   const taskKey = (task: string) => freshnessKey(namespace, `task:${task}`);
   const noteKey = (name: string) => freshnessKey(namespace, `note:${name}`);
@@ -228,7 +224,6 @@ function createFleet({ writer, namespace, seal, open }: Ground, gateway: string)
   };
 }
 
-/** Calls bypass the breaker, too. */
 function createSweepStore({ writer, namespace }: Ground): SweepStore {
   return {
     async *tokens() {

@@ -30,7 +30,6 @@ export function watchRedisConditions(options: {
   const inTurn = oneAfterTheOther();
   const look = () => void inTurn(lookOnce);
 
-  /** Rejects when a server does not answer. */
   async function read(): Promise<readonly string[]> {
     const servers = nodesOf(epochs).map((server) => Array.fromAsync(problemsOf(server, target)));
     const found = (await Promise.all(servers)).flat();
@@ -58,7 +57,6 @@ export function watchRedisConditions(options: {
   subscriber.on('ready', look);
   const timer = setInterval(look, INTERVAL_MS).unref();
   return {
-    /** Short sentences, as of the last look. */
     list: () => problems,
     close: () => clearInterval(timer),
   };
@@ -113,13 +111,11 @@ async function* replicationProblems(at: string, server: Redis, target: RedisTarg
   }
 }
 
-/** Reads a number with CONFIG GET; undefined if the server does not tell it. */
 async function configured(server: Redis, name: string): Promise<number | undefined> {
   const pair = await unlessRefused(server.config('GET', name) as Promise<string[]>);
   return pair?.[1] === undefined ? undefined : Number(pair[1]);
 }
 
-/** Undefined if the server does not allow it. */
 async function unlessRefused<T>(asked: Promise<T>, told: (refusal: Error) => void = () => {}) {
   try {
     return await asked;
@@ -197,7 +193,6 @@ end
 return refused
 `;
 
-/** Lists the rights that the gateway's user lacks, in the server's words. */
 async function missingRights(client: RedisClient, subscriber: Redis, namespace: string) {
   const missing: string[] = [];
 

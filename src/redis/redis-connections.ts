@@ -15,7 +15,6 @@ export interface RedisTarget {
   /** Login at the servers, instead of the URL's; the URLs of sentinels hold the login there. */
   readonly username?: string | undefined;
   readonly password?: string | undefined;
-  /** Read anew for each connection. */
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
@@ -27,7 +26,6 @@ export class ConnectionProblem extends Error {
 /** Gets every failed try and lost connection. @param partial another node or sentinel may serve */
 type OnConnectionError = (error: unknown, partial: boolean) => void;
 
-/** Parts that all clients of one gateway are made with. */
 interface ClientParts {
   readonly target: RedisTarget;
   readonly addresses: readonly [RedisAddress, ...RedisAddress[]];
@@ -41,9 +39,7 @@ interface Connection<C extends RedisClient = RedisClient> {
   readonly isUsable: () => boolean;
 }
 
-/** How long a look-up may wait for Redis. */
 const READ_DEADLINE_MS = 100;
-/** How long a write, an epoch renewal or an announcement may wait. */
 const WRITE_DEADLINE_MS = 500;
 /** Nothing else would notice that the subscriber's connection is dead. */
 const HEARTBEAT_MS = 2_000;
@@ -84,7 +80,6 @@ function decoded(text: string): string | undefined {
 
 const tlsOf = ({ tls = {} }: RedisTarget, secure: boolean) => (secure ? tls : undefined);
 
-/** @param name connection name, as CLIENT LIST shows it */
 function clientOptions({ target, addresses }: ClientParts, name: string) {
   const [first] = addresses;
   const hasOwnLogin = target.mode === 'sentinel' || target.password !== undefined;
@@ -144,7 +139,13 @@ function createServerClient(
   const redis = new Redis(options);
   revive(redis, closing);
   tellFailures(redis, secure, onError);
-  tellSentinels(redis, target.master, onError);
+  redis.on('sentinelError', ({ message }: Error) => {
+    // Answers to the questions for the master, and for the other sentinels.
+    const unknown = /invalid reply: null$|No such master/u.test(message);
+    const sentinel = /sentinel \S+/u.exec(message)?.[0] ?? 'a sentinel';
+    const why = unknown ? `${sentinel} knows no master ${target.master}` : message;
+    onError(new ConnectionProblem(why), true);
+  });
   return { client: redis, isUsable: () => isReady(redis) };
 }
 
@@ -178,16 +179,6 @@ function tellFailures(redis: Redis, secure: boolean, onError: OnConnectionError)
   redis.on('close', () => {
     if (beginning) onError(new ConnectionProblem(ended), false);
     beginning = false;
-  });
-}
-
-function tellSentinels(redis: Redis, master: string | undefined, onError: OnConnectionError): void {
-  redis.on('sentinelError', ({ message }: Error) => {
-    // Answers to the questions for the master, and for the other sentinels.
-    const unknown = /invalid reply: null$|No such master/u.test(message);
-    const sentinel = /sentinel \S+/u.exec(message)?.[0] ?? 'a sentinel';
-    const why = unknown ? `${sentinel} knows no master ${master}` : message;
-    onError(new ConnectionProblem(why), true);
   });
 }
 
@@ -229,22 +220,38 @@ export function sentinelClients(target: RedisTarget, deadlineMs: number): Redis[
   });
 }
 
-const NO_SLOTS = 'the node knows of no slots; is it of a cluster that is made?';
-const CLUSTER_DOWN = 'the cluster says that it is down (cluster_state:fail)';
-
 /** Connects in the background and forever. @param deadlineMs of each command */
 function createClusterClient(
   parts: ClientParts,
   name: string,
   deadlineMs: number,
 ): Connection<Cluster> {
-  const { onError, closing } = parts;
+  const { addresses, onError, closing } = parts;
   /** Tries since the cluster last worked. */
   let tries = 0;
   let connection = 0;
   /** The cluster said that it works, on this connection. */
   let works = false;
-  const client = newCluster(parts, name, deadlineMs, () => retryDelayMs((tries += 1)));
+  const nodes = addresses.map(({ host, port }) => ({ host, port }));
+  const client = new Cluster(nodes, {
+    redisOptions: { ...clientOptions(parts, name), commandTimeout: deadlineMs },
+    enableOfflineQueue: false,
+    // ioredis asks a random node, perhaps one still connecting, and then silently leaves all.
+    enableReadyCheck: false,
+    // Node.js resolves the name at the connection, so that the certificate is checked against it.
+    dnsLookup: (address, callback) => callback(null, address),
+    clusterRetryStrategy: () => retryDelayMs((tries += 1)),
+    slotsRefreshTimeout: DISCOVERY_DEADLINE_MS,
+    maxRedirections: 4,
+    // The caller has a way past Redis, so it need not wait for a node that is away.
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    retryDelayOnTryAgain: 20,
+  });
+  // The deadline of the first command is too short to connect as well.
+  client.on('+node', (node: Redis) => {
+    if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
+  });
   client.on('ready', () => void check());
   client.on('close', () => {
     connection += 1;
@@ -254,7 +261,6 @@ function createClusterClient(
   // Before 'ready' the client tries the next node; later this node alone may serve some keys.
   client.on('node error', (error) => onError(error, client.status !== 'ready'));
 
-  /** Leaves a cluster that is down. */
   async function check(): Promise<void> {
     const mine = connection;
     try {
@@ -272,43 +278,16 @@ function createClusterClient(
   return { client, isUsable: () => works && isReady(client) };
 }
 
-function newCluster(
-  parts: ClientParts,
-  name: string,
-  deadlineMs: number,
-  clusterRetryStrategy: () => number,
-): Cluster {
-  const nodes = parts.addresses.map(({ host, port }) => ({ host, port }));
-  const client = new Cluster(nodes, {
-    redisOptions: { ...clientOptions(parts, name), commandTimeout: deadlineMs },
-    enableOfflineQueue: false,
-    // ioredis asks a random node, perhaps one still connecting, and then silently leaves all.
-    enableReadyCheck: false,
-    // Node.js resolves the name at the connection, so that the certificate is checked against it.
-    dnsLookup: (address, callback) => callback(null, address),
-    clusterRetryStrategy,
-    slotsRefreshTimeout: DISCOVERY_DEADLINE_MS,
-    maxRedirections: 4,
-    // The caller has a way past Redis, so it need not wait for a node that is away.
-    retryDelayOnFailover: 0,
-    retryDelayOnClusterDown: 0,
-    retryDelayOnTryAgain: 20,
-  });
-  // The deadline of the first command is too short to connect as well.
-  client.on('+node', (node: Redis) => {
-    if (node.status === 'wait' && !node.options.readOnly) node.connect().catch(() => {});
-  });
-  return client;
-}
-
-/** Rejects if the cluster says that it is down, or its nodes know no slots. */
 async function mustWork(client: Cluster): Promise<void> {
   const masters = nodesOf(client);
-  if (masters.length === 0) throw new ConnectionProblem(NO_SLOTS);
+  if (masters.length === 0) {
+    throw new ConnectionProblem('the node knows of no slots; is it of a cluster that is made?');
+  }
   // The deadline of the command is too short to connect as well.
   const node = await Promise.any(masters.map(connected));
   const told = String(await node.cluster('INFO'));
-  if (!told.includes('cluster_state:ok')) throw new ConnectionProblem(CLUSTER_DOWN);
+  if (told.includes('cluster_state:ok')) return;
+  throw new ConnectionProblem('the cluster says that it is down (cluster_state:fail)');
 }
 
 /** Rejects if the node cannot be reached. A cluster tries each node once. */
@@ -337,15 +316,16 @@ export function redisScript(source: string) {
 export type RedisConnections = ReturnType<typeof connectRedis>;
 
 /**
- * Connections of one gateway, apart so that a large body never delays a look-up. They connect in
- * the background and forever; a command on an unconnected one fails at once.
+ * Connections of one gateway, so that a large body (writer) never delays a look-up or epoch read
+ * (reader), nor a renewal or announcement (epochs). They connect in the background and forever; a
+ * command on an unconnected one fails at once.
  */
 export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
   const [first, ...others] = target.url.map((text) => readAddress(text, 6379));
   if (first === undefined) throw new Error('there is no address of Redis');
   const closing = new AbortController();
-  const { signal } = closing;
-  const parts: ClientParts = { target, addresses: [first, ...others], onError, closing: signal };
+  const addresses = [first, ...others] as const;
+  const parts: ClientParts = { target, addresses, onError, closing: closing.signal };
   const connect = (name: string, deadlineMs: number): Connection =>
     target.mode === 'cluster'
       ? createClusterClient(parts, name, deadlineMs)
@@ -356,17 +336,16 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
   const epochs = connect('epochs', WRITE_DEADLINE_MS);
   const clients = [reader.client, writer.client, epochs.client];
   const subscriber = createServerClient(parts, 'subscriber');
-  beat(subscriber.client, signal);
+  const heartbeat = setInterval(() => {
+    if (subscriber.client.status === 'ready') subscriber.client.ping().catch(() => {});
+  }, HEARTBEAT_MS).unref();
   if (target.mode === 'cluster') moveOn(subscriber.client, parts, clients);
 
   const all: readonly Connection[] = [reader, writer, epochs, subscriber];
   const ready = () => all.every(({ isUsable }) => isUsable());
   return {
-    /** Connection of look-ups and epoch reads. */
     reader: reader.client,
-    /** Connection of bodies. */
     writer: writer.client,
-    /** Connection of epoch renewals and their announcements. */
     epochs: epochs.client,
     /** Connected to any node of a cluster: nodes pass messages on to each other. */
     subscriber: subscriber.client,
@@ -377,16 +356,10 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
     },
     async close(): Promise<void> {
       closing.abort();
+      clearInterval(heartbeat);
       for (const { client } of all) client.disconnect();
     },
   };
-}
-
-function beat(subscriber: Redis, closing: AbortSignal): void {
-  const heartbeat = setInterval(() => {
-    if (subscriber.status === 'ready') subscriber.ping().catch(() => {});
-  }, HEARTBEAT_MS).unref();
-  closing.addEventListener('abort', () => clearInterval(heartbeat), { once: true });
 }
 
 /** Makes each try to connect at another node of the cluster: the last one may be gone for good. */

@@ -29,7 +29,7 @@ const ID = /^[\w-]{1,100}$/;
  * The SETs make a read-only replica refuse the scripts, so nothing is ever read from one.
  *
  * Every call notes the lease of its gateway, for ten times as long (member: id and length, score:
- * its end). A change so knows how long to wait, also if gateways are configured differently.
+ * its end), so that a change knows how long to wait, also if gateways are configured differently.
  * Notes may be lost: with another incarnation, or evicted, which shows by the missing member
  * 'complete', whose score never ends. A change then waits for the longest lease allowed.
  * A clock set forward may end a note whose lease is in use: each note that ends is noted once more,
@@ -94,8 +94,8 @@ const BRIEF = 60_000;
  * KEYS  5 session
  * ARGV  6 token · 7 expected version · 8 data · 9 a moment · 10 '1' for dirty · 11 its life (ms)
  * Answers the lease to wait for, and a text that changes if sessions may have been lost (a restart,
- * FLUSHALL). A record adds '1' for dirty, its data, its version, when it was last forwarded, and how
- * long others may still use what stood before its catalog (ms, at most the longest lease).
+ * FLUSHALL). A record adds '1' for dirty, its data, its version, when it was last forwarded, and
+ * how long others may still use what stood before its catalog (ms, at most the longest lease).
  *
  * The session is a hash: `token`; `version` and `era` (the token of all sessions) under which it
  * was noted, which a claim writes before there are `data`; the `incarnation` that wrote it; and for
@@ -178,7 +178,6 @@ end
 return answer(0)
 `);
 
-/** Tokens and sessions in Redis, shared by all gateways of one namespace. */
 export function createRedisFreshness(options: {
   connections: Pick<RedisConnections, 'reader' | 'epochs' | 'subscriber'>;
   run: RunAtRedis;
@@ -191,13 +190,11 @@ export function createRedisFreshness(options: {
   longestLease: number;
   /** Life of a project's token that no request asks for (ms). */
   unusedAfter: () => number;
-  /** Life of a session that no request names (ms). */
   life?: number;
   newToken: () => string;
   onError: (error: unknown) => void;
 }) {
   const { run, sealer, lease, longestLease, newToken, life = SESSION_LIFE } = options;
-  /** Must be unique among gateways. */
   const gateway = newToken();
   const freshSecret = newToken();
   const { reader, epochs, subscriber } = options.connections;
@@ -239,7 +236,6 @@ export function createRedisFreshness(options: {
       const { tokens, keySecret } = await run(() => ask('read', scopes, reader));
       return { tokens, keySecret };
     },
-    /** Does all that a look-up needs of Redis. */
     probe: () => ask('read', [], reader),
     // Bypasses the breaker: a purge always tries.
     async renew(scopes) {

@@ -30,7 +30,6 @@ export function createRedisHealth(options: {
   /** Rejects when Redis does not answer in time. */
   probe: () => Promise<unknown>;
   sleep: (milliseconds: number) => Promise<void>;
-  /** Gets the cause when an outage begins, and undefined when it is over. */
   onChange: (trouble: Trouble | undefined) => void;
 }) {
   const { isConnected, probe, sleep, onChange } = options;
@@ -104,7 +103,6 @@ export function createRedisHealth(options: {
     },
     state: () => (isUp() ? ('up' as const) : ('down' as const)),
     trouble: () => (told ? known() : undefined),
-    /** The cause that the error itself tells, else the last one of a connection. */
     causeOf: (error: unknown) => readTrouble(error) ?? known(),
     failed,
     close: () => closing.abort(),
