@@ -1,4 +1,4 @@
-import { type AnswerSession, LONGEST_WAIT } from '../xmla/answer/answer-reader.ts';
+import { type AnswerSession, LONGEST_HEADER_BYTES } from '../xmla/answer/answer-reader.ts';
 import { watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
 import type { Cut, StoredAnswer } from './stored-answer.ts';
 import type { AnswerHead, QuerySession } from './query.ts';
@@ -55,7 +55,7 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
       if (passed.includes(NAME, from) || passed.includes(0, from)) {
         watch = watchAnswer({ contentType: headers['content-type'] });
         watch.write(passed);
-      } else isNameless = passed.length > LONGEST_WAIT;
+      } else isNameless = passed.length > LONGEST_HEADER_BYTES;
     },
     /** Behind the last byte: what was cut into many pieces may be read only now. */
     end(): void {

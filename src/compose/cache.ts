@@ -39,34 +39,40 @@ function limitsOf({ cache, engine, projects, limits }: Config) {
 }
 
 /** Stores of the cache: those of a gateway that is alone, of a worker, or in a Redis. */
-type Backend = Partial<InRedis> & Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
+export type Backend = Partial<InRedis> &
+  Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
 type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 
-/** Builds the query cache with everything it stands on. It outlives every reload. */
+/**
+ * Builds the query cache with everything it stands on. It outlives every reload.
+ * @param open opens what gateways share
+ */
 export async function createCache(
   config: Config,
   parts: Parts,
   account: BodyAccount,
   engineClearing: EngineClearing,
   names: Pick<KnownNames, 'find'>,
+  open = openBackend,
 ) {
   const { emit } = parts;
   const { redis, key_secret: keySecret } = config.cache;
   let inForce = limitsOf(config);
+  const limit = (name: keyof typeof inForce) => () => inForce[name];
   const ground: CacheGround = {
     ...parts,
     account,
     newToken: createIds(parts),
-    maxEntry: () => inForce.maxEntry,
-    lease: () => inForce.lease,
-    unusedAfter: () => inForce.unusedAfter,
-    longestFlight: () => inForce.longestFlight,
+    maxEntry: limit('maxEntry'),
+    lease: limit('lease'),
+    unusedAfter: limit('unusedAfter'),
+    longestFlight: limit('longestFlight'),
   };
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });
-  const backend = await backendOf(redis, ground);
+  const backend = await open(redis, ground);
   const { entries, sharedFlights } = backend;
   const isAlone = redis.url.length === 0 && parts.primary === undefined;
   // Purges may come through a gateway, or a worker before its reload, with a shorter lease.
@@ -172,7 +178,7 @@ function createRedisFacts(
   };
 }
 
-async function backendOf(redis: Config['cache']['redis'], ground: CacheGround): Promise<Backend> {
+async function openBackend(redis: Config['cache']['redis'], ground: CacheGround): Promise<Backend> {
   // What speaks to Redis is loaded where there is one: without it a start is 60 ms shorter.
   if (redis.url.length > 0) return (await import('./redis-backend.ts')).inRedis(redis, ground);
   const { primary: link, clock, newToken, lease } = ground;

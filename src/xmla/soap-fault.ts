@@ -5,15 +5,15 @@ export const SOAP_FAULT_CONTENT_TYPE = 'text/xml; charset=utf-8';
 const UNSPECIFIED_ERROR = '2147500037';
 
 export interface SoapFaultContent {
-  /** Whose fault it is: the request cannot succeed as it is, or it may succeed later (SOAP 1.1 §4.4.1). */
+  /** `Client`: the request cannot succeed as it is; `Server`: it may later (SOAP 1.1 §4.4.1). */
   readonly side: 'Client' | 'Server';
   readonly message: string;
   readonly code?: string | undefined;
 }
 
 /**
- * A SOAP 1.1 Fault in UTF-8 with the `Error` that XMLA clients look for in its detail (XMLA 1.1, "Error Handling"). Any text
- * may be given: what XML 1.0 forbids becomes U+FFFD.
+ * Builds a SOAP 1.1 Fault with the `Error` detail that XMLA clients look for (XMLA 1.1, "Error
+ * Handling"). Characters that XML 1.0 forbids become U+FFFD.
  */
 export function soapFault({ side, message, code = UNSPECIFIED_ERROR }: SoapFaultContent): Buffer {
   const text = escapeXml(message);
@@ -26,7 +26,6 @@ export function soapFault({ side, message, code = UNSPECIFIED_ERROR }: SoapFault
   );
 }
 
-/** In UTF-8. `header`: the element, or nothing. */
 export function soapEnvelope(header: string, body: string): Buffer {
   return Buffer.from(
     `<?xml version="1.0" encoding="UTF-8"?>\n` +
@@ -35,7 +34,7 @@ export function soapEnvelope(header: string, body: string): Buffer {
   );
 }
 
-/** Also white space, of which a parser would make spaces in an attribute. */
+/** Escapes white space too, which a parser would turn into spaces in an attribute. */
 function escapeXml(text: string): string {
   return text
     .toWellFormed()

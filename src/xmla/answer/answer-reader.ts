@@ -10,48 +10,40 @@ export interface ByteRange {
   readonly end: number;
 }
 
-/** The element Session in the SOAP header of an answer. Offsets count the bytes of the text in UTF-8. */
+/** The element Session in the SOAP header of an answer, in bytes of its text in UTF-8. */
 export interface TextSession {
-  /** The value of its attribute SessionId, decoded. */
   readonly id: string;
-  /** The bytes of that value, between its quotes: from `start`, up to and without `end`. */
+  /** The value between its quotes. */
   readonly value: ByteRange;
-  /** The bytes of the whole element with its end tag. */
   readonly element: ByteRange;
-  /**
-   * Whether it says nothing but the id: no other attribute than those of namespaces and of SOAP, no content. Only
-   * then may another id stand in its place.
-   */
+  /** It holds no content and, but for SOAP's, no other attribute: another id may take its place. */
   readonly plain: boolean;
 }
 
-/** The same as it stands in the bytes of the answer. */
+/** The session in bytes of the answer. */
 export interface AnswerSession extends TextSession {
   readonly encoding: TextEncoding;
 }
 
-/** Depths of the outer elements of an answer, and of their children. */
 export const ENVELOPE = 1;
 export const HEADER_OR_BODY = 2;
 export const CHILD = 3;
 
-/** Bytes after which no SOAP header is waited for, of an answer and of its text in UTF-8. */
-export const LONGEST_WAIT = 64 * 1024;
+/** Bytes of an answer, and of its text in UTF-8, within which the SOAP header must end. */
+export const LONGEST_HEADER_BYTES = 64 * 1024;
 
-/** Holds the outer elements against a SOAP 1.1 envelope: at most one header, then one body. Finds the session on the way. */
+/** Checks the outer elements against a SOAP 1.1 envelope: at most one header, then one body. */
 export function envelopeFrame() {
   const frame = {
     inHeader: false,
     /** The header is over, or there is none. */
     headerRead: false,
     bodySeen: false,
-    /** How many elements Session the header names (XMLA 1.1, "Session"). */
+    /** Counts the elements Session in the header (XMLA 1.1, "Session"). */
     sessions: 0,
-    /** The one that is open, with its first tag as the element. */
+    /** The open session; its element is its first tag. */
     opened: undefined as TextSession | undefined,
-    /** The last one that is over. */
     session: undefined as TextSession | undefined,
-    /** Whether the envelope, its header or its body may begin so. */
     fits({ local, uri }: TagReader, depth: number): boolean {
       if (uri !== SOAP || frame.bodySeen) return false;
       if (depth === ENVELOPE) return local === 'Envelope';
@@ -60,7 +52,7 @@ export function envelopeFrame() {
       frame.headerRead ||= frame.bodySeen;
       return frame.inHeader || frame.bodySeen;
     },
-    /** Whether an element that begins in the header is a session with an id. */
+    /** Accepts a session with an id. */
     beginsSession(tag: TagReader): boolean {
       if (tag.local !== 'Session' || tag.uri !== XMLA) return false;
       frame.sessions += 1;
@@ -75,7 +67,7 @@ export function envelopeFrame() {
       };
       return true;
     },
-    /** An element at one of these depths ends; its last tag starts and ends there. */
+    /** Ends an element of a depth up to CHILD, with the offsets of its last tag. */
     close(depth: number, start: number, end: number): void {
       const { opened } = frame;
       if (depth === CHILD && opened !== undefined) {
@@ -96,7 +88,7 @@ export function envelopeFrame() {
   return frame;
 }
 
-/** Thrown by a sink to leave the scanner at once, so that the rest of a hostile chunk costs nothing. */
+/** Thrown by a sink to leave the scanner at once: the rest of a hostile chunk costs nothing. */
 export class Refused extends Error {
   readonly reason: RefusalReason;
 
@@ -108,14 +100,13 @@ export class Refused extends Error {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Reads the bytes of an answer as XML: finds the encoding, decodes, scans. */
 export function answerReader(contentType: string | undefined, sink: XmlSink, readers?: TagReaders) {
   const scanner = new XmlScanner(sink, readers);
   let decoder: TextDecoder | undefined;
   let encoding: TextEncoding = 'utf-8';
-  /** What came before the encoding was known. */
+  /** Bytes before the encoding was known. */
   let first: Buffer = NOTHING;
-  /** The start of the text, where its offsets are not those of the bytes. */
+  /** The start of the text, to turn its offsets into those of the bytes. */
   let head: Buffer = NOTHING;
 
   const isOffsetSame = () => encoding === 'utf-8' || encoding === 'us-ascii';
@@ -133,9 +124,8 @@ export function answerReader(contentType: string | undefined, sink: XmlSink, rea
       decoder = textDecoder(encoding);
     }
     const text = decoder.toUtf8(bytes);
-    const missing = LONGEST_WAIT - head.length;
+    const missing = LONGEST_HEADER_BYTES - head.length;
     if (!isOffsetSame() && missing > 0) head = Buffer.concat([head, text.subarray(0, missing)]);
-    // Nothing is proved by what may be thrown.
     const { broken } = decoder;
     return attempt(() => scanner.write(text, broken)) ?? (broken ? 'answer-encoding' : undefined);
   }
@@ -151,18 +141,17 @@ export function answerReader(contentType: string | undefined, sink: XmlSink, rea
     end: inBytes(end),
   });
 
-  // No call may follow one that returns why it is over: what the sink has thrown, or what makes the answer unreadable.
+  // After a returned reason no call may follow. The sink threw it, or the answer is unreadable.
   return {
-    /** Reads on. The bytes may be reused afterwards. */
+    /** Reads on; the bytes may be reused afterwards. */
     write: (chunk: Uint8Array) =>
       read(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength), false),
-    /** After the last byte: whatever is missing makes it unreadable. */
     end(): RefusalReason | undefined {
       const refusal = decoder === undefined ? read(NOTHING, true) : undefined;
       if (refusal !== undefined) return refusal;
       return decoder?.pending === true ? 'not-well-formed' : attempt(() => scanner.end());
     },
-    /** The session as it stands in the bytes; for one that ends within LONGEST_WAIT. */
+    /** Converts a session that ends within LONGEST_HEADER_BYTES. */
     inBytes({ id, value, element, plain }: TextSession): AnswerSession {
       return { id, value: rangeInBytes(value), element: rangeInBytes(element), plain, encoding };
     },

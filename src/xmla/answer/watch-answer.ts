@@ -1,28 +1,30 @@
 import { isBlank } from '../../xml/start-tag.ts';
 import type { TagReader } from '../../xml/start-tag.ts';
 import { SOAP } from '../names.ts';
-import { answerReader, CHILD, envelopeFrame, LONGEST_WAIT, Refused } from './answer-reader.ts';
+import {
+  answerReader,
+  CHILD,
+  envelopeFrame,
+  LONGEST_HEADER_BYTES,
+  Refused,
+} from './answer-reader.ts';
 import type { AnswerSession } from './answer-reader.ts';
 import { inspectAnswer } from './inspect-answer.ts';
 
 export type WatchedAnswer = ReturnType<typeof watchAnswer>;
 
-/** Leaves the scanner, when nothing more is to be learnt. Made once: it stands at no place. */
+/** Leaves the scanner when nothing more can be learnt. Made once: it needs no stack trace. */
 const STOP = new Refused('answer-shape');
 function stop(): never {
   throw STOP;
 }
 
 /**
- * Reads an answer that is merely passed through, as far as there is something to be learnt of it: which session its
- * SOAP header names, and whether it is a Fault and nothing else. It keeps nothing of the body, and reads on behind
- * the header only in a Fault.
- *
- * @param answer.contentType the Content-Type as it came
+ * Reads of an answer that only passes through the session in its SOAP header, and whether it is a
+ * Fault and nothing else. Keeps nothing of the body; behind the header it reads only a Fault.
  */
 export function watchAnswer(answer: { readonly contentType: string | undefined }) {
   let size = 0;
-  /** true when the rest cannot tell anything, and is not read */
   let done = false;
   let depth = 0;
   let faults = 0;
@@ -50,26 +52,26 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
 
   const reader = answerReader(answer.contentType, { open, text, close, doctype: stop });
 
-  /** Nothing that was seen so far is believed unless the header was over. */
+  /** Believes nothing seen so far unless the header is over. */
   function readHeader(): void {
     if (watched.headerRead) return;
     const { headerRead, sessions, session } = frame;
     const isOne = headerRead && sessions === 1 && session !== undefined;
-    if (isOne && session.element.end <= LONGEST_WAIT) watched.session = reader.inBytes(session);
-    done ||= !headerRead && size > LONGEST_WAIT;
+    if (isOne && session.element.end <= LONGEST_HEADER_BYTES)
+      watched.session = reader.inBytes(session);
+    done ||= !headerRead && size > LONGEST_HEADER_BYTES;
     watched.headerRead = headerRead || done;
   }
 
   // No getter: see `textDecoder`.
   const watched = {
-    /** Feeds the next bytes of the body, without a content coding. They may be reused afterwards. Never throws. */
+    /** Takes bytes without content coding, which may be reused afterwards. Never throws. */
     write(chunk: Uint8Array): void {
       if (done) return;
       size += chunk.length;
       done = reader.write(chunk) !== undefined;
       readHeader();
     },
-    /** After the last byte of a body that came whole. Never throws. */
     end(): void {
       if (watched.faultOnly !== undefined) return;
       done ||= reader.end() !== undefined;
@@ -77,31 +79,21 @@ export function watchAnswer(answer: { readonly contentType: string | undefined }
       watched.faultOnly = !done && faults === 1;
       watched.headerRead = true;
     },
-    /** True as soon as nothing more can be learnt of the SOAP header: it is over, or there is none. */
     headerRead: false,
-    /**
-     * The session that the SOAP header names; undefined before the header was read, for a header that names more than
-     * one, and where its end was not seen.
-     */
+    /** Undefined until the header is read, and for several sessions or an end not seen. */
     session: undefined as AnswerSession | undefined,
-    /**
-     * True exactly when the answer was whole and well-formed, and its SOAP body holds a SOAP Fault and nothing else.
-     * undefined before `end`.
-     */
+    /** True for a whole, well-formed answer whose body is one Fault; undefined before `end`. */
     faultOnly: undefined as boolean | undefined,
   };
   return watched;
 }
 
-/** What an engine said to a login by its answer to a Discover. */
 export type LoginAnswer = 'accepted' | 'rejected' | 'unavailable';
 
 /**
- * Reads a whole answer to a Discover for what it says of the login. Engines refuse one by 401 or 403, or by a Fault
- * with status 200 (MDX for Kylin, Mondrian). Only a whole, well-formed rowset in a DiscoverResponse without any
- * error accepts it; whatever is neither, a page of a proxy or half an answer, says nothing.
- *
- * @param answer.body without content coding
+ * Reads the verdict on a login in an answer to a Discover, without content coding. Engines refuse
+ * by 401 or 403, or by a Fault with status 200 (MDX for Kylin, Mondrian). Only a whole, well-formed
+ * DiscoverResponse without an error accepts. All else says nothing: a proxy's page, half an answer.
  */
 export function readLoginAnswer(answer: {
   readonly status: number;

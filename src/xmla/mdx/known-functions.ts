@@ -1,15 +1,15 @@
 import { byWords, foldName } from '../names.ts';
 
 /**
- * `function`: stands before `(` by itself. `method`: also behind a dot, as in `[T].Members.Item(0)`; where another name stands
- * there, it is one of an assembly, and says nothing. `keyword`: no call at all, and never in brackets.
+ * `function`: before `(`, not behind a dot. `method`: also behind a dot, as in
+ * `[T].Members.Item(0)`; other names there belong to an assembly. `keyword`: no call, no brackets.
  */
 export type Standing = 'function' | 'method' | 'keyword';
 
 /**
- * What may stand before `(` in a statement whose answer depends on the data alone: the functions of Mondrian (its
- * MDSCHEMA_FUNCTIONS) and of the MDX reference of Analysis Services with its functions of VBA. What is not here may be
- * user-defined, and read the clock.
+ * Names that may stand before `(` when an answer depends on the data alone: functions of Mondrian
+ * (MDSCHEMA_FUNCTIONS), and of the MDX reference of Analysis Services with its VBA functions.
+ * Others may be user-defined, and read the clock.
  */
 const BY_TOPIC: readonly (readonly [Standing, string])[] = [
   [
@@ -43,7 +43,7 @@ const BY_TOPIC: readonly (readonly [Standing, string])[] = [
       ToggleDrillState TopCount TopPercent TopSum Union Unorder VisualTotals
     `,
   ],
-  // Figures of sets, of cells, of performance indicators.
+  // Numbers over sets, cells, performance indicators.
   [
     'function',
     `
@@ -54,7 +54,7 @@ const BY_TOPIC: readonly (readonly [Standing, string])[] = [
       VarianceP VarP
     `,
   ],
-  // Of VBA and Excel: conversions and types.
+  // VBA and Excel: conversions and types.
   [
     'function',
     `
@@ -79,7 +79,7 @@ const BY_TOPIC: readonly (readonly [Standing, string])[] = [
       NPV Pi Pmt Power PPmt PV QBColor Radians Rate RGB Round Sgn Sin Sinh SLN Sqr SqrtPi SYD Tan Tanh
     `,
   ],
-  // Dates that are given.
+  // Dates that are given, not read from a clock.
   [
     'function',
     `
@@ -89,21 +89,17 @@ const BY_TOPIC: readonly (readonly [Standing, string])[] = [
   ],
 ];
 
-/** By their names in lower case. */
 export const KNOWN_FUNCTIONS = byWords(
   BY_TOPIC.map(([standing, names]) => [standing, names.trim().toLowerCase()] as const),
 );
 
-/**
- * When a name counts: as a word anywhere, or in brackets with `(` behind it; only with `(` behind it; wherever it stands, in
- * brackets too.
- */
+/** `anywhere`: as a word, or called in brackets. `called`: only called. `named`: always. */
 export type Place = 'anywhere' | 'called' | 'named';
 
 /**
- * What was taken out, in lower case: it reads clock, user, server or chance, another cube, or what the statement does not
- * show. It can never be declared stable. `[Date]`, `[Time]` and an unbracketed Date may be dimensions. Formatters of cells,
- * which are properties of a member, are programs.
+ * Names left out above, in lower case: they read clock, user, server, chance, another cube, or what
+ * the statement does not show. They can never be declared stable. `[Date]`, `[Time]` and an
+ * unbracketed Date may be dimensions. Cell formatters, though properties of a member, are programs.
  */
 export const CHANGING_NAMES: readonly (readonly [Place, string])[] = [
   ['anywhere', 'now timer rnd randomize username customdata lookupcube'],
@@ -113,11 +109,10 @@ export const CHANGING_NAMES: readonly (readonly [Place, string])[] = [
   ['named', 'cell_formatter cell_formatter_script'],
 ];
 
-/** Predict, PredictProbability, PredictTimeSeries … */
 export const isPrediction = (folded: string) => folded.startsWith('predict');
 
 const CHANGING = new Set(CHANGING_NAMES.flatMap(([, names]) => names.split(' ')));
-/** Whether such a function was taken out, also one of an assembly (`Assembly.Now`). */
+/** Matches functions of an assembly too (`Assembly.Now`). */
 export function isChanging(name: string): boolean {
   const last = foldName(name).split('.').at(-1) ?? '';
   return CHANGING.has(last) || isPrediction(last);

@@ -1,6 +1,6 @@
 /**
- * What a token is. A mark is one character that is nothing else, as in `( ) { } . , ; & ! $`: in ASCII its kind is the code
- * of the character. `unterminated` is everything from a quote, bracket or comment that never ends, and the last token.
+ * Kinds of tokens. The kind of a one-character mark in ASCII (`( ) { } . , ; & ! $`) is its code.
+ * `unterminated` is the rest of the text from a quote, bracket or comment that never ends.
  */
 export const MDX = {
   word: 0x80,
@@ -20,21 +20,18 @@ export const MDX = {
   closingBracket: 0x5d,
 } as const;
 
-/** What is no token: white space, and what may begin a comment. */
+/** Kinds of what is no token; a character may only seem to begin a comment. */
 const SPACE = 0x87;
 const COMMENT = 0x88;
 
-/**
- * The tokens of a text, by their numbers from 0 on, without white space and comments. Not one object for each: a statement has
- * hundreds.
- */
+/** Tokens by index, without white space and comments. No objects: a statement has hundreds. */
 export type MdxTokens = ReturnType<typeof mdxTokens>;
 
-// A word may hold any character beyond ASCII that is no white space, so that no letter of any language splits it.
+// A word takes all characters beyond ASCII but white space, so no letter of a language splits it.
 const NUMBER = /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y;
 const WORD = /(?:[A-Za-z0-9_]|[^\0-\x7F\s])+/y;
 
-/** What a token may be that begins so: a mark where that proves wrong. */
+/** The likely kind of a token by its first character; a mark where that proves wrong. */
 const KINDS = new Uint8Array(0x1_0000).fill(MDX.word);
 const IN_PLAIN_WORD = new Uint8Array(0x1_0000);
 for (let code = 0; code < 0x80; code += 1) {
@@ -43,22 +40,16 @@ for (let code = 0; code < 0x80; code += 1) {
   IN_PLAIN_WORD[code] = /[A-Za-z0-9_]/.test(character) ? 1 : 0;
 }
 
-/** Where the tokens are collected while their number is not known: arrays that grow are copied many times. */
+/** Scratch arrays, reused: arrays that grow are copied many times. */
 const COLLECTED = { packed: [] as number[], ends: [] as number[] };
 
-/** The end of what does not end. */
 const NEVER = -1;
 
-/** A token is one number: its kind, and above these bits where it begins in the text (UTF-16 units). */
+/** A token is one number: its kind, and above these bits its start in the text (UTF-16 units). */
 const KIND_BITS = 8;
 const KIND_MASK = 0xff;
 
-/**
- * Splits MDX text into tokens, by the lexical rules that Mondrian and SSAS document, in linear time. Never throws.
- * @param text of up to 16 Mi UTF-16 units
- * @returns `packed`: see {@link kindOf}; `ends`: of each token in the text; `comments`: their texts, with what opens and closes
- *   them
- */
+/** Splits at most 16 Mi UTF-16 units in linear time, by the lexical rules of Mondrian and SSAS. */
 export function mdxTokens(text: string) {
   const { length } = text;
   const { packed, ends } = COLLECTED;
@@ -93,7 +84,7 @@ export function mdxTokens(text: string) {
   return { text, packed: packed.slice(0, count), ends: ends.slice(0, count), comments };
 }
 
-/** Where the token of a kind ends that begins there; the place itself where none does, NEVER for one without an end. */
+/** Returns `position` where no such token begins, here and below; NEVER for one without an end. */
 function endOf(text: string, position: number, kind: number): number {
   const { length } = text;
   switch (kind) {
@@ -121,25 +112,21 @@ function endOf(text: string, position: number, kind: number): number {
   }
 }
 
-/** See {@link MDX}. */
 export const kindOf = (packed: number): number => packed & KIND_MASK;
 
-/** Where the token begins in the text. */
 export const startOf = (packed: number): number => packed >>> KIND_BITS;
 
-/** The kind of a token by its number; undefined beyond either end of the text. */
 export function kindAt({ packed }: MdxTokens, index: number): number | undefined {
   const token = packed[index];
   return token === undefined ? undefined : token & KIND_MASK;
 }
 
-/** Empty beyond either end of the text. */
+/** Returns '' beyond either end of the text. */
 export function textAt({ text, packed, ends }: MdxTokens, index: number): string {
   const token = packed[index];
   return token === undefined ? '' : text.slice(startOf(token), ends[index]);
 }
 
-/** The text inside a quoted token, with doubled quotes made single. */
 export function unquoted(quoted: string): string {
   const quote = quoted.charAt(0);
   return quoted.slice(1, -1).replaceAll(quote + quote, quote);
@@ -155,13 +142,11 @@ function kindByFirst(first: string): number {
   return /[A-Za-z_]/.test(first) ? MDX.word : first.charCodeAt(0);
 }
 
-/** The place itself without a match. */
 function matchEnd(pattern: RegExp, text: string, position: number): number {
   pattern.lastIndex = position;
   return pattern.test(text) ? pattern.lastIndex : position;
 }
 
-/** The place itself where none begins. */
 function commentEnd(text: string, position: number): number {
   if (text.startsWith('/*', position)) {
     const close = text.indexOf('*/', position + 2);
@@ -172,7 +157,7 @@ function commentEnd(text: string, position: number): number {
   return close === -1 ? text.length : close;
 }
 
-/** A closing character that is written twice stands for itself. Not by indexOf: most of them are near. */
+/** A doubled closing character stands for itself. No indexOf: most ends are near. */
 function enclosedEnd(text: string, position: number, close: number): number {
   const { length } = text;
   let end = position + 1;

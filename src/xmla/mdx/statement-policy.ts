@@ -15,67 +15,62 @@ import {
 } from './mdx-tokens.ts';
 
 type Fact = keyof typeof REASONS;
-/** What keeps an answer out of the cache, in the order in which it counts: of several facts the first is the reason. */
+/** Facts that keep an answer out of the cache. The first one found gives the reason. */
 const REASONS = {
   drillthrough: 'drillthrough',
   noQuery: 'not-a-query',
-  /** Something that engines may read in different ways, or that never ends. */
+  /** Engines may read it in different ways, or it never ends. */
   unclear: 'unclear-statement',
   semicolon: 'several-statements',
   systemRowset: 'system-rowset',
   /** A word by which a SELECT is DMX, not MDX. */
   mining: 'not-a-query',
   noCacheComment: 'no-cache-comment',
-  /** The answer may depend on time, user or parameter. */
   volatile: 'volatile',
 } as const satisfies Record<string, BypassReason>;
-/** Longer texts (UTF-16 units) are not read, which would hold the event loop up. */
+/** Reading longer texts (UTF-16 units) would block the event loop. */
 export const MAX_STATEMENT = 128 * 1024;
-/** In lower case. `member`: only with `.` before it. */
+/** Names in lower case. `member`: only behind `.`. */
 const WORDS = byWords<readonly [Fact, Place | 'member']>([
   ...CHANGING_NAMES.map(([place, names]) => [['volatile', place], names] as const),
   [['mining', 'anywhere'], 'prediction flattened into openquery openrowset'],
   [['mining', 'member'], 'content cases sample_cases dimension_content pmml'],
 ]);
 
-/** Functions that read their text as MDX. A text that is put together shows nothing of what it will say. */
+/** Functions that read their text as MDX. A computed text does not show what it will say. */
 const READS_TEXT = /^strto(?:value|set|member|tuple)$/;
-/** Behind these a text is a formula: of a member or a set, or of cells (CELL CALCULATION … FOR '…' AS '…'). */
+/** Words before a formula: of a member, a set, or cells (CELL CALCULATION … FOR '…' AS '…'). */
 const BEFORE_FORMULA = /^(?:as|for)$/;
-/** The same with a mark between them. With `=` that was so in some versions of SSAS. */
+/** Words with a mark before a formula; `=` is that of some versions of SSAS. */
 const WITH_MARK: ReadonlyMap<string, RegExp> = new Map([
   ['(', READS_TEXT],
   ['=', /^(?:condition|disabled|visible|solve_order|(?:back|fore)_color|font_\w+)$/],
 ]);
-/** Strings within strings: no client writes this many, as each level doubles its quotes, and the search must end. */
+/** Strings within strings. Each level doubles its quotes, so no client writes as many. */
 export const MAX_NESTING = 8;
-/** Another tokenizer may take these for line ends, which end a line comment. */
+/** Another tokenizer may end a line comment at these. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
-/** Calls of unknown functions that are read: no client sends more, and each takes its time. */
+/** Limits the calls of unknown functions: no client sends more, and each takes time. */
 const MOST_UNKNOWN = 1_000;
-/** They may belong to the name before or behind them (`Date$`, `%KPI`), or be white space to an engine. */
+/** Signs that may belong to the name beside them (`Date$`, `%KPI`), or be white space. */
 const SIGNS: ReadonlySet<number | undefined> = new Set([
   ...Buffer.from('$%#@?~`\\'),
   MDX.otherMark,
 ]);
 
-/** By what of engine and configuration a statement is judged. */
 export interface StatementRules extends Partial<
   Pick<EngineTraits, 'endsBySemicolon' | 'computesNames'>
 > {
-  /** Names that make a statement pass (`cache.volatile`), folded. */
+  /** Folded names of `cache.volatile`: statements with them pass. */
   readonly volatile?: ReadonlySet<string> | undefined;
 }
 
-/** What was found in a text. */
 class Findings {
   readonly facts = new Set<Fact>();
-  /** Functions that are not known, as they are spelt, by their folded names. */
+  /** Unknown functions as spelt, by folded name. */
   readonly unknown = new Map<string, string>();
-  /** Calls of them. */
-  noted = 0;
+  unknownCalls = 0;
   readonly volatile: ReadonlySet<string>;
-  /** Whether something in it reads texts as MDX. */
   readsTexts = false;
 
   constructor({ volatile = new Set() }: StatementRules) {
@@ -90,11 +85,10 @@ class Findings {
 }
 
 /**
- * Why the answer to a statement may not be cached; undefined when it may: it begins with SELECT or WITH, is one statement
- * that can be read for certain, and reads neither the clock nor the user nor the server. And the functions that
- * it calls and that are not known, without brackets (`Assembly.Fn`): the configuration may know them.
- * @param statement as it came, with its carriage returns
- * @param values of its parameters
+ * Finds why the answer to a statement may not be cached; `bypass` is undefined for one SELECT or
+ * WITH that every engine reads alike, and that reads no clock, user or server. `unknown` are the
+ * functions, without brackets (`Assembly.Fn`), that only the configuration can know.
+ * @param statement as received, with its carriage returns
  */
 export function judgeStatement(
   statement: string,
@@ -115,7 +109,6 @@ export function judgeStatement(
   return found.result();
 }
 
-/** The same of a formula, such as that of a calculated measure. */
 export function judgeFormula(formula: string, rules: StatementRules) {
   const found = new Findings(rules);
   readFacts(mdxTokens(formula), found, MAX_NESTING - 1);
@@ -124,17 +117,17 @@ export function judgeFormula(formula: string, rules: StatementRules) {
 }
 
 const NOW_MEMBER = /\[\s*now(?!\w)/i;
-/** Whether one of the texts names a member such as `[NOW]` or `[NOW-1]`, where the engine computes it. */
+/** Finds a member such as `[NOW]` or `[NOW-1]`, which such an engine computes. */
 export const namesNow = (texts: readonly string[], { computesNames }: StatementRules) =>
   computesNames === true && texts.some((text) => NOW_MEMBER.test(text));
 
-/** In ASCII a pattern says the same as folding, and faster. */
+/** Uses a pattern in ASCII: it equals folding, and is faster. */
 function mentionsDrillthrough(statement: string): boolean {
   if (/drillthrough/i.test(statement)) return true;
   return !isAscii(statement) && foldName(statement).includes('drillthrough');
 }
 
-/** @param depth how many formulas within each other are still searched; {@link MAX_NESTING} for a statement */
+/** @param depth how many nested formulas are still searched; MAX_NESTING for a statement */
 function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
   const { facts } = found;
   if (depth === 0) {
@@ -146,7 +139,7 @@ function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
   if (isStatement) readBegin(tokens, facts);
   for (const comment of comments) {
     readComment(comment, facts);
-    // Inside of a string it may be none.
+    // Inside of a string, a comment may be none.
     if (!isStatement) readFacts(mdxTokens(withoutOpenings(comment)), found, depth - 1);
   }
   const hasLineEnd = text.includes('\n');
@@ -161,7 +154,7 @@ function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
         searchName(tokens, at, before, found, isStatement);
         break;
       case MDX.bracketed:
-        // Most names in brackets are names of functions only where they are called.
+        // Most names in brackets name functions only where they are called.
         if (hasNames || isCalledAt(tokens, at)) searchName(tokens, at, before, found, isStatement);
         if (hasLineEnd && textAt(tokens, at).includes('\n')) facts.add('unclear');
         break;
@@ -178,7 +171,7 @@ function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
         else readFacts(mdxTokens(withoutOpenings(textAt(tokens, at))), found, depth - 1);
         break;
       case MDX.closingBracket:
-      // Such as a space of another width, which may be white space to an engine.
+      // An engine may take it for white space, such as a space of another width.
       case MDX.otherMark:
         if (isStatement) facts.add('unclear');
         break;
@@ -196,10 +189,9 @@ function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
   }
 }
 
-/** Inside of a string, what looks like a comment or never ends may be neither: it is read again without what opens one. */
+/** Blanks the openings: inside of a string, a comment or unterminated token may be none. */
 const withoutOpenings = (text: string) => text.replaceAll(/['"[\]/*-]/g, ' ');
 
-/** Whether an engine reads the text that stands there as MDX. All others are texts, whatever words stand in them. */
 function isFormula(tokens: MdxTokens, at: number): boolean {
   const ofMark = WITH_MARK.get(textAt(tokens, at - 1));
   const before = nameIn(textAt(tokens, ofMark ? at - 2 : at - 1));
@@ -208,7 +200,7 @@ function isFormula(tokens: MdxTokens, at: number): boolean {
 
 function readBegin(tokens: MdxTokens, facts: Set<Fact>): void {
   const { text } = tokens;
-  // A carriage return that is no part of a line end: some engines drop it, some end the line there.
+  // Some engines drop a loose carriage return, some end the line there.
   if (text.includes('\r') && /\r(?!\n)/.test(text)) facts.add('unclear');
   if (!/^(?:select|with)$/i.test(textAt(tokens, 0))) facts.add('noQuery');
 }
@@ -220,12 +212,12 @@ function readComment(text: string, facts: Set<Fact>): void {
   if (endsLine || isNested(text)) facts.add('unclear');
 }
 
-/** SSAS nests block comments, Mondrian does not: it is not known where this one ends. */
+/** SSAS nests block comments, Mondrian does not: the end of a nested one is uncertain. */
 export const isNested = (comment: string) => comment.startsWith('/*') && comment.includes('/*', 2);
 
 const isCalledAt = (tokens: MdxTokens, at: number) => kindAt(tokens, at + 1) === MDX.opening;
 
-/** What the name says that stands there as a word or in brackets. @param before the kind of the token before */
+/** @param before the kind of the token before `at`, here and below */
 function searchName(
   tokens: MdxTokens,
   at: number,
@@ -236,7 +228,7 @@ function searchName(
   const { facts, volatile } = found;
   const text = textAt(tokens, at);
   const isCalled = isCalledAt(tokens, at);
-  // A name in brackets is one of a function only where it is called.
+  // A name in brackets names a function only where it is called.
   const mayCall = isCalled || !text.startsWith('[');
   if (/^\[\s*\$system/.test(foldName(text))) facts.add('systemRowset');
   for (const name of readings(nameIn(text))) {
@@ -256,20 +248,19 @@ function searchName(
   if (isCalled && !isKnown(text, before)) noteUnknown(tokens, at, found);
 }
 
-/** @param before the kind of the token before */
 function isKnown(text: string, before: number | undefined): boolean {
   const name = nameIn(text);
-  // Beyond ASCII there are other letters that become these.
+  // Letters beyond ASCII may become these by folding.
   const standing = /^\w+$/.test(name) ? KNOWN_FUNCTIONS.get(name.toLowerCase()) : undefined;
   if (SIGNS.has(before)) return false;
   if (before === MDX.point) return standing === 'method';
   return standing !== undefined && (standing !== 'keyword' || name === text);
 }
 
-/** Notes what is called there by its whole name: with signs, and with the names before its dots. */
+/** Notes the called function by its whole name, with signs and the names before its dots. */
 function noteUnknown(tokens: MdxTokens, at: number, found: Findings): void {
-  found.noted += 1;
-  if (found.noted > MOST_UNKNOWN) {
+  found.unknownCalls += 1;
+  if (found.unknownCalls > MOST_UNKNOWN) {
     found.facts.add('unclear');
     return;
   }
@@ -292,7 +283,7 @@ function noteUnknown(tokens: MdxTokens, at: number, found: Findings): void {
   if (!found.unknown.has(folded)) found.unknown.set(folded, name);
 }
 
-/** Also where the text ends before, or in what never ends, which is read by itself. */
+/** True too where the text ends, or at an unterminated token, which is read by itself. */
 function isOneLiteral(tokens: MdxTokens, at: number): boolean {
   const first = kindAt(tokens, at);
   const second = kindAt(tokens, at + 1);
@@ -302,24 +293,23 @@ function isOneLiteral(tokens: MdxTokens, at: number): boolean {
   return second === MDX.closing || second === MDX.comma;
 }
 
-/** `@P, CONSTRAINED)`: the value is in the key, and is taken for names alone. */
+/** Matches `@P, CONSTRAINED)`: its value is in the key, and is read as names alone. */
 const isParameter = (tokens: MdxTokens, at: number) =>
   /^@\w+,constrained\)$/i.test([0, 1, 2, 3, 4].map((i) => textAt(tokens, at + i)).join(''));
 
-/** As it is without its brackets. */
 const nameIn = (text: string) =>
   text.startsWith('[') ? text.slice(1, -1).replaceAll(']]', ']').trim() : text;
 
-/** The word, and the ASCII words in it: an engine may end a word where the tokenizer does not. */
+/** Adds the ASCII words in the word: an engine may end a word where the tokenizer does not. */
 function readings(word: string): readonly string[] {
-  // As nearly every word is.
   if (/^[A-Za-z0-9_]+$/.test(word)) return [word.toLowerCase()];
   return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
 }
 
 /**
- * As in the key: without carriage returns outside of quotes (Mondrian drops them, other engines take them for white space) and
- * outer white space. Two that `judgeStatement` lets pass and that are equal so mean the same.
+ * Normalizes for the key: without outer white space, and without carriage returns outside of quotes
+ * (Mondrian drops them, others take them for white space). Two statements that `judgeStatement`
+ * lets pass and that are equal then mean the same.
  */
 export function normalizeStatement(statement: string): string {
   const text = statement.includes('\r') ? withoutReturns(statement) : statement;
@@ -330,7 +320,7 @@ export function normalizeStatement(statement: string): string {
   return text.slice(start, end);
 }
 
-/** One that is too long to be read is in no key. */
+/** A statement too long to be tokenized is in no key. */
 function withoutReturns(statement: string): string {
   const returns = /\r/g;
   if (statement.length > MAX_STATEMENT) return statement.replaceAll(returns, '');

@@ -16,14 +16,10 @@ import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from '
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
 
-/** Longer statements (UTF-16 units) are not searched for changes: their tokens would take too much memory. */
+/** Longer statements (UTF-16 units) are not searched: their tokens would take too much memory. */
 const MAX_SEARCHED = 512 * 1024;
 
-/**
- * What is asked of a statement more than once: its tokens, undefined for one longer than MAX_SEARCHED; why the answer to
- * what is executed may not be cached; which functions it calls that only the configuration may know; and what it does, where
- * it may not be cached.
- */
+/** Reads once what several steps ask of a statement; `readings` only of one that is not cached. */
 export function readStatement(request: XmlaRequest, rules?: StatementRules) {
   if (request.method === 'Discover') {
     return { tokens: undefined, bypass: undefined, unknown: [], readings: [] };
@@ -42,7 +38,6 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
   return commands.length === 1 && commands[0] === 'Statement';
 }
 
-/** Why the answer may not be looked up or stored, by the request's own data alone. */
 export function classify(
   request: XmlaRequest,
   engine: ReadsDiscovers & StatementRules,
@@ -57,7 +52,6 @@ export function classify(
   return bypass ?? (namesNow(textsOf(request), engine) ? 'volatile' : undefined);
 }
 
-/** All in which a request may name a member. */
 function textsOf(request: XmlaRequest): readonly string[] {
   const inProperties = request.properties.map(({ value }) => value);
   if (request.method === 'Discover') {
@@ -76,15 +70,16 @@ function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean 
 }
 
 /**
- * In the one form that every engine reads: not Catalog (asked for it, Kylin reads datasets and permissions anew), nothing
- * that tells who asks, and no property without its value in the key, as engines tell the values of this very request.
+ * Accepts the one form that every engine reads. Engines tell the values of this very request, so
+ * identity and properties whose values are not keyed are out. Asked for Catalog, Kylin reads
+ * datasets and permissions anew.
  */
 function namesHarmlessProperties({ name, form, values }: Restriction): boolean {
   return name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty);
 }
 
 const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
-/** No letters beyond ASCII, which engines may take for others. */
+/** Accepts ASCII only: engines may take other letters for these. */
 function isHarmlessProperty(text: string): boolean {
   const name = text.trim();
   const folded = foldName(name);
@@ -92,10 +87,7 @@ function isHarmlessProperty(text: string): boolean {
   return !VALUES_NOT_KEYED.has(folded) && !IDENTITY.has(folded);
 }
 
-/**
- * Whether the request may leave something behind in its session: everything that is executed and does not only read, and
- * everything of which it is not plain what it says.
- */
+/** Tells whether the request may leave state in its session; true unless it plainly only reads. */
 export function leavesState(request: XmlaRequest, statement = readStatement(request)): boolean {
   if (request.unexpected !== undefined || request.security || request.sessionToken) return true;
   const ofProperties = classifyProperties(request.properties);
@@ -103,10 +95,7 @@ export function leavesState(request: XmlaRequest, statement = readStatement(requ
   return request.method === 'Execute' && !onlyReads(request, statement);
 }
 
-/**
- * Whether it is one statement that reads, and is read for certain; or an empty one, by which clients begin a session and keep
- * it alive; or a Cancel.
- */
+/** Also true of a Cancel, and of the empty statement that begins a session or keeps it alive. */
 function onlyReads(request: ExecuteRequest, { readings }: StatementReading): boolean {
   const { commands, statement } = request;
   if (!isOneStatement(request)) return commands.length === 1 && commands[0] === 'Cancel';
@@ -114,25 +103,24 @@ function onlyReads(request: ExecuteRequest, { readings }: StatementReading): boo
   return isRead || normalizeStatement(statement) === '';
 }
 
-/** What a request that passes through changes at the engine, so that earlier entries are stale. */
+/** Changes at the engine, made by a request that passes through, which make entries stale. */
 export interface PassingChange {
   readonly reach: 'named' | 'everything';
-  /** REFRESH CUBE, which a client sends to see what others changed. */
+  /** REFRESH CUBE, which a client sends to see changes of others. */
   readonly refresh: boolean;
-  /** Whether its session may differ from others afterwards: it sees what it has not committed. */
+  /** Its session sees what it has not committed, so it may differ from others. */
   readonly leavesState: boolean;
-  /** Whether a Fault means that nothing was done: nothing stands before what failed, and may have been done. */
+  /** A Fault means that nothing was done: no statement before the failed one can have run. */
   readonly undoneByFault: boolean;
-  /** Which statement or command, for the log. */
   readonly why?: string | undefined;
 }
 
 const wordSet = (words: string): ReadonlySet<string> => new Set(words.split(' '));
-/** Commands of XMLA that change no data and no definition ([MS-SSAS] §3.1.4.3). */
+/** XMLA commands that change no data and no definition ([MS-SSAS] §3.1.4.3). */
 const READING_COMMANDS = wordSet('cancel backup lock unlock subscribe');
 /**
- * Commands that change what all are answered and leave nothing behind in their session ([MS-SSAS] §3.1.4.3), in lower
- * case. All others may: BeginTransaction, Batch, UpdateCells, and what is not known.
+ * Commands in lower case that change everyone's answers and leave no session state ([MS-SSAS]
+ * §3.1.4.3). Any other may leave some: BeginTransaction, Batch, UpdateCells, unknown ones.
  */
 const STATELESS_COMMANDS = wordSet(
   'clearcache process alter create delete mergepartitions designaggregations notifytablechange restore attach detach synchronize load imageload',
@@ -144,14 +132,14 @@ const NAMED: PassingChange = {
   leavesState: true,
   undoneByFault: true,
 };
-/** What it changed before, in statements that are gone, is not named. */
+/** It does not name what earlier statements, now gone, have changed. */
 const COMMIT: PassingChange = { ...NAMED, reach: 'everything' };
 const COMMAND: PassingChange = { ...COMMIT, leavesState: false };
 const ANYTHING: PassingChange = { ...COMMIT, undoneByFault: false };
 
-/** Of a body that was not read. An engine that answers it with a Fault has not read it either. */
+/** The change of an unread body. An engine that answers it with a Fault has not read it either. */
 export const NOT_UNDERSTOOD: PassingChange = COMMIT;
-/** By the first two words of a statement, or the first alone, in lower case. Of what is in neither list: COMMIT. */
+/** Changes by the first one or two words of a statement, in lower case; all others are COMMIT. */
 const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['refresh cube', { ...NAMED, refresh: true, leavesState: false }],
   ['update', NAMED],
@@ -162,25 +150,24 @@ const STATEMENTS: ReadonlyMap<string, PassingChange> = new Map([
   ['{ "sequence"', { ...COMMAND, undoneByFault: false }],
   ['{', COMMAND],
 ]);
-/** What is made and dropped in a session alone, where no GLOBAL says otherwise. */
+/** Objects made and dropped in a session alone, unless GLOBAL says otherwise. */
 const OF_SESSION = 'session member calculated hidden set static dynamic subcube cell';
-/** In the same way, those that read. */
 const READING = wordSet('select with drillthrough explain evaluate define');
-/** Those that change nothing beyond their session. */
+/** First words of statements that change their session alone. */
 const OWN: ReadonlySet<string> = new Set([
   ...wordSet('begin rollback'),
   ...OF_SESSION.split(' ').flatMap((made) => [`create ${made}`, `drop ${made}`]),
 ]);
-/** By these a SELECT of DMX makes a model, or sends its data source a statement: words, and words of ASCII in one. */
+/** Words by which a SELECT of DMX makes a model, or sends a statement to its data source. */
 const REACHING = /(?<![a-z0-9_])(?:into|openquery|openrowset)(?![a-z0-9_])/i;
-/** A quote that a backslash may escape; what another tokenizer may take for the end of a line, and so of a comment. */
+/** A backslash may escape a quote; another tokenizer may end a line comment at the characters. */
 const UNCERTAIN = /\\['"]|[\f\v\u0085\u2028\u2029]/;
-/** What one statement does; `own`: something in its session, perhaps. */
+/** The effect of one statement; `own`: it may change its session. */
 type Part = PassingChange | 'reads' | 'own';
 
 /**
- * What of the engine's data the request changes when it succeeds; undefined for nothing beyond its session.
- * @param isOther whether it is in an encoding in which it is read to be judged alone
+ * Finds what a successful request changes at the engine; undefined: nothing beyond its session.
+ * @param isOther its encoding is read only to judge it
  */
 export function passingChange(
   request: XmlaRequest,
@@ -190,7 +177,7 @@ export function passingChange(
   if (request.method === 'Discover') return undefined;
   const { commands, unexpected, oddBeside } = request;
   if (isOther || unexpected !== undefined) {
-    // It is not known what an engine finds in it.
+    // An engine may find something else in it.
     const isRead = oddBeside !== false && onlyReads(request, statement);
     return isRead ? undefined : isOther ? NOT_UNDERSTOOD : ANYTHING;
   }
@@ -217,17 +204,17 @@ function partOfCommand(command: string): Part {
   return { ...(name === 'batch' ? ANYTHING : change), why: `command ${name.slice(0, 80)}` };
 }
 
-/** The statements of the text, in each way in which an engine may read it. */
+/** Reads the statements of the text in each way an engine may read it. */
 function readingsOf(
   { commands, statement }: ExecuteRequest,
   tokens: MdxTokens | undefined,
 ): (readonly Part[])[] {
   const count = commands.filter((name) => name === 'Statement').length;
   if (count === 0) return [];
-  // The text is that of the first Statement only. One that is too long to be searched is taken for a change.
+  // The text is that of the first Statement only; one too long to be searched counts as a change.
   if (count > 1 || tokens === undefined) return [[ANYTHING]];
   if (!statement.includes('\r')) return [partsOfStatement(tokens)];
-  // A loose carriage return is dropped by Mondrian, ends the line with others, or is white space and no more.
+  // Mondrian drops a loose carriage return; others end the line there, or see white space.
   const texts = [statement, statement.replaceAll('\r', ''), statement.replaceAll(/\r\n?/g, '\n')];
   return [...new Set(texts)].map((text) => partsOfStatement(mdxTokens(text)));
 }
@@ -247,7 +234,7 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
     else if (!reaches && names.some((name) => OWN.has(name))) parts.push('own');
     else {
       const [change = COMMIT] = names.flatMap((name) => STATEMENTS.get(name) ?? []);
-      // Names and values are not told.
+      // Names and values stay out of the log.
       const told = words.filter((word) => /^[a-z]{1,20}$/.test(word));
       parts.push({ ...change, why: ['statement', ...told].join(' ') });
     }
@@ -264,6 +251,6 @@ function partsOfStatement(tokens: MdxTokens): readonly Part[] {
     else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());
   }
   judge();
-  // Where another engine may find another statement, it is not certain that it reads.
+  // Another engine may find another statement here.
   return isCertain ? parts : parts.map((part) => (part === 'reads' ? 'own' : part));
 }

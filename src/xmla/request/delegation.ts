@@ -6,20 +6,18 @@ import type { RequestEncoding, RequestReading } from './read-request.ts';
 import { readTree, type XmlElement } from '../../xml/xml-scanner.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
 
-/** WS-Security, in whatever namespace. */
 const SECURITY = foldName('Security');
-/** No spelling of a name that counts here is longer; folding never makes one shorter. */
+/** The longest spelling of a name that counts; folding makes no name shorter. */
 const LONGEST_NAME = 64;
 /** Searching more would take too long; no client's query has so many. */
 const MOST_TAGS = 200_000;
 const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
 
 /**
- * Whether a request asks for the rights of another identity than its login, or could hide that it does: by WS-Security,
- * or by a property such as EffectiveUserName or Roles ({@link IDENTITY}), wherever it stands in the envelope, in whatever
- * namespace and letter case. An empty one asks for nothing: some clients always send these properties. A body that cannot
- * be parsed is searched as text; one whose letters are not for certain those of ASCII could hide everything.
- * @param reading what {@link readRequest} made of the body and the Content-Type
+ * Tells whether a request asks for the rights of another identity than its login, or could hide
+ * that it does: by WS-Security, or by a property of {@link IDENTITY} anywhere in the envelope, in
+ * any namespace and letter case. An empty property asks for nothing; some clients always send it.
+ * A body that cannot be parsed is searched as text. One with other letters could hide all.
  */
 export function asksForOtherIdentity(
   body: Uint8Array,
@@ -47,7 +45,7 @@ export function asksForOtherIdentity(
   return suspicions.some((at) => !isEmptyAt(text, at));
 }
 
-/** An engine may read as UTF-8 what says to be ISO-8859-1, or to be in another encoding. */
+/** An engine may read as UTF-8 a body that claims ISO-8859-1 or another encoding. */
 const isSure = (encoding: RequestEncoding, body: Uint8Array) =>
   (encoding !== 'iso-8859-1' && encoding !== 'other') || isAscii(body);
 
@@ -59,7 +57,7 @@ function elementAsks(element: XmlElement): boolean {
   return (IDENTITY.has(name) && !isEmpty) || children.some(elementAsks);
 }
 
-/** Where tags begin whose name counts, also in comments and CDATA. Undefined for too many tags. */
+/** Finds the tags with a name that counts, also in comments and CDATA; undefined for too many. */
 function tagsIn(text: string, tag: RegExp, counts: (name: string) => boolean) {
   const found: number[] = [];
   let tags = 0;
@@ -71,9 +69,9 @@ function tagsIn(text: string, tag: RegExp, counts: (name: string) => boolean) {
   return found;
 }
 
-/** A start tag up to the end of its name, with its prefix. White space is also that of XML 1.1 (U+0085). */
+/** A start tag to the end of its name; XML 1.1 also counts U+0085 as white space. */
 const TAG = /<([^\s\u0085<>/]+)/g;
-/** The same in an unknown encoding, with the white space of all. */
+/** A start tag in an unknown encoding: only white space that all encodings share. */
 const UNDECODED_TAG = /<([^ \t\r\n<>/]+)/g;
 
 function isSuspicious(name: string): boolean {
@@ -83,13 +81,12 @@ function isSuspicious(name: string): boolean {
   return IDENTITY.has(folded) || folded === SECURITY;
 }
 
-/** An empty property, in one of its two spellings. */
 function isEmptyAt(text: string, at: number): boolean {
   const spelt = /^<([^\s<>/]+)(?:[ \t\r\n]*\/>|><\/\1[ \t\r\n]*>)/.exec(text.slice(at, at + 256));
   return spelt !== null && !foldName(spelt[1] ?? '').endsWith(SECURITY);
 }
 
-/** What bytes beyond ASCII mean is not known, so none may stand in a name. */
+/** Bytes beyond ASCII have an unknown meaning, so a name must not contain them. */
 function mayBeSuspicious(name: string): boolean {
   return isSuspicious(name) || !(/^[?!]/.test(name) || PLAIN_NAME.test(name));
 }

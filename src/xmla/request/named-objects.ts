@@ -14,15 +14,15 @@ import { byWords, foldName, isFoldedTo } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
 interface DiscoverType {
-  /** The restriction that narrows it to one, 'none' where it holds nothing of any; undefined: it spans them. */
+  /** The restriction that selects one; 'none': no row is of a catalog; undefined: rows span all. */
   readonly catalog?: string;
-  /** Whether each row belongs to one cube, which CUBE_NAME selects; 'none' where no row does. */
+  /** 'each': every row is of one cube, which CUBE_NAME selects; 'none': no row is of a cube. */
   readonly cube?: 'each' | 'none';
 }
 
 /**
- * The request types that may be cached, exactly so spelt (XMLA 1.1 and [MS-SSAS] §3.1.4.2.2). What all others tell is
- * momentary (sessions, connections, locks, memory, traces) or unknown.
+ * Request types that may be cached, spelt exactly so (XMLA 1.1, [MS-SSAS] §3.1.4.2.2). All others
+ * are momentary (sessions, connections, locks, memory, traces) or unknown.
  */
 export const DISCOVER_TYPES = byWords<DiscoverType>([
   [
@@ -41,21 +41,20 @@ export const DISCOVER_TYPES = byWords<DiscoverType>([
   ],
 ]);
 
-/** Why some names are left out, under which nothing may be kept. */
 type Excess = Extract<BypassReason, 'long-name' | 'many-catalogs'> | undefined;
 export type NamedCubes = ReturnType<typeof namedCubes>;
-/** Of catalogs, and of cubes, in a request: each is folded, and each catalog is an epoch to be read. */
+/** Limits catalogs, and cubes, of a request: each is folded, and each catalog reads an epoch. */
 const MOST_NAMES = 16;
 
 /**
- * Which catalogs an answer may come from, for the purge; naming too many is safe: the property Catalog and the catalog
- * restrictions, in whatever letter case. An Execute runs in the catalog of the property spelt exactly `Catalog`; without it
- * the engine chooses one (Mondrian: its first). SSAS lets a statement name the catalog of a cube, so each part of a
- * qualified name behind a FROM may be one. A Discover spans catalogs unless it carries the one restriction that every
- * engine reads as a single catalog.
- * @returns `catalogs` as spelt, each once, without empty and too long ones; `spansCatalogs` when the answer may speak of
- *   others; `qualified` when a statement names the catalog of a cube by itself, so that neither a project that the engine
- *   is told of nor the catalog of its session says where the data come from
+ * Finds the catalogs that an answer may come from, for the purge; a catalog too many is safe. Names
+ * come from the property Catalog and the catalog restrictions in any letter case. An Execute runs
+ * in the property spelt exactly `Catalog`; without it the engine chooses (Mondrian: its first).
+ * SSAS lets a statement name the catalog of a cube, so each part of a qualified name behind FROM
+ * may be one. A Discover spans catalogs unless every engine reads its restriction as one catalog.
+ * @returns `catalogs` as spelt, without duplicates, empty and long names; `spansCatalogs`: others
+ *   may be in the answer; `qualified`: the statement itself names a catalog, so neither the
+ *   project nor the catalog of the session says where the data come from
  */
 export function namedCatalogs(request: XmlaRequest, sources = sourcesOf(request)) {
   const inProperties = propertiesOf(request, 'catalog');
@@ -73,15 +72,15 @@ export function namedCatalogs(request: XmlaRequest, sources = sourcesOf(request)
 }
 
 /**
- * Which cubes an answer may hold data of, as catalogs are named: of an Execute those behind every FROM and the property
- * Cube. What a cube takes from others at the engine (virtual and linked ones, perspectives) is not seen here.
+ * Finds the cubes that an answer may hold data of. Virtual and linked cubes and perspectives take
+ * data from others at the engine, which is not seen here.
  * @returns `certain` is false when the answer may hold data of others
  */
 export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
   if (request.method === 'Discover') {
     const { kept, excess } = distinct(restrictedTo(request, /cube(?:_name)?$/));
     const { cube } = DISCOVER_TYPES.get(request.requestType) ?? {};
-    // BASE_CUBE_NAME narrows to perspectives of a cube, which have other names. The sign % stands for any text.
+    // BASE_CUBE_NAME selects perspectives of a cube, which have other names. % stands for any text.
     const isOne = (name: string) => isName(name) && !name.includes('%');
     const narrowed = cube === 'each' && isNarrowed(request, 'CUBE_NAME', isOne);
     return { cubes: kept, certain: cube === 'none' || narrowed, excess };
@@ -91,7 +90,7 @@ export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
   return { cubes: kept, certain: certain && names.length > 0, excess };
 }
 
-/** Whether such a restriction stands there, in the one form that every engine reads. */
+/** Requires the restriction in the one form that every engine reads. */
 function isNarrowed(
   { restrictions }: DiscoverRequest,
   name: string | undefined,
@@ -102,7 +101,6 @@ function isNarrowed(
   return isSo && all.length > 0;
 }
 
-/** Such as CATALOG_NAME, TABLE_CATALOG, CONSTRAINT_CATALOG. */
 function restrictedTo({ restrictions }: DiscoverRequest, names: RegExp): readonly string[] {
   return restrictions
     .filter(({ name }) => names.test(foldName(name)))
@@ -113,10 +111,10 @@ function propertiesOf({ properties }: XmlaRequest, folded: string): readonly str
   return properties.filter(({ name }) => isFoldedTo(name, folded)).map(({ value }) => value);
 }
 
-/** Not blank, which some engines take for no restriction. */
+/** Some engines take a blank name for no restriction. */
 const isName = (name: string) => name.trim() !== '';
 
-/** Each name once. They are counted before they are folded, which is what costs. */
+/** Counts before names are folded, which is the expensive part. */
 function distinct(given: Iterable<string>): { kept: readonly string[]; excess: Excess } {
   const names = new Set<string>();
   for (const name of given) {
@@ -128,24 +126,21 @@ function distinct(given: Iterable<string>): { kept: readonly string[]; excess: E
 }
 
 export interface StatementSources {
-  /**
-   * The names behind every FROM, each part of a qualified one by itself, as spelt, without brackets. Any of them may be a
-   * cube, and where one is qualified a catalog.
-   */
+  /** Each part of each name behind FROM, as spelt, without brackets: cubes, perhaps catalogs. */
   readonly names: string[];
-  /** False when it may read from something that is not named here. */
+  /** False when the statement may read a source that is not named here. */
   certain: boolean;
-  /** Whether a dot stands behind a first name: SSAS reads `[catalog].[cube]`. */
+  /** A dot follows a first name: SSAS reads `[catalog].[cube]`. */
   qualified: boolean;
 }
 
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', ';', 'where', 'cell', 'properties']);
 type Sources = Readonly<StatementSources>;
 export const NO_SOURCES: Sources = { names: [], certain: true, qualified: false };
-/** Of one that is too long to be searched. */
+/** The sources of a statement that is too long to be searched. */
 const ANY_SOURCES: Sources = { names: [], certain: false, qualified: true };
 
-/** Reads the sources of a request's statement, in subselects and quoted formulas too; a Discover has none. */
+/** Reads the sources of a statement, including subselects and quoted formulas. */
 export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Sources {
   if (request.method === 'Discover') return NO_SOURCES;
   if (tokens === undefined && request.statement.length > MAX_STATEMENT) return ANY_SOURCES;
@@ -154,10 +149,10 @@ export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Sources {
   return found;
 }
 
-/** @param depth how many strings within strings are still looked into */
+/** @param depth how many nested strings are still searched */
 function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number): void {
   const { packed, comments } = tokens;
-  // Inside of a string it cannot be told whether it is one.
+  // Inside of a string, a comment may be none.
   if (depth < MAX_NESTING && comments.some(mentionsFrom)) found.certain = false;
   for (let index = 0; index < packed.length; index += 1) {
     switch (kindOf(packed[index] as number)) {
@@ -179,7 +174,7 @@ function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number)
 
 function searchWord(tokens: MdxTokens, index: number, found: StatementSources): void {
   const word = textAt(tokens, index);
-  // Nearly every word is one of ASCII alone, and few have four letters.
+  // Fast path: nearly every word is ASCII and not of four letters.
   if (word.length !== 4 && /^\w+$/.test(word)) return;
   if (foldName(word) === 'from') readFrom(tokens, index, found);
   else if (mentionsFrom(word)) {
@@ -195,7 +190,6 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
-/** Behind FROM stands a subselect with a FROM of its own, or a cube. */
 function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
   const wordAt = (index: number) => foldName(textAt(tokens, index));
   const isVisual = wordAt(from + 1) === 'non' && wordAt(from + 2) === 'visual';
@@ -219,7 +213,7 @@ function readFrom(tokens: MdxTokens, from: number, found: StatementSources): voi
 }
 
 const isDot = (tokens: MdxTokens, index: number) => kindAt(tokens, index) === MDX.point;
-/** The name that a token spells; undefined when it is none, or engines may see another. */
+/** Reads the name a token spells; undefined where engines may see another. */
 function nameOf(tokens: MdxTokens, index: number): string | undefined {
   const kind = kindAt(tokens, index);
   const text = textAt(tokens, index);

@@ -3,8 +3,8 @@ import { foldName } from '../names.ts';
 import type { Property } from './read-request.ts';
 
 /**
- * Their values are new for every request or process of a client, and without effect on the answer: not in the key. Their
- * names are, since engines that do not know one refuse the request. What is spelt otherwise is another property.
+ * Properties without effect on the answer, new for each request or client process: their values are
+ * not keyed. Their names are, since engines refuse unknown ones. Other spellings do not count.
  */
 export const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
   'DbpropMsmdActivityID',
@@ -22,14 +22,13 @@ export const IGNORED_PROPERTIES: ReadonlySet<string> = new Set([
   'ForceCommitTimeout',
 ]);
 
-/** Properties that tell or change who asks, folded: in any spelling that some engine may accept. */
+/** Properties that tell or change who asks, folded: some engine may accept any spelling. */
 export const IDENTITY: ReadonlySet<string> = new Set(
   'EffectiveUserName Roles EffectiveRoles CustomData UserName Password'.split(' ').map(foldName),
 );
 const REAL_TIME_OLAP = foldName('RealTimeOlap');
 const NOT_REAL_TIME: ReadonlySet<string> = new Set(['', 'false', '0']);
 
-/** Why a request with these properties may not be cached. */
 export function classifyProperties(properties: readonly Property[]): BypassReason | undefined {
   const names = new Set<string>();
   let isRealTime = false;
@@ -39,12 +38,12 @@ export function classifyProperties(properties: readonly Property[]): BypassReaso
     names.add(folded);
     isRealTime ||= folded === REAL_TIME_OLAP && !NOT_REAL_TIME.has(foldName(value.trim()));
   }
-  // Engines differ in whether case matters and in which of two they take.
+  // Engines differ in whether case matters, and in which of two they take.
   if (names.size < properties.length) return 'duplicate-property';
   return isRealTime ? 'real-time' : undefined;
 }
 
-/** What is keyed of properties, sorted by name; equal names keep their order. Null for a value that does not count. */
+/** The key's part: sorted by name, equal names in their order; null for an ignored value. */
 export function keyedProperties(properties: readonly Property[]) {
   return properties
     .map(({ name, value }) => [name, IGNORED_PROPERTIES.has(name) ? null : value] as const)

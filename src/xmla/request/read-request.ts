@@ -6,25 +6,23 @@ import { foldName, SOAP, XMLA, XSD } from '../names.ts';
 import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
 import { textToJudge } from './session-ids.ts';
 
-/** The session element of the SOAP header. */
 export type SessionHeader =
   | { readonly kind: 'none' }
   | { readonly kind: 'begin' }
-  /** `understand` holds the attributes that say who must heed it: Mondrian takes no notice without them. */
+  /** `understand` holds who must heed it, as attributes: Mondrian ignores it without them. */
   | { readonly kind: 'in'; readonly id: string; readonly understand: string }
   | { readonly kind: 'end'; readonly id: string };
 
-/** A SOAP header block that can shape the answer, see KEYED_BLOCKS. */
 export interface HeaderBlock {
   readonly uri: string;
   readonly local: string;
-  /** Sorted by name; namespace declarations left out. */
+  /** Sorted by name, without namespace declarations. */
   readonly attributes: readonly (readonly [name: string, value: string])[];
-  /** The texts of its children `Capability`, or its own text as the only item. */
+  /** The texts of the children `Capability`, or else its own text. */
   readonly content: readonly string[];
 }
 
-/** Engines read two forms of several values: `plain` is one element each, `value` is `<X><Value>a</Value>…</X>`. */
+/** Engines read two forms: `plain` repeats the element, `value` is `<X><Value>a</Value>…</X>`. */
 export interface Restriction {
   readonly name: string;
   readonly form: 'plain' | 'value';
@@ -35,31 +33,30 @@ export interface Property {
   readonly name: string;
   readonly value: string;
 }
-/** Of an Execute. `type` is the text of `xsi:type`, empty when there is none. */
+/** A parameter of an Execute. `type` is the text of `xsi:type`, or ''. */
 export interface Parameter extends Property {
   readonly type: string;
 }
 
 interface XmlaRequestBase {
   readonly session: SessionHeader;
-  /** All in the envelope, each once. */
+  /** All ids in the envelope, without duplicates. */
   readonly sessionIds: readonly string[];
-  /** Whether it asks for a session token (SSAS), which is made for one session. */
+  /** A session token (SSAS) is made for one session. */
   readonly sessionToken: boolean;
-  /** In the order of the document, as properties are. */
   readonly headers: readonly HeaderBlock[];
   /** WS-Security in the SOAP header. */
   readonly security: boolean;
-  /** Names as spelt; a name may stand twice. */
+  /** Names as spelt; a name may occur twice. */
   readonly properties: readonly Property[];
-  /** The places where SOAP toolkits wrote `xsi:nil` or a simple `xsi:type`, with what they wrote, sorted. */
+  /** Each `xsi:nil` and simple `xsi:type` of SOAP toolkits with its place, sorted. */
   readonly forms: readonly string[];
   /**
-   * The first thing that the known shape does not name (an element, an attribute, a processing instruction, text where
-   * none belongs, a second occurrence), in short words for the log, which may hold names that the client chose.
+   * The first thing outside the known shape (element, attribute, processing instruction, text, a
+   * second occurrence), in words for the log, perhaps with names that the client chose.
    */
   readonly unexpected: string | undefined;
-  /** Whether all of that stands in header blocks or as children of Properties, beside what is executed. */
+  /** All of it stands in header blocks or in Properties, beside what is executed. */
   readonly oddBeside?: boolean | undefined;
 }
 
@@ -71,26 +68,23 @@ export interface DiscoverRequest extends XmlaRequestBase {
 
 export interface ExecuteRequest extends XmlaRequestBase {
   readonly method: 'Execute';
-  /** Local names of the children of Command, in order: `['Statement']` for a statement. */
   readonly commands: readonly string[];
-  /** After XML decoding; '' when there is none. */
   readonly statement: string;
   readonly parameters: readonly Parameter[];
 }
 
 export type XmlaRequest = DiscoverRequest | ExecuteRequest;
-/** A body that is `not-understood` is passed through as it is; one that is `refused` must not reach an engine. */
+/** `not-understood` passes through as it is; `refused` must not reach an engine. */
 export type RequestReading = ReturnType<typeof readRequest>;
 
-/** Of words for the log. */
-const MAX_DETAIL = 160;
-/** Reading longer bodies (bytes) would hold the event loop up. No client's query is so long. */
+const MAX_DETAIL_CHARS = 160;
+/** Reading longer bodies (bytes) would block the event loop; no client's query is so long. */
 const MAX_BODY = 1024 * 1024;
 
 /**
- * Reads the body of a POST, without content coding, as one XMLA request in a SOAP 1.1 envelope (XMLA 1.1). Never throws.
- * Two bodies that give equal requests, both with `unexpected` undefined, say the same to every engine.
- * @param readers those of earlier requests
+ * Reads a POST body without content coding as an XMLA 1.1 request in a SOAP 1.1 envelope. Never
+ * throws. Bodies with equal requests, `unexpected` undefined, say the same to every engine.
+ * @param readers readers of earlier requests
  */
 export function readRequest(body: Uint8Array, contentType?: string, readers?: TagReaders) {
   if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body', 'unknown');
@@ -110,13 +104,12 @@ export function readRequest(body: Uint8Array, contentType?: string, readers?: Ta
   return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds());
 }
 
-/** Why a body passes that is in none of the encodings that are read. */
 export const OTHER_ENCODING = 'an unknown or contradictory text encoding';
-/** `other`: the request may be judged, and not looked up ({@link textToJudge}). */
+/** `other`: the request may be judged, but not looked up ({@link textToJudge}). */
 export type RequestEncoding = Text['encoding'];
 type Text = DecodedText | NonNullable<ReturnType<typeof textToJudge>>;
 
-/** It may hold a declaration that must not reach an engine, whose reader may go on behind what is wrong. */
+/** Refuses declarations here too: an engine's reader may go on behind what is wrong. */
 function unread(body: Uint8Array, ...why: Parameters<typeof notUnderstood>) {
   const reading = notUnderstood(...why);
   if (!/<!(?:DOCTYPE|ENTITY)/i.test(lettersOf(body))) return reading;
@@ -132,7 +125,7 @@ function notUnderstood(
   return {
     kind: 'not-understood',
     reason,
-    detail: detail.slice(0, MAX_DETAIL),
+    detail: detail.slice(0, MAX_DETAIL_CHARS),
     sessionIds,
   } as const;
 }
@@ -172,7 +165,7 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Tex
   return { kind: 'understood', request, root, encoding, declared } as const;
 }
 
-/** An engine that looks for these wherever they stand could find another statement beside the one that was read. */
+/** Names an engine may search for anywhere, and so find another statement than the one read. */
 const SPOKEN: ReadonlySet<string> = new Set(['Body', 'Execute', 'Command', 'Statement']);
 
 function speaksTwice({ local, children }: XmlElement, before = new Set<string>()): boolean {
@@ -191,9 +184,9 @@ function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<stri
 
 const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
 /**
- * Kylin changes the number formats of an answer when the text DbpropMsmdMDXCompatibility stands anywhere in the raw body.
- * The name of an element is in the key, a comment, a prefix or an ignored value is not: so the text may stand in the tags
- * of elements of that name only. In UTF-16 the engine may or may not see it.
+ * Kylin changes number formats when the text DbpropMsmdMDXCompatibility stands anywhere in the raw
+ * body. Element names are keyed, but not comments, prefixes and ignored values. Only tags of that
+ * name may hold it. In UTF-16 the engine may or may not see it.
  */
 function misplacedCompatibility({ utf8, encoding }: Text, root: XmlElement) {
   if (encoding === 'other') return undefined;
@@ -208,22 +201,22 @@ function misplacedCompatibility({ utf8, encoding }: Text, root: XmlElement) {
   return isPlaced ? undefined : `${COMPATIBILITY} outside of its property`;
 }
 
-/** Of header blocks ([MS-SSAS] §2.2.3). */
+/** The namespace of header blocks ([MS-SSAS] §2.2.3). */
 const ANALYSIS_SERVICES = 'http://schemas.microsoft.com/analysisservices/';
-/** What the client can do and expects may shape answers, so it is in the key. */
+/** Blocks of client capabilities and expectations, which may shape answers: keyed. */
 const KEYED_BLOCKS = new Set(['Version', 'NamespaceCompatibility', 'ProtocolCapabilities']);
 /** Blocks that begin, name or end a session (XMLA 1.1, "Support for Statefulness"). */
 const SESSION_BLOCKS = new Set(['BeginSession', 'Session', 'EndSession']);
-/** In no key: requests with them are not looked up. */
+/** Blocks that are not keyed: requests with them are not looked up. */
 const UNKEYED_BLOCKS = new Set(['Security', 'BeginGetSessionToken']);
-/** Attributes that are known, by `nameOf`; with `=` for one value only. */
+/** Known attributes by `nameOf`; with `=` for one value only. */
 type Known = ReadonlySet<string>;
 const NO_ATTRIBUTES: Known = new Set();
-/** Clients put it on the envelope and on the method; engines read it as no more than a hint. */
+/** Clients put it on the envelope and on the method; engines take it as a hint. */
 const ENCODING_STYLE: Known = new Set([
   `{${SOAP}}encodingStyle=http://schemas.xmlsoap.org/soap/encoding/`,
 ]);
-/** ADOMD.NET writes `mustUnderstand` without a prefix, SOAP 1.1 §4.2.3 with one; toolkits say what an empty block is. */
+/** ADOMD.NET writes `mustUnderstand` without, SOAP 1.1 §4.2.3 with a prefix; toolkits add `xsi`. */
 const BEGIN_ATTRIBUTES = new Set([
   `{${SOAP}}mustUnderstand`,
   'mustUnderstand',
@@ -233,16 +226,16 @@ const BEGIN_ATTRIBUTES = new Set([
 ]);
 const SESSION_ATTRIBUTES = new Set([...BEGIN_ATTRIBUTES, 'SessionId']);
 const TYPE: Known = new Set([`{${XSI}}type`]);
-/** Of XML Schema, in which a text is what it says: not base64Binary or QName. */
+/** XML Schema types whose text means what it says: not base64Binary or QName. */
 const SIMPLE_TYPE = /^[\w.-]+:(?:string|int|long|float|double|decimal|boolean)$/;
 
-/** Children of these names in this order, each once at most; those with `?` may be missing. */
+/** Names in the order of the children, each at most once; `?` marks those that may be missing. */
 const orderOf = (names: string) =>
   names
     .split(' ')
     .map((name) => ({ local: name.replace('?', ''), isOptional: name.endsWith('?') }));
 type Order = ReturnType<typeof orderOf>;
-/** An envelope holds one Header at most, then one Body, and nothing else (SOAP 1.1 §4, narrowed). */
+/** SOAP 1.1 §4, narrowed: nothing behind Body. */
 const OF_ENVELOPE = orderOf('Header? Body');
 /** The order of the schema (XMLA 1.1, "Discover" and "Execute"), which all known clients keep. */
 const OF_DISCOVER = orderOf('RequestType Restrictions Properties');
@@ -262,7 +255,7 @@ function valueOf(element: XmlElement, name: string): string {
   return element.attributes.find((attribute) => nameOf(attribute) === name)?.value ?? '';
 }
 
-/** Whether an attribute says that its element is nil, which it must be then, or of a simple type. */
+/** Accepts `xsi:nil` on an element that is nil, and a simple `xsi:type`. */
 function isForm(element: XmlElement, { uri, local, value }: TagAttribute): boolean {
   const { children, text, hasCData, typeNamespace } = element;
   if (uri !== XSI || children.length > 0) return false;
@@ -270,14 +263,10 @@ function isForm(element: XmlElement, { uri, local, value }: TagAttribute): boole
   return local === 'type' && typeNamespace === XSD && SIMPLE_TYPE.test(value);
 }
 
-/** Reads the parts of an envelope, and notes what the known shape does not name. */
 class EnvelopeReader {
-  /** See {@link XmlaRequestBase.unexpected}. */
   oddity: string | undefined;
-  /** See {@link XmlaRequestBase.forms}. */
   readonly forms: string[] = [];
   oddBeside: boolean | undefined;
-  /** While a header block is read. */
   #inBlock = false;
 
   constructor(oddity: string | undefined) {
@@ -285,12 +274,12 @@ class EnvelopeReader {
   }
 
   #note(oddity: string, isBeside = this.#inBlock): false {
-    this.oddity ??= oddity.slice(0, MAX_DETAIL);
+    this.oddity ??= oddity.slice(0, MAX_DETAIL_CHARS);
     this.oddBeside = isBeside && this.oddBeside !== false;
     return false;
   }
 
-  /** @param place a name of its own within the method, for an element that a toolkit may write in its form */
+  /** @param place a unique name within the method, for an element that may have a toolkit's form */
   attributes(element: XmlElement, known: Known, place?: string): void {
     for (const attribute of element.attributes) {
       const name = nameOf(attribute);
@@ -319,7 +308,6 @@ class EnvelopeReader {
     return element.text;
   }
 
-  /** The children in their order. */
   sequence(element: XmlElement | undefined, order: Order): readonly (XmlElement | undefined)[] {
     if (element === undefined) return [];
     this.blank(element);
@@ -358,7 +346,7 @@ class EnvelopeReader {
     return this.#children(list, ({ uri }) => uri === XMLA);
   }
 
-  /** Of several session elements the first counts. `Security` binds a user to it, in whatever namespace. */
+  /** The first session element counts. `Security` binds a user to it, in any namespace. */
   header(headers: readonly XmlElement[]) {
     let session: SessionHeader = { kind: 'none' };
     const keyed: HeaderBlock[] = [];
@@ -437,7 +425,7 @@ class EnvelopeReader {
   }
 
   /**
-   * Commands that are no Statement are not looked into, but for a Cancel, which some are told whom to cancel.
+   * Reads into a Cancel, since some name another session, and into no other command.
    * `Scope="Session"` makes an object of the session alone.
    */
   #command(command: XmlElement | undefined): Pick<ExecuteRequest, 'commands' | 'statement'> {
@@ -466,12 +454,12 @@ class EnvelopeReader {
   #properties(properties: XmlElement | undefined): readonly Property[] {
     return this.#list(properties, PROPERTY_LIST).map((one) => ({
       name: one.local,
-      // Of several of one name the request passes.
+      // A request with duplicate names passes.
       value: this.#text(one, NO_ATTRIBUTES, `PropertyList/${one.local}`),
     }));
   }
 
-  /** White space beside `Value` is odd: an engine that does not know this form reads the whole text. */
+  /** White space beside `Value` is odd: an engine that lacks this form reads all the text. */
   #restriction(element: XmlElement, place: string): Restriction {
     const { local, children, text, hasCData } = element;
     if (children.length === 0) {
@@ -484,7 +472,7 @@ class EnvelopeReader {
     return { name: local, form: 'value', values };
   }
 
-  /** The text of `xsi:type` says one thing only while its prefix means XML Schema. */
+  /** The text of `xsi:type` is certain only while its prefix means XML Schema. */
   #parameter(element: XmlElement, place: string): readonly Parameter[] {
     if (element.local !== 'Parameter') {
       this.#note(`element ${element.local} in Parameters`);

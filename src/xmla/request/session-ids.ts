@@ -2,15 +2,15 @@ import { isAscii } from 'node:buffer';
 import { decodeText, type TextEncoding } from '../../xml/text-encoding.ts';
 import { MAX_DEPTH, MAX_NODES, XmlScanner } from '../../xml/xml-scanner.ts';
 
-/** The sessions that a request may speak of. `unknown`: it cannot be read for certain, and may name any. */
+/** The sessions a request may name; `unknown`: any, since it cannot be read for certain. */
 export type SessionIds = readonly string[] | 'unknown';
-/** Bytes that are read in one turn. */
-const SLICE = 64 * 1024;
+const SLICE_BYTES = 64 * 1024;
 
 /**
- * What can be said of a body that could not be read. Names cannot be escaped in XML, so that a text without the word names
- * no session. In another encoding than UTF-8 letters beyond ASCII may hide it: engines go by the first bytes alone (XML
- * 1.0, appendix F), or read UTF-16 that nothing names. `encoding`: in which it could be decoded.
+ * Judges a body that could not be read. XML cannot escape names: a text without the word names no
+ * session. In other encodings than UTF-8 letters beyond ASCII may hide it: engines go by the first
+ * bytes alone (XML 1.0, appendix F), or read UTF-16 that nothing names.
+ * @param encoding the one in which the body could be decoded
  */
 export function sessionIdsInUnread(
   body: Uint8Array,
@@ -24,9 +24,9 @@ export function sessionIdsInUnread(
 const mentionsSession = (text: string) => /session/i.test(text);
 
 /**
- * Finds them in a body that is too long to be read in one turn, in attributes of any namespace: prefixes are not looked
- * up, which costs time. Never rejects. `unknown` also for more attributes than MAX_NODES; `too-deep` as soon as elements
- * are nested deeper than MAX_DEPTH.
+ * Searches a body too long for one turn, in attributes of any namespace: resolving prefixes costs
+ * time. Never rejects. More than MAX_NODES attributes are `unknown`, elements nested deeper than
+ * MAX_DEPTH are `too-deep`.
  */
 export async function sessionIdsInLong(
   body: Uint8Array,
@@ -70,23 +70,23 @@ export async function sessionIdsInLong(
   }
 }
 
-/** Slices hold whole characters. */
+/** Keeps characters whole. */
 function endOfSlice(utf8: Buffer, from: number): number {
-  let end = from + SLICE;
+  let end = from + SLICE_BYTES;
   while (((utf8[end] ?? 0) & 0xc0) === 0x80) end += 1;
   return end;
 }
 
 export const isSessionId = (local: string) => local.toLowerCase() === 'sessionid';
 
-/** In which ASCII stands as itself, perhaps with zero bytes, and nothing else means it: not UTF-7, EBCDIC, ISO-2022, HZ. */
+/** Encodings in which only ASCII bytes, perhaps with zero bytes, mean ASCII: not UTF-7, EBCDIC … */
 const TRANSPARENT =
   /^(?:utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|iso[-_]?8859[-_]\d{1,2}|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gbk|gb2312|gb18030|big5|euc-(?:jp|kr|cn)|shift[-_]jis|windows-31j)$/i;
-/** Characters of the XML declaration, and bytes within which a body begins like XML, also in UTF-32. */
+/** Characters of the XML declaration, and bytes that hold as many in UTF-32. */
 const DECLARATION = 1024;
 const LONGEST_START = 8 * DECLARATION;
 
-/** The bytes as letters of ASCII, without the zero bytes of UTF-16 and UTF-32. */
+/** Reads the bytes as ASCII letters, without the zero bytes of UTF-16 and UTF-32. */
 export function lettersOf(body: Uint8Array): string {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (!bytes.includes(0)) return bytes.toString('latin1');
@@ -100,20 +100,19 @@ export function lettersOf(body: Uint8Array): string {
   return letters.toString('latin1', 0, count);
 }
 
-/** Whether a body could say what {@link lettersOf} does not show: it does not begin like XML, or names such an encoding. */
+/** True when a body could say what {@link lettersOf} does not show. */
 export function hidesLetters(body: Uint8Array, contentType?: string): boolean {
   return labelsOf(body, contentType)?.every((label) => TRANSPARENT.test(label)) !== true;
 }
 
-/** Of one byte for each character. */
 const SINGLE_BYTE = /^(?:iso[-_]?8859[-_]\d{1,2}|(?:windows-|cp)125\d|koi8-[ru])$/i;
-/** By these ISO-2022 and HZ begin to mean other letters, whatever encoding is named. */
+/** ISO-2022 and HZ change the meaning of letters behind these, whatever encoding is named. */
 const SHIFTS = ['\u001B', '~{'];
 
 /**
- * The text of a body in another encoding than those that are read, or in one that is named in two ways: where it is ASCII, or
- * has one byte for each character. That is enough to judge what a request does, and not to look it up, since engines may
- * read other letters. Undefined where even that is not certain.
+ * Decodes a body in an unread encoding, or with two labels, if it is ASCII or has one byte for each
+ * character. That is enough to judge a request, but not to look it up: engines may read other
+ * letters. Undefined where even that is not certain.
  */
 export function textToJudge(body: Uint8Array, contentType: string | undefined) {
   const labels = labelsOf(body, contentType)?.map((label) => label.toLowerCase()) ?? [''];
@@ -129,7 +128,7 @@ export function textToJudge(body: Uint8Array, contentType: string | undefined) {
   if (!SINGLE_BYTE.test(label) || other !== label) return undefined;
   try {
     const text = new TextDecoder(label, { fatal: true }).decode(bytes);
-    // Control characters are no text. A decoder takes some ISO-8859 for the windows encoding that has letters there.
+    // Control characters are no text. A decoder reads some ISO-8859 as windows, with letters there.
     const isText = !/[\u0080-\u009F]/.test(label.startsWith('iso') ? letters : text);
     return isText ? { ...judged, utf8: Buffer.from(text) } : undefined;
   } catch {
@@ -137,7 +136,7 @@ export function textToJudge(body: Uint8Array, contentType: string | undefined) {
   }
 }
 
-/** The encodings that a body is said to be in, '' for one in an unusual spelling; undefined where it does not begin like XML. */
+/** The encodings named for a body, '' for an unusual spelling; undefined if it is not like XML. */
 function labelsOf(body: Uint8Array, contentType = ''): readonly string[] | undefined {
   const letters = lettersOf(body.subarray(0, LONGEST_START));
   const isXml = /^(?:\u00EF\u00BB\u00BF|\u00FE\u00FF|\u00FF\u00FE)?[ \t\r\n]*</.test(letters);
@@ -152,7 +151,6 @@ function labelsOf(body: Uint8Array, contentType = ''): readonly string[] | undef
   ];
 }
 
-/** '' for an unusual spelling. */
 function labels(text: string, mention: RegExp, spelling: RegExp): string[] {
   const rests = text.split(mention).slice(1);
   return rests.map((rest) => spelling.exec(rest)?.[1] ?? '');

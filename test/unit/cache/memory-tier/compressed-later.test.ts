@@ -2,7 +2,10 @@ import { describe, expect, test } from '@jest/globals';
 import { createMemoryTier } from '../../../../src/cache/memory-tier.ts';
 import { type Deflated, deflated, type StoredAnswer } from '../../../../src/cache/stored-answer.ts';
 import { gate } from '../../../support/stub-engine.ts';
-import { bodyAccount, handClock, quiet } from '../fakes.ts';
+import { until } from '../../../support/http-client.ts';
+import type { FakeClient } from '../fake-client.ts';
+import { bodyAccount, engineAnswer, handClock, queryOf, quiet, rowset } from '../fakes.ts';
+import { fakeEngine, replica } from '../purge/replica.ts';
 import { answerWith } from '../stored-answer/session-documents.ts';
 
 const VARIANT = deflated(1_024, Buffer.alloc(0), Buffer.alloc(1), 0);
@@ -108,5 +111,20 @@ describe('a compressed answer', () => {
     ask(next);
     await quiet();
     expect([made, ask(next)]).toEqual([['a', 'b'], VARIANT]);
+  });
+
+  test('that one client had made is there for the next one, as long as the answer is', async () => {
+    const clock = handClock();
+    const { answer, memory } = replica({ clock });
+    const engine = fakeEngine((call) => engineAnswer(rowset(`answer ${call} `.repeat(500)), clock));
+    await answer(queryOf(engine.ask));
+    const first = await answer(queryOf(engine.ask));
+    const isCompressed = (client: FakeClient) => !Buffer.isBuffer(client.text?.(true));
+    expect(isCompressed(first)).toBe(false);
+    await until(() => isCompressed(first));
+    expect((await answer(queryOf(engine.ask))).text?.(true)).toBe(first.text?.(true));
+    memory.clear();
+    await answer(queryOf(engine.ask));
+    expect(isCompressed(await answer(queryOf(engine.ask)))).toBe(false);
   });
 });

@@ -1,0 +1,108 @@
+import type { Clock } from '../../../src/common/clock.ts';
+import type { Backend } from '../../../src/compose/cache.ts';
+import type { CacheGround } from '../../../src/compose/redis-backend.ts';
+import type { Link } from '../../../src/workers/link.ts';
+import type { Habits, Mood } from '../links.ts';
+import type { Random } from '../random.ts';
+import type { SimulatedTime } from '../time.ts';
+import type { Program } from './program.ts';
+import { createRedis, EVICTED } from './redis.ts';
+import { channelPair, LONGEST_LEASE, wayToRedis } from './stores.ts';
+
+/** What one gateway stands on. */
+export interface Backing {
+  /** Whether all gateways share the entries. */
+  readonly isShared: boolean;
+  readonly link: { set(mood: Mood): void; mood(): Mood };
+  /** Opens what gateways share; the product does it by itself where there is a primary process. */
+  readonly open?: (ground: CacheGround) => Backend;
+  readonly primary?: (program: Program, clock: Clock) => Link;
+  /** The gateway is dead: nothing of it arrives any more. */
+  close(): void;
+}
+
+/** What all gateways of a run share, and what may happen to it. */
+export interface Shared {
+  /** @param id names one start of a gateway */
+  of(id: string, random: Random, habits: Habits): Backing;
+  /** What happens to it, by names; each draws what it needs. */
+  readonly troubles: Readonly<Record<string, (random: Random) => string>>;
+}
+
+interface Settings {
+  readonly program: Program;
+  readonly time: SimulatedTime;
+  readonly newToken: () => string;
+  /** Whether no gateway hears of the purges of others. */
+  readonly isDeaf: () => boolean;
+}
+
+/** A Redis of all gateways. */
+export function overRedis({ program, time, newToken, isDeaf }: Settings): Shared {
+  const redis = createRedis({ time, newToken, isDeaf });
+  return {
+    of(id, random, habits) {
+      const { link, open, close } = wayToRedis({ program, redis, time, random, habits, id });
+      return {
+        isShared: true,
+        link,
+        open,
+        close() {
+          link.set('cut');
+          close();
+        },
+      };
+    },
+    troubles: {
+      'Redis saves': () => {
+        redis.save();
+        return '';
+      },
+      'Redis restarts': (random) => {
+        const comesBack = random(2) === 0 ? 'empty' : 'as it was saved';
+        redis.restart(comesBack);
+        return comesBack;
+      },
+      'Redis evicts': (random) => {
+        const what = EVICTED[random(EVICTED.length)] ?? 'entries';
+        redis.evict(what);
+        return what;
+      },
+      'the clock of Redis is set': (random) => {
+        const ms = random(8_000) - 4_000;
+        redis.stepClock(ms);
+        return `by ${ms} ms`;
+      },
+    },
+  };
+}
+
+/** The primary process of several workers. */
+export function overPrimary({ program, time, newToken, isDeaf }: Settings): Shared {
+  const attach = program.shared.createPrimary({
+    ...{ clock: time.clock, newToken, orphanLease: LONGEST_LEASE },
+    engineStates: async () => undefined,
+    inForce: () => undefined,
+    configuration: () => '',
+    states: { engines: () => [], reloaded: () => true },
+  });
+  return {
+    of(_id, random, habits) {
+      const { link, worker, primary } = channelPair({ time, random, habits, isDeaf });
+      let leave = () => {};
+      return {
+        isShared: false,
+        link,
+        primary(own, clock) {
+          leave = attach(own.link.createLink(primary, 'the worker', time.clock));
+          return own.link.createLink(worker, 'the primary process', clock);
+        },
+        close() {
+          link.set('cut');
+          leave();
+        },
+      };
+    },
+    troubles: {},
+  };
+}

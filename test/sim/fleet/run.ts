@@ -1,0 +1,333 @@
+import type { Habits, Mood } from '../links.ts';
+import { oneIn, pick, randomSources } from '../random.ts';
+import { createTime } from '../time.ts';
+import { overPrimary, overRedis } from './backing.ts';
+import { createEngine, readStamp } from './engine.ts';
+import {
+  EVERY,
+  openGateway,
+  REPEAT_AFTER,
+  type Question,
+  type SimulatedGateway,
+} from './gateway.ts';
+import { ANNOUNCED, CHANGED, EVERY_PLACE, openLedger, PROJECTS, WATCHED } from './ledger.ts';
+import type { Program } from './program.ts';
+import { ROUGH, SMOOTH, UNSTEADY } from './stores.ts';
+
+/** How large a run is, and what happens in it. Shrinking makes it smaller. */
+export interface FleetSettings {
+  readonly seed: number;
+  readonly form: 'redis' | 'workers';
+  readonly gateways: number;
+  readonly clients: number;
+  readonly loaders: number;
+  /** Answers that are judged. */
+  readonly answers: number;
+  /** What may happen, of {@link TROUBLES}. */
+  readonly troubles: readonly string[];
+  /** Of all gateways (ms); drawn unless given. */
+  readonly lease?: number;
+  /** What the engine usually takes (ms). */
+  readonly engineMs?: number;
+  /** How the link of the first gateway behaves, beside smooth ones; drawn unless given. */
+  readonly links?: Partial<Habits>;
+}
+
+export interface FleetRun {
+  readonly settings: FleetSettings;
+  readonly violations: readonly string[];
+  readonly answers: number;
+  readonly hits: number;
+  /** Answers that only a run of the warm-up had asked for. */
+  readonly warmed: number;
+  readonly acknowledged: number;
+  readonly refused: number;
+  readonly engineRequests: number;
+  readonly virtualSeconds: number;
+  /** Of the whole history: the same for the same settings. */
+  readonly digest: string;
+}
+
+/** Disturbances by their names; what happens to what gateways share stands with that. */
+const TROUBLES = [
+  'rough links',
+  'announcements are lost',
+  'a link is away',
+  'a gateway dies',
+  'a clock is set',
+  'a reload',
+  'the engine breaks off',
+  'Redis saves',
+  'Redis restarts',
+  'Redis evicts',
+  'the clock of Redis is set',
+] as const;
+
+const LEASES = [100, 200, 400, 1_000];
+const IDENTITIES = ['everyone', 'everyone', 'user:alice', 'user:bob'];
+const VARIANTS = 2;
+/** A client pauses so long at most, and asks so often behind it. */
+const THINKS = 60;
+const CLICKS = 8;
+/** Between two loads of one loader, and two disturbances, at most (ms). */
+const LOADS = 900;
+const CALM = 3_000;
+const MOODS: readonly Mood[] = ['cut', 'hung', 'mute'];
+/** In good weather: until nobody has the task of a poller that was killed, and clearing calls were made again (ms). */
+const SETTLES = 70_000;
+/** Until a watcher has found a load to its end (ms). */
+const FOUND_WITHIN = 5 * EVERY + 12_000;
+
+/** Settings of a run, as its seed draws them. */
+export function settingsOf(seed: number, answers: number): FleetSettings {
+  const random = randomSources(seed)(99);
+  const form = seed % 4 === 0 ? 'workers' : 'redis';
+  const troubles = TROUBLES.filter(() => !oneIn(random, 4));
+  return { seed, form, answers, troubles, gateways: 2 + random(3), clients: 8, loaders: 6 };
+}
+
+/**
+ * A fleet of whole gateways before one engine, with clients, loads and bad weather, in simulated time: until so many answers
+ * were judged or a promise was broken. In good weather behind that each gateway has to acknowledge a purge, and the watcher to
+ * find a load.
+ */
+export async function runFleet(program: Program, settings: FleetSettings): Promise<FleetRun> {
+  const drawer = randomSources(settings.seed);
+  const time = createTime();
+  const now = time.clock.now;
+  const ledger = openLedger(now);
+  let made = 0;
+  const newToken = () => `token-${(made += 1)}`;
+  const may = (trouble: (typeof TROUBLES)[number]) => settings.troubles.includes(trouble);
+  let phase: 'disturbed' | 'calm' | 'over' = 'disturbed';
+  const engine = createEngine({ time, ledger, random: drawer(1), usually: settings.engineMs });
+  const open = settings.form === 'redis' ? overRedis : overPrimary;
+  const isDisturbed = () => phase === 'disturbed';
+  const isEnded = () => phase === 'over';
+  const isDeaf = () => isDisturbed() && may('announcements are lost');
+  const shared = open({ program, time, newToken, isDeaf });
+  const gateways: SimulatedGateway[] = [];
+  const counts = { answers: 0, hits: 0, acknowledged: 0, refused: 0, warmed: 0 };
+  let isRough = may('rough links');
+  let starts = 0;
+  let failure: unknown;
+  const leaseOf = (number: number) => LEASES[(settings.seed + number) % LEASES.length] ?? 100;
+
+  async function start(number: number): Promise<void> {
+    const name = `gateway ${number}.${(starts += 1)}`;
+    const usual = starts % 4 === 0 ? ROUGH : UNSTEADY;
+    const given = settings.links && (number === 0 ? { ...usual, ...settings.links } : SMOOTH);
+    const habits = isRough ? (given ?? usual) : SMOOTH;
+    const backing = shared.of(`g${number}.${starts}`, drawer(1_000 + starts), habits);
+    const random = drawer(2_000 + starts);
+    const lease = settings.lease ?? leaseOf(number);
+    gateways[number] = await openGateway({
+      ...{ name, program, backing, lease, engine, ledger, time, random },
+    });
+  }
+
+  const guarded = (work: Promise<unknown>) => void work.catch((error) => (failure ??= error));
+
+  /** One request, held against what was promised when it was sent. */
+  async function click(random: ReturnType<typeof drawer>): Promise<void> {
+    const gateway = pick(random, gateways);
+    if (!gateway.isAlive()) return;
+    const spans = oneIn(random, 8);
+    const places = spans ? EVERY_PLACE : [random(PROJECTS.length)];
+    const identity = pick(random, IDENTITIES);
+    const question: Question = { places, identity, variant: random(VARIANTS) };
+    const fresh = oneIn(random, 40);
+    const least = fresh ? engine.visible() : [...ledger.floors];
+    const sent = now();
+    const { text, how } = await gateway.ask(question, { fresh, leaves: oneIn(random, 50) });
+    if (how.startsWith('broke')) ledger.accuse(`${gateway.name} ${how}`);
+    if (!gateway.isAlive() || text === undefined) return;
+    const read = readStamp(text);
+    const told = () => `${gateway.name} told ${identity}, who asked for ${places.join()}: ${how}`;
+    counts.answers += 1;
+    if (how.startsWith('hit')) counts.hits += 1;
+    if (read === undefined || read.whose !== identity || read.stamp.size !== places.length) {
+      return ledger.accuse(`another answer, or no whole one: ${text}. ${told()}`);
+    }
+    ledger.judge(read.stamp, least, sent, told);
+  }
+
+  async function client(number: number): Promise<void> {
+    const random = drawer(100 + number);
+    while (!isEnded()) {
+      await time.sleep(1 + random(phase === 'calm' ? 40 * THINKS : THINKS));
+      for (let left = 1 + random(CLICKS); left > 0; left -= 1) await click(random);
+    }
+  }
+
+  /** New data, and a purge behind it. */
+  async function announce(random: ReturnType<typeof drawer>): Promise<void> {
+    const gateway = pick(random, gateways);
+    const isAll = oneIn(random, 5);
+    const places = isAll ? ANNOUNCED : [pick(random, ANNOUNCED)];
+    ledger.load(places);
+    if (!gateway.isAlive()) return;
+    const stale = isAll ? 'everything' : { project: PROJECTS[places[0] ?? 0] ?? '' };
+    const ok = await gateway.purge(stale, oneIn(random, 3) ? 'hook' : 'clear-cache');
+    if (ok && gateway.isAlive()) counts.acknowledged += 1;
+    else counts.refused += 1;
+  }
+
+  /** Data that is changed through the gateway: dropped before and behind it. */
+  async function change(random: ReturnType<typeof drawer>): Promise<void> {
+    const gateway = pick(random, gateways);
+    const stale = { project: PROJECTS[CHANGED] ?? '' };
+    if (!gateway.isAlive()) return;
+    if (oneIn(random, 2)) await gateway.invalidate(stale, 'alice', 'before');
+    await time.sleep(random(100));
+    ledger.load([CHANGED], 'change');
+    const promised = ledger.promise([CHANGED], `${gateway.name} by a change`);
+    const isUnknown = oneIn(random, 8);
+    const ok = await gateway.invalidate(stale, 'alice', isUnknown ? 'unknown' : 'after');
+    if (ok && gateway.isAlive()) {
+      counts.acknowledged += 1;
+      promised.acknowledged();
+    } else promised.failed('it is owed');
+  }
+
+  async function loader(number: number): Promise<void> {
+    const random = drawer(300 + number);
+    while (isDisturbed()) {
+      await time.sleep(1 + random(LOADS));
+      const what = random(8);
+      if (what === 0) await engine.loadWatched(random(3 * EVERY));
+      else if (what === 1) await change(random);
+      else await announce(random);
+    }
+  }
+
+  /** Something happens, again and again. */
+  async function storm(): Promise<void> {
+    const random = drawer(5);
+    const happens: Record<string, () => Promise<string>> = {
+      ...disturbances(random),
+      ...sharedTroubles(random),
+    };
+    const names = Object.keys(happens).filter((name) => settings.troubles.includes(name));
+    while (isDisturbed() && names.length > 0) {
+      await time.sleep(1 + random(CALM));
+      const name = pick(random, names);
+      if (isDisturbed()) ledger.note(`${name} ${(await happens[name]?.()) ?? ''}`);
+    }
+  }
+
+  function sharedTroubles(random: ReturnType<typeof drawer>) {
+    const all: Record<string, () => Promise<string>> = {};
+    for (const [name, happen] of Object.entries(shared.troubles)) {
+      all[name] = async () => {
+        const told = happen(random);
+        // Connections end with a server, but for a moment.
+        const isSeen = name === 'Redis restarts' && !oneIn(random, 4);
+        for (const { link } of gateways) if (isSeen) away(link, 'cut', random(300));
+        return told;
+      };
+    }
+    return all;
+  }
+
+  function away(link: SimulatedGateway['link'], mood: Mood, ms: number): void {
+    if (link.mood() !== 'up') return;
+    link.set(mood);
+    time.after(ms, () => link.set('up'));
+  }
+
+  function disturbances(random: ReturnType<typeof drawer>) {
+    const some = () => pick(random, gateways);
+    return {
+      'a link is away': async () => {
+        const { name, link } = some();
+        const mood = pick(random, MOODS);
+        away(link, mood, random(3_000));
+        return `${name}: ${mood}`;
+      },
+      'a gateway dies': async () => {
+        const number = random(gateways.length);
+        gateways[number]?.kill();
+        await time.sleep(random(500));
+        await start(number);
+        return `${number}, and starts anew`;
+      },
+      'a clock is set': async () => {
+        const ms = random(6_000) - 3_000;
+        const { name, stepClock } = some();
+        stepClock(ms);
+        return `${name}: by ${ms} ms`;
+      },
+      'a reload': async () => {
+        const lease = pick(random, LEASES);
+        const { name, reload } = some();
+        reload(lease);
+        return `${name}: lease ${lease} ms`;
+      },
+      'the engine breaks off': async () => {
+        engine.breakOneIn(6);
+        await time.sleep(random(500));
+        engine.breakOneIn(0);
+        return '';
+      },
+    } satisfies Record<string, () => Promise<string>>;
+  }
+
+  /** In good weather each gateway acknowledges a purge, sooner or later, and a watcher finds a load to its end. */
+  async function calm(): Promise<void> {
+    isRough = false;
+    phase = 'calm';
+    engine.breakOneIn(0);
+    for (const [number, gateway] of gateways.entries()) {
+      counts.warmed += gateway.counts.warmed;
+      gateway.kill();
+      await start(number);
+    }
+    ledger.note('good weather');
+    await time.sleep(SETTLES);
+    for (const gateway of gateways) {
+      let isDone = false;
+      for (let tries = 0; tries < 5 && !isDone; tries += 1) {
+        isDone = await gateway.purge('everything', 'clear-cache');
+        if (isDone) counts.acknowledged += 1;
+        else await time.sleep(1_000);
+      }
+      if (!isDone) ledger.accuse(`${gateway.name} acknowledges no purge in good weather`);
+    }
+    // Their repetitions would make up for a watcher that finds nothing.
+    await time.sleep(2 * REPEAT_AFTER);
+    for (const failsFor of [0, 4 * EVERY]) await findLoad(failsFor);
+    phase = 'over';
+  }
+
+  /** A load that goes on behind its first sign, whose purges fail for a while (ms). */
+  async function findLoad(failsFor: number): Promise<void> {
+    engine.failClears(failsFor);
+    await engine.loadWatched(1.5 * EVERY);
+    const loaded = ledger.versions[WATCHED] ?? 0;
+    await time.sleep(FOUND_WITHIN);
+    ledger.floors[WATCHED] = Math.max(ledger.floors[WATCHED] ?? 0, loaded);
+    ledger.note('a watcher has had the time to find the load', [WATCHED]);
+    await time.sleep(2_000);
+  }
+
+  for (let number = 0; number < settings.gateways; number += 1) await start(number);
+  for (let number = 0; number < settings.clients; number += 1) guarded(client(number));
+  for (let number = 0; number < settings.loaders; number += 1) guarded(loader(number));
+  guarded(storm());
+  const isBroken = () => failure !== undefined || ledger.violations.length > 0;
+  await time.run(() => isBroken() || counts.answers >= settings.answers);
+  if (!isBroken()) {
+    guarded(calm());
+    await time.run(() => isBroken() || isEnded());
+  }
+  phase = 'over';
+  for (const gateway of gateways) gateway.kill();
+  if (failure !== undefined) throw failure;
+  return {
+    ...{ settings, violations: ledger.violations, ...counts },
+    engineRequests: engine.requests(),
+    virtualSeconds: Math.round(now() / 1_000),
+    digest: ledger.digest(),
+  };
+}
