@@ -11,7 +11,6 @@ import {
   REDIS_OPERATIONS,
 } from '../common/events.ts';
 import { GATEWAY_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
-import type { LogConfig } from './config.ts';
 import {
   always,
   asItIs,
@@ -23,8 +22,9 @@ import {
   move,
   REASON,
 } from './event-rows.ts';
+import { fieldsOfAnswer, levelOfAnswer } from './log.ts';
 
-/** Counts that several events move, or that are summed before they are counted. */
+/** Counts of answers: the metrics move them by themselves, for speed. */
 export const SUMMED = {
   requests: {
     name: 'xmla_requests_total',
@@ -35,6 +35,17 @@ export const SUMMED = {
     name: 'xmla_answer_bytes_total',
     help: 'Bytes of XMLA answers by outcome.',
     labels: ['outcome'],
+  },
+  incomplete: {
+    name: 'xmla_incomplete_total',
+    help: 'XMLA answers that did not reach their end.',
+  },
+  /** A hit takes less than a thousandth of a second, a query of an engine up to minutes. */
+  seconds: {
+    name: 'xmla_seconds',
+    help: 'From the head of an XMLA request to the end of its answer, by outcome.',
+    labels: ['outcome'],
+    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
   },
   engineSeconds: {
     name: 'engine_seconds_total',
@@ -49,52 +60,6 @@ export const SUMMED = {
   stored: { name: 'stored_total', help: 'Answers stored.', labels: ['project'] },
   storedBytes: { name: 'stored_bytes_total', help: 'Bytes of the answers stored.' },
 } as const satisfies Readonly<Record<string, Count>>;
-
-type Answered = EventOf<'xmla-answered'>;
-const isSlow = ({ milliseconds }: Answered, { slow }: LogConfig) =>
-  slow > 0 && milliseconds >= slow;
-
-function levelOfAnswer(event: Answered, config: LogConfig) {
-  if (isSlow(event, config)) return 'warn';
-  return event.outcome.kind === 'hit' && event.complete ? 'debug' : 'info';
-}
-
-/** Of a statement so much is told (characters). */
-const LONGEST_STATEMENT = 2_000;
-
-function fieldsOfAnswer(event: Answered, config: LogConfig): object {
-  const { outcome, engine, statement } = event;
-  const { statements } = config;
-  const slow = isSlow(event, config);
-  const isTold = statement !== '' && (statements === 'all' || (statements === 'slow' && slow));
-  // What is undefined is left out. Parts that are put together take longer.
-  return {
-    id: event.id,
-    principal: event.principal,
-    address: event.address,
-    program: event.program,
-    project: event.project,
-    catalogs: event.catalogs,
-    cubes: event.cubes,
-    digest: event.digest,
-    subject: event.subject,
-    status: event.status,
-    bytes: event.bytes,
-    saved: Math.round(event.saved),
-    complete: event.complete,
-    kind: outcome.kind,
-    detail: outcome.detail,
-    stored: outcome.kind === 'miss' ? outcome.stored : undefined,
-    ms: Math.round(event.milliseconds),
-    waited_ms: engine && Math.round(engine.waited),
-    engine_first_ms: engine?.first && Math.round(engine.first),
-    engine_ms: engine?.last && Math.round(engine.last),
-    slow: slow || undefined,
-    why: event.why || undefined,
-    trace: event.trace || undefined,
-    statement: isTold ? statement.slice(0, LONGEST_STATEMENT) : undefined,
-  };
-}
 
 function levelOfPurge({ result, cause, known }: EventOf<'purged'>) {
   if (result !== 'cleared') return 'error';
@@ -113,17 +78,6 @@ const levelOfState = ({ state }: { readonly state: 'up' | 'down' }) =>
 /** Closed because as many are open as may be. */
 const AT_LIMIT: ReadonlySet<ConnectionClosing> = new Set(['limit', 'stalled', 'busy']);
 
-const INCOMPLETE = {
-  name: 'xmla_incomplete_total',
-  help: 'XMLA answers that did not reach their end.',
-};
-/** A hit takes less than a thousandth of a second, a query of an engine up to minutes. */
-const SECONDS = {
-  name: 'xmla_seconds',
-  help: 'From the head of an XMLA request to the end of its answer, by outcome.',
-  labels: ['outcome'],
-  buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
-};
 const API_REQUESTS = {
   name: 'api_requests_total',
   help: 'Requests of the role and dataset API by operation (empty for none) and status.',
@@ -151,15 +105,7 @@ export const CORE_EVENTS = {
   'xmla-answered': {
     level: levelOfAnswer,
     fields: fieldsOfAnswer,
-    summed: [SUMMED.requests, SUMMED.bytes],
-    moves: [
-      move(INCOMPLETE, undefined, ({ complete }) => (complete ? 0 : 1)),
-      move(
-        SECONDS,
-        ({ outcome }) => ({ outcome: outcome.kind }),
-        ({ milliseconds }) => milliseconds / 1000,
-      ),
-    ],
+    summed: [SUMMED.requests, SUMMED.bytes, SUMMED.incomplete, SUMMED.seconds],
   },
   'api-answered': {
     level: levelOfApi,
