@@ -37,7 +37,7 @@ setFlagsFromString('--heap-growing-percent=200');
 /** In a small container that growth would take all there is. */
 const growLittle = () => setFlagsFromString('--heap-growing-percent=20');
 
-const SHUTDOWN_DEADLINE = 30_000;
+const SHUTDOWN_DEADLINE_MS = 30_000;
 const [STDOUT, STDERR] = [1, 2];
 /**
  * A worker's standard streams are its own: Node.js makes them blocking at the start and end of a
@@ -174,7 +174,7 @@ async function lead(source: ConfigFile): Promise<number> {
   const signal = await untilStopped();
   stopping = true;
   log.info({ signal }, 'shutting down');
-  await served.close(SHUTDOWN_DEADLINE);
+  await served.close(SHUTDOWN_DEADLINE_MS);
   return 0;
 
   async function start() {
@@ -263,7 +263,7 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
   const started = await starting?.catch(() => undefined);
   if (started === undefined) return 1;
   if (why === 'orphaned') started.log.warn('the primary process is gone: shutting down');
-  await started.gateway.close(SHUTDOWN_DEADLINE);
+  await started.gateway.close(SHUTDOWN_DEADLINE_MS);
   return 0;
 
   async function start(text: string | null, workers: number) {

@@ -17,11 +17,11 @@ import { type PasswordPrompt, readInput } from './password.ts';
 import { status } from './status.ts';
 
 /** A purge takes a login, clearing by the engines, 30 s each, and two runs of tries and waits. */
-const TIMEOUTS = { purge: 120_000, status: 30_000, explain: 30_000 };
+const TIMEOUTS_MS = { purge: 120_000, status: 30_000, explain: 30_000 };
 
 /** @returns the exit status: 0 done, 1 failed, 3 not ready or pending. @throws UsageError */
 export async function askGateway(
-  kind: keyof typeof TIMEOUTS,
+  kind: keyof typeof TIMEOUTS_MS,
   command: Given,
   parts: ClientParts & { readonly output: { write(text: string): unknown } },
 ): Promise<number> {
@@ -35,7 +35,7 @@ export async function askGateway(
     }
     // Wrong words and files are reported before a password is asked for.
     const run = kind === 'status' ? status : { purge, explain }[kind](command, parts);
-    client = await connectGateway(command, TIMEOUTS[kind], parts);
+    client = await connectGateway(command, TIMEOUTS_MS[kind], parts);
     const { exit, value, lines, warning } = await run(client);
     if (json) tell(value);
     else parts.output.write(lines.map((line) => `${line.replaceAll(/\p{Cc}/gu, ' ')}\n`).join(''));

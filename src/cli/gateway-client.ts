@@ -47,7 +47,7 @@ export type GatewayClient = Awaited<ReturnType<typeof connectGateway>>;
  * @param timeoutMs limits all calls together, from the first on
  * @throws UsageError, PasswordRefused, errors of reading the files
  */
-export async function connectGateway(given: Given, timeout: number, parts: ClientParts) {
+export async function connectGateway(given: Given, timeoutMs: number, parts: ClientParts) {
   const { env, stopped } = parts;
   const base = baseOf(given.url ?? (env['MDX_GATEWAY_URL'] || 'http://127.0.0.1:7080'));
   const url = base.href.replace(/\/+$/, '');
@@ -71,7 +71,7 @@ export async function connectGateway(given: Given, timeout: number, parts: Clien
     if (stopped.aborted) return new Failure('stopped', `stopped before ${url} had answered`);
     if (late?.aborted) {
       const word = isConnected ? 'timeout' : 'unreachable';
-      return new Failure(word, `${url} did not answer within ${timeout / 1000} s`);
+      return new Failure(word, `${url} did not answer within ${timeoutMs / 1000} s`);
     }
     if (error.code?.startsWith('HPE_')) {
       return new Failure('not-a-gateway', `what answers at ${url} does not speak HTTP${orTls}`);
@@ -86,7 +86,7 @@ export async function connectGateway(given: Given, timeout: number, parts: Clien
     user,
     /** @throws Failure where no whole answer came */
     async ask(path: string, headers: Record<string, string> = {}, body?: Buffer): Promise<Answer> {
-      late ??= AbortSignal.timeout(timeout);
+      late ??= AbortSignal.timeout(timeoutMs);
       try {
         const answer = await client.request({
           method: body === undefined ? 'GET' : 'POST',

@@ -170,10 +170,10 @@ type GatewayParts = Parameters<typeof createGateway>[1];
 const USER = 'demo';
 /** Users who ask while the demo goes on. */
 const OTHERS = ['ann', 'ben', 'cleo'];
-const PAUSE = 1_500;
+const PAUSE_MS = 1_500;
 /** The cost of bcrypt; the password lives as long as the demo. */
 const COST = 8;
-const SHUTDOWN_DEADLINE = 2_000;
+const SHUTDOWN_DEADLINE_MS = 2_000;
 
 /** @returns the exit status */
 export async function runDemo(
@@ -197,7 +197,7 @@ export async function runDemo(
       const chosen = recordings[Math.floor(parts.random() ** 2 * recordings.length)];
       const user = OTHERS[asked % OTHERS.length] ?? USER;
       if (chosen !== undefined) await askOne(chosen, { ...gateway, user }, given.stopped);
-      await delay(parts.random() * PAUSE, undefined, { signal: given.stopped });
+      await delay(parts.random() * PAUSE_MS, undefined, { signal: given.stopped });
     }
   };
   await showDemo({ ...shown, gateway, recordings, nextInspected, meanwhile, now: parts.clock.now });
@@ -238,7 +238,7 @@ async function startGateway(engineUrl: string, port: number, parts: GatewayParts
   await writeFile(file, stringify(config));
   const loaded = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
   const gateway = await createGateway(loaded, parts, listener);
-  ending.defer(() => gateway.close(SHUTDOWN_DEADLINE));
+  ending.defer(() => gateway.close(SHUTDOWN_DEADLINE_MS));
   const url = await gateway.listen();
   const kept = ending.move();
   return { url, user: USER, password, close: () => kept.disposeAsync() };

@@ -14,7 +14,7 @@ import {
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
-  SHORT,
+  SHORT_BODY_BYTES,
   type UpstreamAnswer,
 } from '../proxy/forwarded.ts';
 import { NotConnected } from '../proxy/upstream.ts';
@@ -334,7 +334,7 @@ async function relay(
     await releaseTo(least);
   }
   await watch?.end();
-  const last = size <= SHORT ? held.pop() : undefined;
+  const last = size <= SHORT_BODY_BYTES ? held.pop() : undefined;
   await releaseTo(0);
   if (isGone()) return;
   client.open(head, outcome, undefined);

@@ -16,9 +16,9 @@ import { type PemFiles, readPemFiles } from '../common/pem-files.ts';
 import { bytesPushed, endWith, type UpstreamAnswer } from './forwarded.ts';
 
 /** Closes idle connections sooner than servers do: no request must meet a closing one. */
-const IDLE = 4_000;
+const IDLE_MS = 4_000;
 
-const PROBE_TIMEOUT = 2_000;
+const PROBE_TIMEOUT_MS = 2_000;
 
 /** Nothing was sent; `cause` says why. */
 export class NotConnected extends Error {
@@ -105,7 +105,7 @@ export type Upstream = ReturnType<typeof createUpstream>;
 
 export function createUpstream(server: PemFiles & { readonly url: string }, keepAlive: boolean) {
   const origin = new URL(new URL(server.url).origin);
-  const options = { keepAlive, timeout: IDLE, scheduling: 'lifo' as const };
+  const options = { keepAlive, timeout: IDLE_MS, scheduling: 'lifo' as const };
   const isSecure = origin.protocol === 'https:';
   const host = origin.hostname.replace(/^\[|\]$/g, '');
   const address = { host, port: Number(origin.port) || (isSecure ? 443 : 80) };
@@ -181,7 +181,7 @@ export function createUpstream(server: PemFiles & { readonly url: string }, keep
     /** Never rejects. */
     async reachable(): Promise<boolean> {
       const socket = connect(address).on('error', () => {});
-      const made = once(socket, 'connect', { signal: AbortSignal.timeout(PROBE_TIMEOUT) });
+      const made = once(socket, 'connect', { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
       const accepted = await made.then(
         () => true,
         () => false,

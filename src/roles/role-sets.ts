@@ -5,11 +5,11 @@ import type { RoleStore } from './role.ts';
 
 /** Limits what is remembered of users: a change may pass every gateway. */
 const MAX_USERS = 10_000;
-const REMEMBERED_FOR = 60_000;
+const REMEMBERED_FOR_MS = 60_000;
 /** A failed storage is left alone, so that no query waits for it. */
-const PAUSE = 1_000;
+const PAUSE_MS = 1_000;
 /** Limits a query's wait for roles; later ones serve the next query. */
-const DEADLINE = 200;
+const DEADLINE_MS = 200;
 const TOKEN = 'roles';
 const tooLate = () => new Error('the roles took too long');
 export type RoleSets = ReturnType<typeof createRoleSets>;
@@ -35,7 +35,7 @@ export function createRoleSets(given: {
   /** Reports a failure once for the queries that waited for one read. */
   function fail(error: unknown): undefined {
     if (clock.now() < pausedUntil) return;
-    pausedUntil = clock.now() + PAUSE;
+    pausedUntil = clock.now() + PAUSE_MS;
     onError(error);
   }
 
@@ -63,7 +63,7 @@ export function createRoleSets(given: {
     const inForce = tokenNow() ?? (await obtainToken());
     const known = recall(user, inForce);
     if (known !== undefined) return known.name;
-    const until = clock.now() + REMEMBERED_FOR;
+    const until = clock.now() + REMEMBERED_FOR_MS;
     const [id, { token, ids }] = await Promise.all([storage.id(), storage.roles.roleSet(user)]);
     const name = ids.length === 0 ? undefined : `roles:${id}:${token}:${ids.join(',')}`;
     remembered.set(user, { token, name, until });
@@ -85,7 +85,7 @@ export function createRoleSets(given: {
       const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
-      return inTime(read(user), DEADLINE, tooLate, clock).catch(fail);
+      return inTime(read(user), DEADLINE_MS, tooLate, clock).catch(fail);
     },
   };
 }

@@ -26,6 +26,11 @@ export const isFoldedTo = (name: string, folded: string): boolean =>
 
 export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {
   return new Map(
-    rows.flatMap(([value, words]) => words.split(/\s+/).map((word) => [word, value] as const)),
+    rows.flatMap(([value, words]) =>
+      words
+        .trim()
+        .split(/\s+/)
+        .map((word) => [word, value] as const),
+    ),
   );
 }
