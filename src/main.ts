@@ -36,7 +36,6 @@ setFlagsFromString('--no-allocation-site-pretenuring');
 setFlagsFromString('--heap-growing-percent=200');
 /** In a small container that growth would take all there is. */
 const growLittle = () => setFlagsFromString('--heap-growing-percent=20');
-
 const SHUTDOWN_DEADLINE_MS = 30_000;
 const [STDOUT, STDERR] = [1, 2];
 /**
@@ -49,7 +48,6 @@ const WORKER_LOG = 4;
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep, node: process };
-
 const print = (text: string) => write(process.stdout, text);
 const complain = (text: string) => write(process.stderr, text);
 const asJson = (value: object) => `${JSON.stringify(value, null, 2)}\n`;

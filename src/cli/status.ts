@@ -1,6 +1,5 @@
 import type { PurgeRecord } from '../cache/purge/purge-log.ts';
-import type { ReplicaState } from '../common/events.ts';
-import type { RedisFacts } from '../common/events.ts';
+import type { RedisFacts, ReplicaState } from '../common/events.ts';
 import { percent } from '../common/words.ts';
 import type { GatewayClient, Told } from './gateway-client.ts';
 

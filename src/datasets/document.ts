@@ -51,7 +51,6 @@ function readValue(bytes: Uint8Array, { from, to }: Span): { value?: string; pro
 
 type Span = Readonly<{ from: number; to: number }>;
 type OnField = (name: string, value: Span) => void;
-
 /** Bytes of an escape for one character of a name, such as `\u006e`. */
 const LONGEST_ESCAPE = 6;
 const BLANKS = /[ \t\r\n]*/y;

@@ -166,7 +166,6 @@ curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
 }
 
 type GatewayParts = Parameters<typeof createGateway>[1];
-
 const USER = 'demo';
 /** Users who ask while the demo goes on. */
 const OTHERS = ['ann', 'ben', 'cleo'];

@@ -173,11 +173,11 @@ function createAsk({ config, admission, clock, emit, replicas, loginFor }: Engin
     };
     let url = '';
     try {
-      const answer = await replicas.reach(addressee, signal, (replica, connectLimit) => {
+      const answer = await replicas.reach(addressee, signal, (replica, connectLimitMs) => {
         url = replica.url;
         const path = replica.target(addressee.project, addressee.query);
         const query = { method: 'POST', path, headers, body };
-        return replica.upstream.forward(query, { signal, timeout, connectLimit });
+        return replica.upstream.forward(query, { signal, timeoutMs: timeout, connectLimitMs });
       });
       client?.engineStep('answers');
       const head = acceptedHead(answer, config.login);
@@ -231,10 +231,10 @@ function createPassThrough({ config, admission, clock, emit, replicas, loginFor 
         ...namedHeaders(client.request.headers, config.headers),
       };
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
-      const answer = await replicas.reach(addressee, signal, (replica, connectLimit) => {
+      const answer = await replicas.reach(addressee, signal, (replica, connectLimitMs) => {
         const path = replica.target(addressee.project, addressee.query);
         const forwarded = { method: request.method, path, headers, body };
-        return replica.upstream.forward(forwarded, { signal, timeout, connectLimit });
+        return replica.upstream.forward(forwarded, { signal, timeoutMs: timeout, connectLimitMs });
       });
       client.engineStep('answers');
       await relay(answer, acceptedHead(answer, config.login), client, outcome, watch);

@@ -17,7 +17,6 @@ import { bytesPushed, endWith, type UpstreamAnswer } from './forwarded.ts';
 
 /** Closes idle connections sooner than servers do: no request must meet a closing one. */
 const IDLE_MS = 4_000;
-
 const PROBE_TIMEOUT_MS = 2_000;
 
 /** Nothing was sent; `cause` says why. */
@@ -66,9 +65,9 @@ export interface RequestLimits {
   /** Ends the request, also during its answer. */
   readonly signal?: AbortSignal | undefined;
   /** Limits how long the upstream may be silent. */
-  readonly timeout: number;
+  readonly timeoutMs: number;
   /** Limits the making of the connection. */
-  readonly connectLimit?: number | undefined;
+  readonly connectLimitMs?: number | undefined;
 }
 
 /** A request to give to http-proxy-middleware; `sent` becomes the one that goes out. */
@@ -96,7 +95,6 @@ class Unused extends ServerResponse {
 
 const NOWHERE = new Socket();
 const UNUSED = new Unused(new IncomingMessage(NOWHERE));
-
 /** Counts turns in which the event loop looked for input (libuv, `uv_metrics_info`). */
 const loopCount = () => performance.nodeTiming.uvMetricsInfo.loopCount;
 
@@ -288,7 +286,7 @@ export function answerTo(request: ClientRequest, limits: RequestLimits): Promise
 
 /** Calls `end` after silence, after too long a connecting, or by the signal. */
 function watchRequest(
-  { signal, timeout, connectLimit }: RequestLimits,
+  { signal, timeoutMs, connectLimitMs }: RequestLimits,
   answer: () => Pick<UpstreamAnswer, 'readableLength'> | undefined,
   end: (why: Error) => void,
 ) {
@@ -302,9 +300,9 @@ function watchRequest(
       const unread = (answer()?.readableLength ?? 0) > 0;
       end(unread ? new ClientStall() : new Silence());
     });
-  }, timeout);
+  }, timeoutMs);
   const connecting =
-    connectLimit && setTimeout(() => end(new Error('no connection in time')), connectLimit);
+    connectLimitMs && setTimeout(() => end(new Error('no connection in time')), connectLimitMs);
   const leave = () => end(signal?.reason as Error);
   signal?.addEventListener('abort', leave, { once: true });
   if (signal?.aborted === true) setImmediate(leave);

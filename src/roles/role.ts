@@ -129,7 +129,6 @@ const LARGEST = 2 ** 31 - 1;
 const ONCE = 'must be given exactly once';
 const isId = (text: string) => /^[1-9]\d*$/.test(text) && Number.isSafeInteger(Number(text));
 const MUST_BE_ID = `must be a positive integer of at most ${Number.MAX_SAFE_INTEGER}`;
-
 const roleId = z.string().refine(isId, MUST_BE_ID).transform(Number);
 export const roleIdPath = z.object({ roleId });
 

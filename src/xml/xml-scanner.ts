@@ -47,7 +47,6 @@ const DEEPEST = 200;
 const MOST_WAITING = 4;
 /** Limits rescans of unfinished markup that may have ended before its buffer has doubled. */
 const MOST_LOOKS = 16;
-
 const BANG = 0x21;
 const HYPHEN = 0x2d;
 const QUESTION = 0x3f;
@@ -336,7 +335,6 @@ function endBefore(byte: number, most: number, bytes: Buffer, from: number): num
 }
 
 export const XSI = 'http://www.w3.org/2001/XMLSchema-instance';
-
 /** The limit of an XMLA request, which needs about seven. */
 export const MAX_DEPTH = 64;
 /** Limits elements and attributes. Requests hold some hundreds; reading so many takes 10 ms. */

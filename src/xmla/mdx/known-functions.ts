@@ -74,7 +74,6 @@ export const CHANGING_NAMES: readonly (readonly [Place, string])[] = [
 ];
 
 export const isPrediction = (folded: string) => folded.startsWith('predict');
-
 const CHANGING = new Set(CHANGING_NAMES.flatMap(([, names]) => names.split(' ')));
 /** Matches functions of an assembly too (`Assembly.Now`). */
 export function isChanging(name: string): boolean {

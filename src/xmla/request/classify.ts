@@ -15,7 +15,6 @@ import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from '
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
-
 /** Longer statements (UTF-16 units) are not searched: their tokens would take too much memory. */
 const MAX_SEARCHED = 512 * 1024;
 
