@@ -29,7 +29,7 @@ export function exportStore(file: string | undefined, parts: StoreCommandParts):
   return runStoreCommand('export-store', parts, async (storage, progress) => {
     // The driver would make it, and nothing would show that nothing was exported.
     if (config.driver === 'sqlite' && !existsSync(config.path)) {
-      throw new Error(`storage.path: ${config.path} is not there to be exported`);
+      throw new Error(`storage.path: ${config.path} does not exist, so there is nothing to export`);
     }
     await storage.open();
     const records = counted(storage.dump(), countRecord(progress));
@@ -51,14 +51,11 @@ export function importStore(file: string | undefined, parts: StoreCommandParts):
     addAbortSignal(parts.stopped, input);
     const read = counted<Uint8Array>(input, ({ length }) => progress.add({ bytes: length }));
     await storage.restore(counted(fromLines(read), countRecord(progress)));
-    return 'everything is imported; a gateway that serves this storage must now be told to clear its cache (clearCache)';
+    return 'everything is imported; now clear the cache of the gateways that serve this storage (clearCache)';
   });
 }
 
-/**
- * @param work opens the storage, and resolves to a line that says what was done
- * @returns the exit status; after a failure `prompts` has one line with the reason
- */
+/** @param work opens the storage, and resolves to a line that says what was done */
 async function runStoreCommand(
   command: string,
   { config, createStorage, prompts, now, stopped }: StoreCommandParts,

@@ -14,10 +14,7 @@ const COST = 10;
 /** Longer input is neither a password nor a slip of the finger. */
 const LONGEST_INPUT = 4096;
 
-/**
- * Writes `NAME:hash`, or the hash alone without a name.
- * @returns the exit status; after a failure `prompts` has one line with the reason
- */
+/** Writes `NAME:hash`, or the hash alone. @returns the exit status; `prompts` has the reason */
 export async function hashPassword(name: string | undefined, parts: HashPasswordParts) {
   const { input, output, prompts, hash } = parts;
   try {

@@ -101,7 +101,7 @@ async function askEverything(options: DemoOptions): Promise<void> {
   const meanings = [...said].toSorted().map((words) => `  ${words}: ${inWords(words)}\n`);
   print(`${formatTable(TITLES, rows)}
 
-The column Cache-Status is what the second answer says in that header. What it said in all answers:
+The column Cache-Status is what the second answer says in that header. Its values in all answers:
 ${meanings.join('')}
 `);
 }

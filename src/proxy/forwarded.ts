@@ -146,7 +146,7 @@ export const plainAnswer = (answer: UpstreamAnswer, head: UpstreamHead): ReadAns
 });
 
 /**
- * Takes off gzip or deflate (RFC 9110 §8.4.1), also from the head; no other or several codings.
+ * Takes off gzip or deflate (RFC 9110 §8.4.1), also from the head; other or several codings stay.
  * The body throws when it breaks off or is corrupt. Leaving its loop early ends the request.
  * @param onCorrupt hears that the coding is at fault, which a whole answer does not show otherwise
  */
@@ -187,7 +187,7 @@ async function* decode(
     begins(decoder);
     const decoded = pipeline(all(first.value), decoder, () => {});
     for await (const piece of decoded) yield piece as Buffer;
-    if (!taken) throw new Error('the coded answer goes on after its end');
+    if (!taken) throw new Error('the encoded answer has bytes behind its end');
   } catch (error) {
     if (answer.errored === null) onCorrupt(error);
     throw error;

@@ -46,10 +46,8 @@ export function reasonOf(
   return why === undefined ? reason : Object.assign(new Error(why), { code });
 }
 
-/** Tells whether a connection ended before the head of an answer was whole. */
-function hasEnded({ code = '' }: NodeJS.ErrnoException): boolean {
-  return ['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE'].includes(code);
-}
+/** Codes of a connection that ended before the head of an answer was whole. */
+const ENDED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE']);
 
 export class Silence extends Error {
   override readonly name = 'Silence';
@@ -270,11 +268,11 @@ export function answerTo(request: ClientRequest, limits: RequestLimits): Promise
       });
       resolve(Object.assign(incoming, { received }));
     });
-    request.on('error', (error) => {
+    request.on('error', (error: NodeJS.ErrnoException) => {
       answer?.destroy(error);
       const isUnanswered = request.reusedSocket && request.socket?.bytesRead === read;
       if (connection === 'begun') reject(new NotConnected(error));
-      else reject(isUnanswered && hasEnded(error) ? new StaleConnection(error) : error);
+      else reject(isUnanswered && ENDED.has(error.code ?? '') ? new StaleConnection(error) : error);
     });
     request.once('close', () => {
       ends.stop();

@@ -50,7 +50,7 @@ export function createRoleSets(given: {
       return tokenNow();
     });
     if (token !== undefined) return token;
-    throw new Error('the token of the roles took longer to read than it may be used');
+    throw new Error('reading the token of the roles took longer than its lease');
   }
 
   function recall(user: string, token = tokenNow()) {

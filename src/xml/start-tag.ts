@@ -16,7 +16,7 @@ export function malformed(detail: string): XmlError {
 }
 
 /** Thrown where bytes end in a name. One for all: making one takes as long as reading 20 tags. */
-const CUT_NAME = malformed('no end');
+const CUT_NAME = malformed('an unfinished name');
 
 export function unread(detail: string): XmlError {
   return new XmlError('unread', detail);
@@ -464,9 +464,9 @@ export class TagReader {
         references = true;
         end = referenceEnd(bytes, end);
         if (end === UNFINISHED) this.#index = bytes.length;
-        if (end < 0) throw malformed('a reference that is none');
+        if (end < 0) throw malformed('an invalid reference');
       } else if (byte === LESS || !isAllowed(bytes, end)) {
-        throw malformed('a character that no value may hold');
+        throw malformed('a forbidden character in a value');
       } else end += 1;
     }
   }

@@ -155,7 +155,7 @@ export class XmlScanner {
       }
       if (byte === AMPERSAND) {
         const next = referenceEnd(bytes, index);
-        if (next === ILL_FORMED) throw malformed('a reference that is none');
+        if (next === ILL_FORMED) throw malformed('an invalid reference');
         if (next === UNFINISHED) break;
         escaped = true;
         index = next;
@@ -225,7 +225,7 @@ export class XmlScanner {
     }
     if (startsWith(bytes, at, DOCTYPE_START)) this.#sink.doctype();
     if (DECLARATIONS.some((start) => startsWith(start, 0, bytes.subarray(at)))) return at;
-    throw malformed('a declaration that is none');
+    throw malformed('an invalid declaration');
   }
 
   /** Reads on in a comment or a CDATA section. */
@@ -313,7 +313,7 @@ export class XmlScanner {
     try {
       if (this.#heldSize > this.#lookedAt) this.#look(Buffer.concat(this.#held));
       const isOver = this.#heldSize === 0 && this.#mode === 'content' && this.#open.length === 0;
-      if (!isOver || !this.#rootSeen) throw malformed('no end');
+      if (!isOver || !this.#rootSeen) throw malformed('an unfinished document');
     } finally {
       this.#release();
     }

@@ -7,10 +7,7 @@ export const XSD = 'http://www.w3.org/2001/XMLSchema';
 /** The header SOAPAction with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
 export const soapActionOf = (method: 'Discover' | 'Execute') => `"${XMLA}:${method}"`;
 
-/**
- * The header SOAPAction to ask with; undefined where it names something else. Clients leave it away
- * or empty, with or without quotes. SOAP::Lite writes `#`.
- */
+/** Undefined for another action. Clients leave it away or empty; SOAP::Lite writes `#`. */
 export function canonicalSoapAction(header: string | undefined, method: 'Discover' | 'Execute') {
   const action = (header ?? '').trim().replace(/^"([^"]*)"$/, '$1');
   if (action === '' || action === `${XMLA}:${method}`) return soapActionOf(method);

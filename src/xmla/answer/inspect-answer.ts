@@ -78,10 +78,7 @@ export function refuseByHead(
 const ROWSET = `${XMLA}:rowset`;
 const MDDATASET = `${XMLA}:mddataset`;
 
-/**
- * Names that tell an error wherever they stand; no cacheable answer has one. A member property or
- * column that a modeller called so is not cached, which is the only harm.
- */
+/** Elements that no cacheable answer has; a name of a modeller's own is only not cached. */
 const ERROR_ELEMENTS: ReadonlySet<string> = new Set([
   'Fault',
   'Exception',
