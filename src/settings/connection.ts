@@ -90,7 +90,7 @@ export function* readNamed<T>(
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
 /** @throws Error when there is none, or a broken one */
-export function readCertificates(pem: string): readonly X509Certificate[] {
+function readCertificates(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(PEM_CERTIFICATE) ?? [];
   if (blocks.length === 0) throw new Error('no certificate');
   return blocks.map((block) => new X509Certificate(block));
