@@ -4,7 +4,7 @@ import type { BypassReason } from '../common/reasons.ts';
 import type { KnownSession } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
-/** Port: why no entry of these scopes may be served now; undefined where entries may be. */
+/** Port: a reason why no entry of these scopes may be served now, or undefined. */
 export type Judge = (scopes: readonly CacheScope[]) => BypassReason | undefined;
 
 /** A request that a cache may answer, or one that began a clean session. */
@@ -22,6 +22,5 @@ export interface Seen {
     parts: Query['parts'],
     session: KnownSession | undefined,
   ): void;
-  /** @param profile the profile under which the session is noted */
   beginning(request: SeenRequest, profile: string): void;
 }
