@@ -709,7 +709,7 @@ const ROWS: readonly (readonly [question: string, panels: readonly Drawn[]])[] =
       graph(
         'Since a watched source answered',
         's',
-        'Seconds since the source by which a project is watched has answered any gateway.',
+        'Seconds since the watched source of a project last answered any gateway.',
         { '{{project}}': `max by (project) (${of('watch_age_seconds', PROJECT)})` },
         { noValue: 'No project is watched' },
       ),

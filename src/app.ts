@@ -29,7 +29,7 @@ export interface LastingParts {
   /** False from the beginning of a shutdown on. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
-  readonly features: Pick<Features, 'pages' | 'judge' | 'seen' | 'pageOrigins'>;
+  readonly features: Pick<Features, 'pages' | 'judges' | 'seen' | 'pageOrigins'>;
   /** Behind /api; undefined where a remote server is. */
   readonly storage: Storage | undefined;
   readonly invalidate: Invalidate;

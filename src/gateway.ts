@@ -1,4 +1,3 @@
-import type { RequestListener } from 'node:http';
 import { createKnownNames } from './cache/projects.ts';
 import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
@@ -48,8 +47,7 @@ export async function createGateway(
   failing.defer(cache.close);
   const storage = await openStorage(initial, parts);
   failing.defer(async () => storage?.close());
-  const answer: RequestListener = (...asked) => inForce.runtime.handle(...asked);
-  const server = createGatewayServer(initial, answer, parts);
+  const server = createGatewayServer(initial, parts);
   const repeatAfter = () => inForce.config.cache.purge.repeat_after;
   const purging = createPurging(acrossReloads(cache.purges, inForce), repeatAfter, clock, emit);
   const { purge, invalidate } = purging;
@@ -73,7 +71,6 @@ export async function createGateway(
   const gauges = { ...readings, ofFeatures: features.gauges, version };
   const ownMetrics = createMetrics(EVENTS, names, gauges, clock);
   const metrics = primary === undefined ? ownMetrics : metricsOfAll(primary, ownMetrics);
-  hub.tellTo([metrics.on, ...features.on]);
   const lasting = { cache, names, account, parts, storage, purge, invalidate, features, metrics };
 
   // What each configuration builds anew.
@@ -87,6 +84,8 @@ export async function createGateway(
     },
     configure(config, waiting) {
       for (const one of [cache, names, features]) one.configure(config);
+      hub.tellTo([metrics.on, ...features.on()]);
+      server.answerBy(inForce.runtime.handle);
       // Of several workers the primary process warns, once.
       if (primary !== undefined) return;
       const warnings = configWarnings(config, clock.wall(), waiting);

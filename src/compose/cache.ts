@@ -60,14 +60,15 @@ export async function createCache(
   const { emit } = parts;
   const { redis, key_secret: keySecret } = config.cache;
   let inForce = limitsOf(config);
+  const limit = (name: keyof typeof inForce) => () => inForce[name];
   const ground: CacheGround = {
     ...parts,
     account,
     newToken: createIds(parts),
-    maxEntry: () => inForce.maxEntry,
-    lease: () => inForce.lease,
-    unusedAfter: () => inForce.unusedAfter,
-    longestFlight: () => inForce.longestFlight,
+    maxEntry: limit('maxEntry'),
+    lease: limit('lease'),
+    unusedAfter: limit('unusedAfter'),
+    longestFlight: limit('longestFlight'),
   };
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });

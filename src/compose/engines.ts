@@ -39,6 +39,8 @@ export function createEngines(
     project === undefined
       ? general
       : (byName.get(project) ?? byScope.get(projectScope(project)) ?? general);
+  const patience = (project: string | undefined) =>
+    limits.wait ?? engineOf(project).settings.timeout;
 
   const clear: ClearEngines = (stale, authorization) => {
     const project = stale === 'everything' ? undefined : stale.project;
@@ -51,6 +53,8 @@ export function createEngines(
 
   return {
     engineOf,
+    /** Longest wait of a request of a project until it is at the engine (ms). */
+    patience,
     clear,
     /** Whether some engine clears its own cache only for whom it lets in. */
     clearAsCaller: all.some(({ settings }) => clearsAsCaller(settings)),

@@ -33,9 +33,9 @@ export function createLine(
     readonly roleSets: RoleSets;
     readonly names: Pick<KnownNames, 'admit' | 'wouldAdmit' | 'answered'>;
     readonly account: BodyAccount;
-    readonly judge: Judge;
+    readonly judges: Iterable<Judge>;
     readonly pageOrigins: PageOrigins;
-    readonly seen: Seen;
+    readonly seen: readonly Seen[];
     readonly invalidate: Invalidate;
     readonly clearCache: ClearCacheHandler;
     readonly dropped: DroppedHeaders;
@@ -56,8 +56,7 @@ export function createLine(
     engineOf,
     policyOf: projectPolicy(config),
     holdBody: memory.hold,
-    patience: (project: string | undefined) =>
-      config.limits.wait ?? engineOf(project).settings.timeout,
+    patience: engines.patience,
     emit: tellTogether(parts.emit),
   };
   const noNames = { admit: names.wouldAdmit };

@@ -57,12 +57,13 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
 /** Tells events to a listener, and to subscribers that come later, who hear the earlier ones then. */
 export function createHub(listener: Emit) {
   const early: GatewayEvent[] = [];
-  let tell = tellAll([listener, (event) => void early.push(event)]);
+  const all: Emit[] = [listener, (event) => void early.push(event)];
   return {
-    emit: (event: GatewayEvent): void => tell(event),
+    emit: tellAll(all),
+    /** In the place of the subscribers before. */
     tellTo(subscribers: readonly Emit[]): void {
-      early.forEach(tellAll(subscribers));
-      tell = tellAll([...subscribers, listener]);
+      early.splice(0).forEach(tellAll(subscribers));
+      all.splice(0, all.length, ...subscribers, listener);
     },
   };
 }

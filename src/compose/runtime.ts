@@ -70,9 +70,9 @@ export async function createRuntime(
   const lineParts = { ...common, cache, engines, authenticator, roleSets, clearCache, dropped };
   const xmla = createLine(config, {
     ...lineParts,
-    judge: features.judge,
+    judges: features.judges,
     pageOrigins: features.pageOrigins(config, engines.headers),
-    seen: features.seen,
+    seen: features.seen(config),
     work,
   });
 

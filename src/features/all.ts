@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import type { Judge, Seen } from '../line/ports.ts';
+import type { Judge } from '../line/ports.ts';
 import { compare } from './compare/compare.ts';
 import type {
   CheckFeature,
@@ -25,7 +25,9 @@ const CHECKS: readonly CheckFeature[] = [checkWatch];
 export type Features = ReturnType<typeof createFeatures>;
 
 /** Makes all features, and joins them to one. */
-export function createFeatures(core: Core) {
+export function createFeatures(given: Omit<Core, 'judges'>) {
+  const judges = new Set<Judge>();
+  const core = { ...given, judges };
   const { feature, shared, lastHour } = statistics(core);
   async function findings(hour: HourCounts) {
     const found = all.map(async ({ findings }) => (await findings?.(hour)) ?? []);
@@ -37,11 +39,11 @@ export function createFeatures(core: Core) {
     ...FEATURES.map((create) => create(core)),
   ];
   return {
-    on: all.flatMap(({ on }) => on ?? []),
-    judge: joinJudges(all.flatMap(({ judge }) => judge ?? [])),
+    on: () => all.flatMap(({ on }) => on?.() ?? []),
+    judges,
     pageOrigins: (config: Config, headers: readonly string[]) =>
       all.map((one) => one.pageOrigins?.(config, headers)).find((one) => one !== undefined),
-    seen: joinSeen(all.flatMap(({ seen }) => seen ?? [])),
+    seen: (config: Config) => all.flatMap(({ seen }) => seen?.(config) ?? []),
     gauges: all.flatMap(({ gauges }) => gauges ?? []),
     pages: (runtime: Omit<RuntimeCore, 'lastHour'>) =>
       Promise.all(all.map(async ({ pages }) => (await pages?.({ ...runtime, lastHour })) ?? {})),
@@ -53,23 +55,6 @@ export function createFeatures(core: Core) {
     },
   };
 }
-
-/** Joins judges to one, which gives the first reason that one of them gives. */
-function joinJudges([first, ...others]: readonly Judge[]): Judge {
-  if (first === undefined) return () => undefined;
-  if (others.length === 0) return first;
-  const next = joinJudges(others);
-  return (scopes) => first(scopes) ?? next(scopes);
-}
-
-const joinSeen = (all: readonly Seen[]): Seen => ({
-  query(...seen) {
-    for (const one of all) one.query(...seen);
-  },
-  beginning(...seen) {
-    for (const one of all) one.beginning(...seen);
-  },
-});
 
 /** Says in lines for people what features would do by a configuration. */
 export const featureNotes = (config: Config): readonly string[] => [

@@ -37,7 +37,7 @@ export interface Core {
   /** Id of this process among all of the fleet. */
   readonly id: string;
   readonly newId: () => string;
-  readonly memory: Pick<MemoryTier, 'warmed' | 'list'>;
+  readonly memory: MemoryTier;
   /** Projects that are told by their names. */
   readonly names: Pick<KnownNames, 'find'>;
   readonly readings: Readings;
@@ -48,6 +48,8 @@ export interface Core {
   readonly about: About;
   readonly events: EventRows;
   readonly metrics: () => Pick<Metrics, 'registry'>;
+  /** Judges of features that bar something now. */
+  readonly judges: Set<Judge>;
   /** The steps under the configuration in force. */
   readonly line: () => Line;
 }
@@ -92,14 +94,12 @@ export interface About {
 
 /** Port: what a feature adds to the gateway. It outlives every reload. */
 export interface Feature {
-  /** Hears every event, after the metrics and the statistics. */
-  readonly on?: Emit;
-  /** Says why no entry of some scopes may be served now. */
-  readonly judge?: Judge;
+  /** Hears every event; undefined while there is nothing to hear. Asked for after `configure`. */
+  readonly on?: () => Emit | undefined;
   /** Says which pages of other origins may ask. @param headers those that `engine.headers` names */
   readonly pageOrigins?: (config: Config, headers: readonly string[]) => PageOrigins;
-  /** Hears how queries are asked and how sessions begin. */
-  readonly seen?: Seen;
+  /** Hears how queries are asked and how sessions begin; undefined where it need not. */
+  readonly seen?: (config: Config) => Seen | undefined;
   readonly gauges?: readonly Figure[];
   /** Makes what the HTTP surface serves for it, once for each configuration, when that is needed. */
   readonly pages?: (runtime: RuntimeCore) => Promise<Pages>;

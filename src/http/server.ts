@@ -31,10 +31,8 @@ const BREATH_MS = 500;
 type Limits = Pick<LimitsConfig, 'connections' | 'head' | 'head_timeout'>;
 type ServerConfig = Readonly<{ listen: ListenConfig; limits: Limits }>;
 
-/** @param answer answers every request */
 export function createGatewayServer(
   { listen, limits }: ServerConfig,
-  answer: RequestListener,
   parts: {
     readonly clock: Pick<Clock, 'now'>;
     readonly emit: Emit;
@@ -42,6 +40,7 @@ export function createGatewayServer(
   },
 ) {
   const { breath = BREATH_MS } = parts;
+  let answer: RequestListener | undefined;
   const options = {
     maxHeaderSize: limits.head,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -53,7 +52,7 @@ export function createGatewayServer(
   };
   const begin: RequestListener = (request, response) => {
     if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
-    else answer(request, response);
+    else answer?.(request, response);
   };
   const take: RequestListener = (_request, response) => connections.take(response, begin);
   const tls = readTls(listen);
@@ -80,6 +79,8 @@ export function createGatewayServer(
   };
 
   return {
+    /** Has this answer every request that comes from now on. */
+    answerBy: (next: RequestListener) => void (answer = next),
     /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
     listen: () => listenOn(server, listen),
     /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */

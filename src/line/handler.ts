@@ -126,7 +126,7 @@ export function createAnswerBody(parts: {
   readonly keepAlive: KeepAlive;
   readonly cache: Pick<QueryCache, 'answer'>;
   readonly pass: Pass;
-  readonly seen: Pick<Seen, 'query'>;
+  readonly seen: readonly Pick<Seen, 'query'>[];
   readonly dropped: Pick<DroppedHeaders, 'note'>;
 }) {
   const { memo, queryOf, pass } = parts;
@@ -165,7 +165,7 @@ export function createAnswerBody(parts: {
       client.open(gone.head, outcome, gone.body.length);
       return client.end(gone.body.length, gone.body);
     }
-    parts.seen.query(handled, principal.name, query.parts, session);
+    for (const one of parts.seen) one.query(handled, principal.name, query.parts, session);
     const told: Query = {
       ...query,
       found(key) {

@@ -228,13 +228,14 @@ export const createKeyOf =
   (parts: {
     readonly sessions: Pick<Sessions, 'held'>;
     readonly roleSets: Pick<RoleSets, 'heldName'>;
-    readonly judge: Judge;
+    readonly judges: Iterable<Judge>;
     readonly clock: Pick<Clock, 'wall'>;
   }) =>
   ({ head, answer, sessionId: id }: Known): KnownKey | undefined => {
     if (answer === undefined || !head.login.countsForHits()) return undefined;
     const { key, roles, session: before } = answer;
-    if (parts.judge(key.captured.scopes) !== undefined) return undefined;
+    for (const judge of parts.judges)
+      if (judge(key.captured.scopes) !== undefined) return undefined;
     const { name } = head.login.principal;
     if (roles !== undefined && parts.roleSets.heldName(name) !== roles) return undefined;
     if (before === undefined || id === undefined) return before === id ? key : undefined;

@@ -29,7 +29,7 @@ export type Pass = ReturnType<typeof createPass>;
 export function createPass(parts: {
   readonly sessions: Pick<Sessions, 'begin' | 'dirty' | 'forwarded'>;
   readonly invalidate: Invalidate;
-  readonly seen: Pick<Seen, 'beginning'>;
+  readonly seen: readonly Pick<Seen, 'beginning'>[];
 }) {
   const { sessions, invalidate, seen } = parts;
 
@@ -71,7 +71,7 @@ export function createPass(parts: {
               leftState: asked?.leavesState !== false || !isKept,
             });
             if (profile === undefined || asked === undefined || body === undefined) return;
-            seen.beginning({ asked, body, destination }, profile);
+            for (const one of seen) one.beginning({ asked, body, destination }, profile);
           }
         : undefined,
       changed: purges === true ? (state) => drop(passing, state) : undefined,

@@ -4,7 +4,7 @@ import type { BypassReason } from '../common/reasons.ts';
 import type { KnownSession } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
-/** Port: a reason why no entry of these scopes may be served now, or undefined. */
+/** Port: says why no entry of these scopes may be served now; undefined where entries may be. */
 export type Judge = (scopes: readonly CacheScope[]) => BypassReason | undefined;
 
 /** A request that a cache may answer, or one that began a clean session. */

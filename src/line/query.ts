@@ -42,10 +42,10 @@ export function createQueryOf(parts: {
   };
   readonly policyOf: ReturnType<typeof projectPolicy>;
   readonly roleSets: Pick<RoleSets, 'nameFor'>;
-  readonly judge: Judge;
-  readonly seen: Pick<Seen, 'beginning'>;
+  readonly judges: Iterable<Judge>;
+  readonly seen: readonly Pick<Seen, 'beginning'>[];
 }) {
-  const { sessions, names, config, judge, seen } = parts;
+  const { sessions, names, config, judges, seen } = parts;
   const { provider } = config.auth;
   /** Kind of user in the key: a name of the users file is not that of the engine. */
   const ofUser = provider === 'file' ? 'user' : `${provider}-user`;
@@ -71,8 +71,10 @@ export function createQueryOf(parts: {
       return 'unknown-function';
     }
     const scopes = entryScopes(projects, spans);
-    const judged = judge(scopes);
-    if (judged !== undefined) return judged;
+    for (const judge of judges) {
+      const judged = judge(scopes);
+      if (judged !== undefined) return judged;
+    }
     // A shared project may rely on one engine login for all; this engine may be another.
     const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
@@ -101,7 +103,7 @@ export function createQueryOf(parts: {
       async began(id, before) {
         const facts = { principal: user, asked, replica, leftState: false };
         const profile = await noteBegun(sessions, destination, id, before, facts);
-        if (profile !== undefined) seen.beginning(source, profile);
+        if (profile !== undefined) for (const one of seen) one.beginning(source, profile);
       },
       async ask(signal, unwanted) {
         if (session !== undefined) sessions.forwarded(session.name, session.record);

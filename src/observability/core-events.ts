@@ -11,7 +11,6 @@ import {
   REDIS_OPERATIONS,
 } from '../common/events.ts';
 import { GATEWAY_REASONS, REFUSAL_REASONS } from '../common/reasons.ts';
-import type { LogConfig } from './config.ts';
 import {
   always,
   asItIs,
@@ -23,8 +22,9 @@ import {
   move,
   REASON,
 } from './event-rows.ts';
+import { fieldsOfAnswer, levelOfAnswer } from './log.ts';
 
-/** Counts that several events move, or that are summed before they are counted. */
+/** Counts of answers: the metrics move them by themselves, for speed. */
 export const SUMMED = {
   requests: {
     name: 'xmla_requests_total',
@@ -36,65 +36,30 @@ export const SUMMED = {
     help: 'Bytes of XMLA answers by outcome.',
     labels: ['outcome'],
   },
+  incomplete: {
+    name: 'xmla_incomplete_total',
+    help: 'XMLA answers that did not reach their end.',
+  },
+  /** A hit takes less than a thousandth of a second, a query of an engine up to minutes. */
+  seconds: {
+    name: 'xmla_seconds',
+    help: 'From the head of an XMLA request to the end of its answer, by outcome.',
+    labels: ['outcome'],
+    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
+  },
   engineSeconds: {
     name: 'engine_seconds_total',
-    help: 'Seconds the engine worked, also until a request failed.',
+    help: 'Seconds of engine work, with the time until a failure.',
     labels: ['project'],
   },
   saved: {
     name: 'engine_seconds_saved_total',
-    help: 'Seconds the engine would have worked for answers that came from the cache.',
+    help: 'Seconds of engine work that answers from the cache saved.',
     labels: ['project'],
   },
   stored: { name: 'stored_total', help: 'Answers stored.', labels: ['project'] },
   storedBytes: { name: 'stored_bytes_total', help: 'Bytes of the answers stored.' },
 } as const satisfies Readonly<Record<string, Count>>;
-
-type Answered = EventOf<'xmla-answered'>;
-const isSlow = ({ milliseconds }: Answered, { slow }: LogConfig) =>
-  slow > 0 && milliseconds >= slow;
-
-function levelOfAnswer(event: Answered, config: LogConfig) {
-  if (isSlow(event, config)) return 'warn';
-  return event.outcome.kind === 'hit' && event.complete ? 'debug' : 'info';
-}
-
-/** Of a statement so much is told (characters). */
-const LONGEST_STATEMENT = 2_000;
-
-function fieldsOfAnswer(event: Answered, config: LogConfig): object {
-  const { outcome, engine, statement } = event;
-  const { statements } = config;
-  const slow = isSlow(event, config);
-  const isTold = statement !== '' && (statements === 'all' || (statements === 'slow' && slow));
-  // What is undefined is left out. Parts that are put together take longer.
-  return {
-    id: event.id,
-    principal: event.principal,
-    address: event.address,
-    program: event.program,
-    project: event.project,
-    catalogs: event.catalogs,
-    cubes: event.cubes,
-    digest: event.digest,
-    subject: event.subject,
-    status: event.status,
-    bytes: event.bytes,
-    saved: Math.round(event.saved),
-    complete: event.complete,
-    kind: outcome.kind,
-    detail: outcome.detail,
-    stored: outcome.kind === 'miss' ? outcome.stored : undefined,
-    ms: Math.round(event.milliseconds),
-    waited_ms: engine && Math.round(engine.waited),
-    engine_first_ms: engine?.first && Math.round(engine.first),
-    engine_ms: engine?.last && Math.round(engine.last),
-    slow: slow || undefined,
-    why: event.why || undefined,
-    trace: event.trace || undefined,
-    statement: isTold ? statement.slice(0, LONGEST_STATEMENT) : undefined,
-  };
-}
 
 function levelOfPurge({ result, cause, known }: EventOf<'purged'>) {
   if (result !== 'cleared') return 'error';
@@ -113,17 +78,6 @@ const levelOfState = ({ state }: { readonly state: 'up' | 'down' }) =>
 /** Closed because as many are open as may be. */
 const AT_LIMIT: ReadonlySet<ConnectionClosing> = new Set(['limit', 'stalled', 'busy']);
 
-const INCOMPLETE = {
-  name: 'xmla_incomplete_total',
-  help: 'XMLA answers that did not reach their end.',
-};
-/** A hit takes less than a thousandth of a second, a query of an engine up to minutes. */
-const SECONDS = {
-  name: 'xmla_seconds',
-  help: 'From the head of an XMLA request to the end of its answer, by outcome.',
-  labels: ['outcome'],
-  buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
-};
 const API_REQUESTS = {
   name: 'api_requests_total',
   help: 'Requests of the role and dataset API by operation (empty for none) and status.',
@@ -151,15 +105,7 @@ export const CORE_EVENTS = {
   'xmla-answered': {
     level: levelOfAnswer,
     fields: fieldsOfAnswer,
-    summed: [SUMMED.requests, SUMMED.bytes],
-    moves: [
-      move(INCOMPLETE, undefined, ({ complete }) => (complete ? 0 : 1)),
-      move(
-        SECONDS,
-        ({ outcome }) => ({ outcome: outcome.kind }),
-        ({ milliseconds }) => milliseconds / 1000,
-      ),
-    ],
+    summed: [SUMMED.requests, SUMMED.bytes, SUMMED.incomplete, SUMMED.seconds],
   },
   'api-answered': {
     level: levelOfApi,
@@ -214,7 +160,7 @@ export const CORE_EVENTS = {
       })),
       bySeconds(
         'purge_seconds',
-        'From a purge to its end; of one that was owed also to when it was done.',
+        'From the call of a purge to its end; a purge that was owed counts again when it is done.',
         [0.01, 0.1, 0.5, 1, 2, 5, 10],
       ),
     ],
@@ -226,7 +172,7 @@ export const CORE_EVENTS = {
     moves: [
       byWord(
         'connections_closed_total',
-        'Connections closed before their clients did, by why: limit (unused, and limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from there), busy (new, and all others were busy), pipelined (more than 32 requests on it were not answered yet).',
+        'Connections that the gateway closed, by why: limit (idle, while limits.connections were open), stalled (all were busy, and its client neither sent its body nor read its answer), address (many unfinished heads from that address), busy (new, while all others were busy), pipelined (more than 32 requests on it had no answer yet).',
         'why',
         CONNECTION_CLOSINGS,
       ),
@@ -248,12 +194,7 @@ export const CORE_EVENTS = {
     level: 'warn',
     noted: () => [REASON, 'entry-rejected'],
     moves: [
-      byWord(
-        'entries_rejected_total',
-        'Values in Redis that did not check out.',
-        'why',
-        ENTRY_FLAWS,
-      ),
+      byWord('entries_rejected_total', 'Values in Redis that failed a check.', 'why', ENTRY_FLAWS),
     ],
   },
   swept: { level: 'info', moves: [move(SWEPT, undefined, ({ unlinked }) => unlinked)] },

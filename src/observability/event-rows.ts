@@ -36,7 +36,7 @@ export interface EventRow<E> {
   /** What the statistics of the last hour count, by its kind and name; mostly a word in the place of a reason. */
   readonly noted?: (event: E) => readonly [kind: string, name: string] | undefined;
   readonly moves?: readonly Move<E>[];
-  /** Counts that are summed elsewhere for speed, and are listed here. */
+  /** Counts that the metrics move by themselves, for speed. */
   readonly summed?: readonly Count[];
 }
 

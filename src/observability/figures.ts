@@ -70,7 +70,7 @@ export function figuresHeld(gauges: Gauges): readonly Figure[] {
   return [
     figure('memory_entries', 'Entries in the memory tier.', () => memory().entries),
     figure('memory_bytes', 'Bytes in the memory tier.', () => memory().bytes),
-    figure('memory_limit_bytes', 'What cache.memory allows.', () => limits().memory),
+    figure('memory_limit_bytes', 'Limit of the memory tier: cache.memory.', () => limits().memory),
     figure(
       'memory_evictions_total',
       'Entries of the memory tier that gave way to others.',
@@ -80,38 +80,30 @@ export function figuresHeld(gauges: Gauges): readonly Figure[] {
     figure('flights', 'Engine requests that others may join.', () => flights().flights),
     figure('flight_waiters', 'Requests that wait for a flight.', () => flights().waiters),
     figure('engine_requests', 'Requests at the engine.', () => engine().atEngine),
-    figure(
-      'engine_requests_limit',
-      'What limits.concurrency allows of them.',
-      () => limits().concurrency,
-    ),
+    figure('engine_requests_limit', 'Their limit: limits.concurrency.', () => limits().concurrency),
     figure('engine_queue', 'Requests that wait for the engine.', () => engine().waiting),
-    figure('engine_queue_limit', 'What limits.queue allows of them.', () => limits().queue),
+    figure('engine_queue_limit', 'Their limit: limits.queue.', () => limits().queue),
     figure(
       'in_flight_bytes',
-      'Memory of bodies under way, beside the memory tier, by use (request, fill, value, sending).',
+      'Memory of bodies under way, outside the memory tier, by use (request, fill, value, sending).',
       () => Object.entries(bodies().bytes).map(([use, bytes]) => [{ use }, bytes]),
       { labels: ['use'] },
     ),
-    figure('in_flight_limit_bytes', 'What limits.in_flight allows them.', () => bodies().limit),
+    figure('in_flight_limit_bytes', 'Their limit: limits.in_flight.', () => bodies().limit),
     figure('in_flight_queue', 'Requests that wait for memory.', () => bodies().waiting),
     figure('logins_waiting', 'Logins that wait to be checked.', logins),
     figure('connections', 'Open connections.', () => connections().open),
-    figure(
-      'connections_limit',
-      'What limits.connections allows of them.',
-      () => connections().limit,
-    ),
+    figure('connections_limit', 'Their limit: limits.connections.', () => connections().limit),
     figure(
       'epoch_age_seconds',
-      'Seconds since the oldest epoch in use was read; 0 where the gateway makes them by itself.',
+      'Seconds since the oldest epoch in use was read; 0 if the gateway makes them itself.',
       () => (gauges.epochAge() ?? 0) / 1000,
       MOST,
     ),
     figure('purges_owed', 'Scopes whose purge is owed to Redis.', gauges.owedPurges),
     figure(
       'redis_conditions',
-      'What is not set at Redis as a purge needs it; GET /health/ready says what.',
+      'Settings of Redis that are not as a purge needs them; GET /health/ready names them.',
       () => gauges.redisConditions().length,
       MOST,
     ),
@@ -132,7 +124,7 @@ export const certificateFigure = ({ certificateEnd }: Pick<Gauges, 'certificateE
 
 /** Figures of what the gateway is. */
 export const figuresOfProcess = ({ version }: Pick<Gauges, 'version'>): readonly Figure[] => [
-  figure('workers', 'Processes whose figures these are.', () => 1),
+  figure('workers', 'Processes that these figures cover.', () => 1),
   figure(
     'build_info',
     'Always 1; the label says which version it is.',
@@ -162,12 +154,12 @@ export function figuresOfStates(states: States): readonly Figure[] {
     up,
     figure(
       'config_last_reload_successful',
-      'Whether the last reload of the configuration did what it should (1) or kept the old one (0); 1 after the start.',
+      'Whether the last reload of the configuration succeeded (1) or kept the old one (0); 1 after the start.',
       () => Number(reloaded()),
     ),
     figure(
       'workers_configured',
-      'Processes that there should be: workers, as at the start.',
+      'Processes that should run: workers, as at the start.',
       () => workers,
     ),
   ];

@@ -1,6 +1,6 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { LogConfig } from './config.ts';
-import type { GatewayEvent } from '../common/events.ts';
+import type { EventOf, GatewayEvent } from '../common/events.ts';
 import { type EventRow, type EventRows, fieldsOf } from './event-rows.ts';
 
 /** How a line tells its time and its level (a word). */
@@ -48,6 +48,52 @@ export function createLog(
       current = next;
       log.level = next.level;
     },
+  };
+}
+
+type Answered = EventOf<'xmla-answered'>;
+const isSlow = ({ milliseconds }: Answered, { slow }: LogConfig) =>
+  slow > 0 && milliseconds >= slow;
+
+export function levelOfAnswer(event: Answered, config: LogConfig) {
+  if (isSlow(event, config)) return 'warn';
+  return event.outcome.kind === 'hit' && event.complete ? 'debug' : 'info';
+}
+
+/** Of a statement so much is told (characters). */
+const LONGEST_STATEMENT = 2_000;
+
+export function fieldsOfAnswer(event: Answered, config: LogConfig): object {
+  const { outcome, engine, statement } = event;
+  const { statements } = config;
+  const slow = isSlow(event, config);
+  const isTold = statement !== '' && (statements === 'all' || (statements === 'slow' && slow));
+  // What is undefined is left out. Parts that are put together take longer.
+  return {
+    id: event.id,
+    principal: event.principal,
+    address: event.address,
+    program: event.program,
+    project: event.project,
+    catalogs: event.catalogs,
+    cubes: event.cubes,
+    digest: event.digest,
+    subject: event.subject,
+    status: event.status,
+    bytes: event.bytes,
+    saved: Math.round(event.saved),
+    complete: event.complete,
+    kind: outcome.kind,
+    detail: outcome.detail,
+    stored: outcome.kind === 'miss' ? outcome.stored : undefined,
+    ms: Math.round(event.milliseconds),
+    waited_ms: engine && Math.round(engine.waited),
+    engine_first_ms: engine?.first && Math.round(engine.first),
+    engine_ms: engine?.last && Math.round(engine.last),
+    slow: slow || undefined,
+    why: event.why || undefined,
+    trace: event.trace || undefined,
+    statement: isTold ? statement.slice(0, LONGEST_STATEMENT) : undefined,
   };
 }
 

@@ -48,7 +48,7 @@ export function createMetrics(
   const counts = createCounts(registry, rows, beginnings, () => summed.count());
   const byProject = [SUMMED.requests, SUMMED.engineSeconds, SUMMED.saved, SUMMED.stored];
   const labelOf = createProjectLabels(names, clock, byProject.map(counts.counterOf));
-  const summed = createSummedCounts(counts.counterOf, labelOf);
+  const summed = createSummedCounts(counts, labelOf);
   for (const figure of figures) if (!counts.has(figure.name)) registerFigure(registry, figure);
   return {
     registry,
@@ -74,6 +74,13 @@ function createCounts(
   beforeReading: () => void,
 ) {
   const counters = new Map<string, Counter>();
+  const histograms = new Map<string, Histogram>();
+
+  function addHistogram(count: Count, buckets: readonly number[]): Histogram {
+    const histogram = new Histogram({ ...aboutIn(registry, count), buckets: [...buckets] });
+    histograms.set(count.name, histogram);
+    return histogram;
+  }
 
   function addCounter(count: Count): Counter {
     const beginning = beginnings.get(count.name);
@@ -92,7 +99,7 @@ function createCounts(
 
   function addMove({ count, labels, by }: Move<never>): (event: GatewayEvent) => void {
     if (count.buckets !== undefined) {
-      const histogram = new Histogram({ ...aboutIn(registry, count), buckets: [...count.buckets] });
+      const histogram = addHistogram(count, count.buckets);
       return (event) => histogram.observe(labels(event as never), by(event as never));
     }
     const counter = addCounter(count);
@@ -104,7 +111,10 @@ function createCounts(
 
   const moves = new Map<string, ((event: GatewayEvent) => void)[]>();
   for (const [type, row] of Object.entries(rows) as [string, EventRow<never>][]) {
-    row.summed?.forEach(addCounter);
+    for (const count of row.summed ?? []) {
+      if (count.buckets) addHistogram(count, count.buckets);
+      else addCounter(count);
+    }
     if (row.moves) moves.set(type, row.moves.map(addMove));
   }
   return {
@@ -112,13 +122,16 @@ function createCounts(
       for (const apply of moves.get(event.type) ?? []) apply(event);
     },
     has: (name: string) => counters.has(name),
-    /** @throws when no row has it */
-    counterOf(count: Count): Counter {
-      const found = counters.get(count.name);
-      if (found === undefined) throw new Error(`no event moves ${count.name}`);
-      return found;
-    },
+    counterOf: (count: Count) => foundIn(counters, count),
+    histogramOf: (count: Count) => foundIn(histograms, count),
   };
+}
+
+/** @throws when no row has the count */
+function foundIn<T>(made: ReadonlyMap<string, T>, { name }: Count): T {
+  const found = made.get(name);
+  if (found === undefined) throw new Error(`no event moves ${name}`);
+  return found;
 }
 
 /** Series that are summed before they are counted: clients choose the names. */
@@ -141,12 +154,14 @@ const nothingAtEngine = () => ({ milliseconds: 0, stored: 0, storedBytes: 0 });
  * @param labelOf the label `project` of a project
  */
 function createSummedCounts(
-  counterOf: (count: Count) => Counter,
+  { counterOf, histogramOf }: Pick<ReturnType<typeof createCounts>, 'counterOf' | 'histogramOf'>,
   labelOf: (project: string) => string,
 ) {
   const requests = counterOf(SUMMED.requests);
   const bytes = counterOf(SUMMED.bytes);
   const saved = counterOf(SUMMED.saved);
+  const incomplete = counterOf(SUMMED.incomplete);
+  const seconds = histogramOf(SUMMED.seconds);
   const engineSeconds = counterOf(SUMMED.engineSeconds);
   const stored = counterOf(SUMMED.stored);
   const storedBytes = counterOf(SUMMED.storedBytes);
@@ -199,6 +214,8 @@ function createSummedCounts(
     sum.bytes += event.bytes;
     // A clock that was set back must not spoil the page.
     sum.saved += Math.max(0, event.saved);
+    if (!event.complete) incomplete.inc();
+    seconds.observe({ outcome: kind }, event.milliseconds / 1000);
   }
 
   return {

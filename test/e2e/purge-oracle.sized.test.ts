@@ -1,15 +1,12 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { fuzzSeed } from '../support/mutate.ts';
 import type { OracleForm } from '../support/oracle/forms.ts';
-import { mutantProgram, type MutantProgram } from '../sim/mutants.ts';
-import { MUTANTS, type Mutant } from '../support/oracle/mutants.ts';
 import {
   clusteredRedis,
   redisBehindSentinels,
   standaloneRedis,
 } from '../support/oracle/redis-forms.ts';
 import { counts, runOracle, told } from '../support/oracle/run.ts';
-import { SEARCH_DEADLINE, searchFault } from '../support/oracle/search.ts';
 import { sampled, sizes } from '../support/sizes.ts';
 
 /** For how long each run goes on at least, by option: ORACLE_MINUTES=60. */
@@ -59,31 +56,5 @@ describe('a request that is sent after a purge was acknowledged gets no answer f
       expect(run.purges.acknowledged).toBeGreaterThanOrEqual(goals.purges);
     },
     DEADLINE,
-  );
-});
-
-describe('the oracle finds it when', () => {
-  const SNAPSHOT = 'Redis comes back from an old snapshot';
-  let mutant: MutantProgram | undefined;
-  afterEach(() => {
-    mutant?.remove();
-    mutant = undefined;
-  });
-
-  test.each(sampled(Object.entries(MUTANTS)))(
-    '%s',
-    async (_name, { replacements, needs, goals = 'mutant' }: Mutant) => {
-      mutant = mutantProgram(replacements);
-      const found = await searchFault(standaloneRedis, {
-        goals: sizes.oracle[goals],
-        triesWatcher: goals === 'lastMutant',
-        // Without messages there is nothing but epochs and lease.
-        allDeaf: true,
-        disturbedBy: (name) => needs === 'snapshots' && name === SNAPSHOT,
-        main: mutant.main,
-      });
-      expect(found).toContainEqual(expect.stringContaining('instead of at least'));
-    },
-    SEARCH_DEADLINE,
   );
 });

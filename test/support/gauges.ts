@@ -2,6 +2,7 @@ import { systemClock } from '../../src/common/clock.ts';
 import { createFeatures } from '../../src/features/all.ts';
 import { EVENTS } from '../../src/features/events.ts';
 import { createMemoryFleet } from '../../src/freshness/fleet.ts';
+import type { MemoryTier } from '../../src/cache/memory-tier.ts';
 import type { Gauges } from '../../src/observability/figures.ts';
 import { bodyAccount } from '../unit/cache/fakes.ts';
 
@@ -49,7 +50,7 @@ export const NO_FLEET = {
   memory: {
     warmed: () => ({ hits: 0, wasted: 0 }),
     list: () => ({ total: 0, each: (function* () {})() }),
-  },
+  } as Partial<MemoryTier> as MemoryTier,
   names: { find: () => undefined },
   readings: READINGS,
   reports: undefined,

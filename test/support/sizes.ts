@@ -86,10 +86,6 @@ interface Sizes {
     readonly workers: OracleGoals;
     readonly served: OracleGoals;
     readonly mutant: OracleGoals;
-    /** Of a fault that few purges show, and of one that is looked for in good weather behind all else. */
-    readonly calmMutant: OracleGoals;
-    readonly lastMutant: OracleGoals;
-    readonly workerMutant: OracleGoals;
     /** Hits for each purge that only a warm-up had asked the engine for. */
     readonly warmHits: number;
     /** Every how manieth disturbance of each list happens, from one that is drawn, and whether the watcher is tried at the end. */
@@ -211,9 +207,6 @@ const SMALL: Sizes = {
     workers: { requests: 2_000, purges: 20, disturbances: 1 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
-    calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
-    lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
-    workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
     warmHits: 0.05,
     disturbanceStride: 3,
     triesWatcher: false,
@@ -301,9 +294,6 @@ const CHAOS: Sizes = {
     workers: { requests: 10_000, purges: 100, disturbances: 1 },
     served: { requests: 10_000, purges: 100, disturbances: 2 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
-    calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
-    lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
-    workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
     warmHits: 0.2,
     disturbanceStride: 1,
     triesWatcher: true,
@@ -391,9 +381,6 @@ const FULL: Sizes = {
     workers: { requests: 300_000, purges: 2_000, disturbances: 20 },
     served: { requests: 60_000, purges: 500, disturbances: 10 },
     mutant: { requests: 20_000, purges: 200, disturbances: 4 },
-    calmMutant: { requests: 8_000, purges: 30, disturbances: 1 },
-    lastMutant: { requests: 1_000, purges: 10, disturbances: 1 },
-    workerMutant: { requests: 30_000, purges: 600, disturbances: 12 },
     warmHits: 0.2,
     disturbanceStride: 1,
     triesWatcher: true,

@@ -3,13 +3,11 @@ import { LOGIN_MUTANTS } from '../support/locked-out/mutants.ts';
 import { mutantProgram } from '../sim/mutants.ts';
 import { FLEET_MUTANTS } from '../sim/fleet/mutants.ts';
 import { MUTANTS } from '../support/oracle/mutants.ts';
-import { WORKER_MUTANTS } from '../support/oracle/worker-mutants.ts';
 
-// Whether the oracles find them takes minutes, and is tested in test/chaos and test/e2e.
+// Told here at once; whether they are found is tested in test/sim, test/chaos and test/unit/auth.
 test.each([
   ...Object.entries(MUTANTS),
   ...Object.entries(FLEET_MUTANTS),
-  ...Object.entries(WORKER_MUTANTS),
   ...Object.entries(LOGIN_MUTANTS),
 ])(
   'the fault that the oracle has to find can be put into the source as it is: %s',

@@ -23,7 +23,7 @@ export function statistics(core: Core) {
   });
   const stop = clock.every(SHARED_EVERY_MS, () => void shared.share());
   const feature: Feature = {
-    on: remembered.on,
+    on: () => remembered.on,
     async pages({ permissions }) {
       const { statisticsPages } = await import('./pages.ts');
       return statisticsPages(shared, permissions);

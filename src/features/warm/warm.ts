@@ -1,4 +1,5 @@
-import { pause } from '../../common/clock.ts';
+import { type Cancel, pause } from '../../common/clock.ts';
+import type { GatewayEvent } from '../../common/events.ts';
 import { finding } from '../../common/finding.ts';
 import type { Core, Feature, HourCounts, Line } from '../feature.ts';
 import { REASON } from '../../observability/event-rows.ts';
@@ -27,18 +28,23 @@ export function warm(core: Core): Feature {
     return made;
   }
   const warmUp = createWarmUp({ ...core, sleep, candidates, line });
-  const beats = [
-    clock.every(LOOK_MS, () => void warmUp.look()),
-    clock.every(SHARE_MS, () => void candidates.share()),
-  ];
+  const seen = createSeen(candidates);
   let isOn = false;
+  let beats: readonly Cancel[] = [];
+
+  function hear(event: GatewayEvent): void {
+    candidates.on(event);
+    warmUp.on(event);
+  }
+
+  function stop(): void {
+    for (const end of beats) end();
+    beats = [];
+  }
+
   return {
-    on(event) {
-      if (!isOn) return;
-      candidates.on(event);
-      warmUp.on(event);
-    },
-    seen: createSeen(candidates),
+    on: () => (isOn ? hear : undefined),
+    seen: (config) => (config.warm.mode === 'off' ? undefined : seen),
     gauges: warmFigures(core.memory.warmed),
     pages: async () => (await import('./pages.ts')).warmPages(warmUp),
     findings: async (hour) => failedFinding(hour),
@@ -46,10 +52,16 @@ export function warm(core: Core): Feature {
       isOn = config.warm.mode !== 'off';
       const isShared = config.cache.redis.url.length > 0;
       warmUp.configure({ ...config.warm, as: asWhom(config), isShared });
+      stop();
+      if (!isOn) return;
+      beats = [
+        clock.every(LOOK_MS, () => void warmUp.look()),
+        clock.every(SHARE_MS, () => void candidates.share()),
+      ];
     },
     async close() {
       await warmUp.close();
-      for (const end of beats) end();
+      stop();
     },
   };
 }

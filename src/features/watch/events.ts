@@ -22,14 +22,14 @@ export const watchFigures = (
 ): readonly Figure[] => [
   {
     name: 'watch_age_seconds',
-    help: 'Seconds since the source by which a project is watched has answered any gateway.',
+    help: 'Seconds since the watched source of a project last answered any gateway.',
     labels: ['project'],
     aggregator: 'min',
     read: () => sight().map(([project, ageMs]) => [{ project }, ageMs / 1000]),
   },
   {
     name: 'watch_blind',
-    help: 'Whether the source by which a project is watched has not answered three times in a row (1), or not (0).',
+    help: 'Whether the watched source of a project has failed to answer three times in a row (1), or not (0).',
     labels: ['project'],
     aggregator: 'min',
     read: () => sight().map(([project, , isBlind]) => [{ project }, Number(isBlind)]),

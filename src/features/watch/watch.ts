@@ -37,10 +37,12 @@ export function watch(core: Core): Feature {
       if (watch.when_blind !== 'bypass' || !watcher.isBlind()) continue;
       for (const scope of purgedScopes({ project: name })) blind.add(scope);
     }
+    if (blind.size > 0) core.judges.add(judge);
+    else core.judges.delete(judge);
   }
 
   const judge: Judge = (scopes) =>
-    blind.size > 0 && scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
+    scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
 
   /** @param after the watcher in its place, which must have ended before */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
@@ -72,7 +74,6 @@ export function watch(core: Core): Feature {
   const tell = () => Promise.all([...running.values()].map((one) => one.tell()));
 
   return {
-    judge,
     gauges: watchFigures(() =>
       [...running].map(([name, { watcher }]) => [name, watcher.age(), watcher.isBlind()]),
     ),

@@ -84,9 +84,9 @@ export function openGateway(options: {
     permissions: { mayPurge: () => false },
     names: { admit: () => true, answered: () => {} },
     policyOf: () => ({ cache: 'on', ttl: 60_000, share: 'user', functions: new Set() }),
-    judge: () => undefined,
+    judges: [],
     roleSets: {},
-    seen: { beginning: () => {} },
+    seen: [],
     invalidate: async () => true,
   };
   const queryOf = program.query.createQueryOf(line as never);

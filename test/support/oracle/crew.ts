@@ -63,18 +63,16 @@ export interface OracleCrew {
 }
 
 /**
- * @param options.main the file of the program; that of this tree unless given
  * @param options.longestLease of workers, also of a primary process of before (ms)
  */
-export function startCrew(options: { main: string | undefined; longestLease: number }): OracleCrew {
-  const { main = MAIN, longestLease } = options;
+export function startCrew({ longestLease }: { longestLease: number }): OracleCrew {
   let stderr = '';
   let workers = 0;
   let closed = false;
   let running = launch();
 
   function launch(): RunningPrimary {
-    const child = fork(CREW_MAIN, [dirname(main), String(longestLease)], {
+    const child = fork(CREW_MAIN, [dirname(MAIN), String(longestLease)], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       execArgv: [],
     });

@@ -22,20 +22,13 @@ interface OracleWorker extends OracleGateway {
   weather(way: Direction, weather: Weather): void;
 }
 
-/**
- * Workers of one primary process without Redis, each on a port of its own, so that it is known who answers.
- * @param options.main the program; that of this tree unless given
- * @param options.leases of the workers (ms)
- */
-export async function workersOfOne(
-  options: { readonly main?: string; readonly leases?: readonly number[] } = {},
-): Promise<OracleForm> {
-  const { main, leases = LEASES } = options;
-  const crew = startCrew({ main, longestLease: Math.max(...leases) });
+/** Workers of one primary process without Redis, each on a port of its own, so that it is known who answers. */
+export async function workersOfOne(): Promise<OracleForm> {
+  const crew = startCrew({ longestLease: Math.max(...LEASES) });
   const workers: OracleWorker[] = [];
   return {
     async startGateway(name, settings) {
-      const lease = leases[workers.length % leases.length] ?? 0;
+      const lease = LEASES[workers.length % LEASES.length] ?? 0;
       const worker = await startOracleWorker(name, settings, { crew, lease });
       workers.push(worker);
       return worker;

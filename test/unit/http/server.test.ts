@@ -33,11 +33,15 @@ async function house(own?: Certificate, breath = 0) {
   const closings: string[] = [];
   const listen = { ...CONFIG.listen, certificate: own?.certificate, key: own?.key };
   const answer: RequestListener = (_request, response) => void handled.push(response);
-  const server = createGatewayServer({ ...CONFIG, listen }, answer, {
-    clock: systemClock,
-    breath,
-    emit: (event) => event.type === 'connection-closed' && closings.push(event.why),
-  });
+  const server = createGatewayServer(
+    { ...CONFIG, listen },
+    {
+      clock: systemClock,
+      breath,
+      emit: (event) => event.type === 'connection-closed' && closings.push(event.why),
+    },
+  );
+  server.answerBy(answer);
   const to = { port: portOf(await server.listen()), host: '127.0.0.1' };
   const socket = (own ? connectSecurely({ ...to, ca: own.pem }) : connect(to)).setNoDelay();
   await once(socket, own ? 'secureConnect' : 'connect');

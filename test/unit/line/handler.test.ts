@@ -103,7 +103,7 @@ beforeEach(async () => {
       },
     },
     sessions: {} as never,
-    judge: () => undefined,
+    judges: [],
     account: bodyAccount(),
     clock: handClock(),
     newId: () => 'id',
@@ -124,7 +124,7 @@ beforeEach(async () => {
     config,
     names,
     policyOf: () => ({ cache: 'on', ttl: 1_000, share: 'everyone' }) as never,
-    seen: { beginning: never },
+    seen: [],
   });
   const answerBody = createAnswerBody({
     ...parts,
@@ -133,7 +133,7 @@ beforeEach(async () => {
     queryOf,
     keepAlive: never,
     pass: never,
-    seen: { query() {} },
+    seen: [],
     dropped: { note() {} },
   });
   handler = createXmlaHandler({

@@ -109,8 +109,10 @@ beforeEach(() => {
     },
     roleSets: { heldName: () => roles },
     account: createBodyAccount(() => ({ in_flight: room, queue: 1 })),
-    judge: (scopes: readonly CacheScope[]) =>
-      scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined,
+    judges: [
+      (scopes: readonly CacheScope[]) =>
+        scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined,
+    ],
     clock,
     secret: 's',
     newId: () => 'id',

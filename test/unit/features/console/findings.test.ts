@@ -282,7 +282,7 @@ test('a reason is told with its meaning and its remedy', () => {
   const [finding] = find({ ...hour(0, 39, 11), ...reason('bypass', 11, 'no-cache-comment') });
   expect(finding).toMatchObject({
     cause: 'A comment #NoCache asks for a fresh answer.',
-    remedy: 'Take the comment #NoCache out of the statement.',
+    remedy: 'Remove the comment #NoCache from the statement.',
   });
 });
 
