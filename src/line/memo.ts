@@ -112,24 +112,23 @@ const PASSED_ONCE = {
   sizeCalculation: (_true: true, statement: string) => statement.length + 200,
 };
 
+interface MemoParts {
+  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly pageOrigins: PageOrigins;
+  readonly account: Pick<BodyAccount, 'open'>;
+  /** Keys digests of heads. */
+  readonly secret: string;
+  readonly newId: () => string;
+  readonly emit: Emit;
+}
+
 export type Memo = ReturnType<typeof createMemo>;
 
 /**
  * Remembers what was understood of requests, byte by byte but for ids that clients make anew
  * ({@link Layout}), so that an equal one need not be read. Decides nothing.
  */
-export function createMemo(
-  parts: {
-    readonly authenticator: Pick<Authenticator, 'remembered'>;
-    readonly pageOrigins: PageOrigins;
-    readonly account: Pick<BodyAccount, 'open'>;
-    /** Keys digests of heads. */
-    readonly secret: string;
-    readonly newId: () => string;
-    readonly emit: Emit;
-  },
-  ownTurn: OwnTurn = createOwnTurns(),
-) {
+export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()) {
   const readers: TagReaders = [];
   const heads = createKnownHeads(parts.secret, bytesOfHead);
   const requests = createKnownBodies(({ asked }: KnownRequest) => besideBody(asked));

@@ -167,7 +167,7 @@ type Asked = ReturnType<typeof whatIsAsked>;
 
 type OfUnderstood = 'request' | 'parts' | 'encoding' | 'namedHeaders' | 'forwarded' | 'named';
 
-/** What headers and body say. Members are missing where the body was not understood. */
+/** Facts of headers and body. Members are missing where the body was not understood. */
 export interface UnderstoodRequest
   extends Omit<Asked, OfUnderstood | 'unkept'>, Partial<Pick<Asked, OfUnderstood>> {
   /** Why nothing may be kept under the names in it. */
