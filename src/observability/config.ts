@@ -1,13 +1,12 @@
-/** The section `log`. */
 import { choice, duration } from '../settings/kinds.ts';
 import { key, section, type ValueOf } from '../settings/setting.ts';
 
 export const log = section({
   /** The least important lines that are written. Hits are logged from debug on. */
   level: key(choice('trace', 'debug', 'info', 'warn', 'error', 'silent'), 'info'),
-  /** From how long a request is told at warn, hits too. 0: none is. */
+  /** The duration from which a request is logged at warn, hits too. 0 switches that off. */
   slow: key(duration('1ms', '1h', 'off'), '5s'),
-  /** Of which requests the line holds the text of the statement, at most 2,000 characters. It may hold
+  /** Requests whose line holds the text of the statement, at most 2,000 characters. It may hold
    * personal data. */
   statements: key(choice('off', 'slow', 'all'), 'off'),
 });

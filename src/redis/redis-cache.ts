@@ -5,15 +5,16 @@ import type { FlightLock, FlightLocks, Standing } from '../cache/shared-flights.
 import { inTime } from '../common/clock.ts';
 import type { FleetStore, ReportStore } from '../freshness/fleet.ts';
 import type { Sealer } from '../common/sealing.ts';
-import { nodesOf, type RedisClient, redisScript } from './redis-client.ts';
-import type { RedisConnections } from './redis-connections.ts';
+import {
+  nodesOf,
+  type RedisClient,
+  type RedisConnections,
+  redisScript,
+} from './redis-connections.ts';
 import { freshnessKey } from './redis-freshness.ts';
 import type { RunAtRedis } from './redis-health.ts';
 
-/**
- * Bytes 8 to 15 are the moment at which the fill began, big-endian. They are compared as numbers: Lua compares
- * strings by the locale in which the server runs.
- */
+/** Bytes 8 to 15 tell when the fill began, as a number: Lua compares strings by the locale. */
 const setInOrder = redisScript(`
 local function began(head)
   local moment = 0
@@ -29,10 +30,10 @@ return 1
 `);
 
 /*
- * KEYS  1 what the engine needed for the query last time (ms); not there: it is not known to be slow
+ * KEYS  1 the engine's last time for the query (ms); only if that is known to be slow
  *       2 the place: the token of the gateway that asks, or NOTHING
  * ARGV  1 token · 2 life of the place (ms)
- * A place that is the caller's already was taken by a call whose answer got lost.
+ * A call whose answer got lost may have taken the place for this caller already.
  */
 const NOTHING = 'nothing';
 const enterPlace = redisScript(`
@@ -51,7 +52,7 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 `);
 
-/** KEYS 1 a place or a task · ARGV 1 token · 2 for how long it says that there is nothing (ms), 0 for not at all */
+/** KEYS 1 a place or a task · ARGV 1 token · 2 how long to note that there is nothing (ms), or 0 */
 const leave = redisScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] == '0' then return redis.call('DEL', KEYS[1]) end
@@ -59,7 +60,7 @@ redis.call('SET', KEYS[1], '${NOTHING}', 'PX', ARGV[2])
 return 1
 `);
 
-/** Takes or keeps a task. KEYS 1 its holder · ARGV 1 token of the gateway · 2 life (ms) */
+/** KEYS 1 the holder of a task · ARGV 1 token of the gateway · 2 life (ms) */
 const holdTask = redisScript(`
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
@@ -67,25 +68,20 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `);
 
-/** KEYS 1 a note · 2 the holder of a task, if that counts · ARGV 1 text · 2 life (ms) · 3 token of the gateway */
+/** KEYS 1 a note · 2 the holder of a task, if that counts · ARGV 1 text · 2 life (ms) · 3 token */
 const writeNote = redisScript(`
 if KEYS[2] and redis.call('GET', KEYS[2]) ~= ARGV[3] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 `);
 
-const lateness = () => new Error('Redis did not answer in the time that was left');
-
-/** ARGV 1 a line · 2 how many are kept. The latest is the first. */
+/** ARGV 1 a line · 2 how many are kept. The latest comes first. */
 const addLine = redisScript(`
 redis.call('LPUSH', KEYS[1], ARGV[1])
 return redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
 `);
 
-/*
- * KEYS  1 reports by id · 2 ids by the moment of their report (s)
- * ARGV  1 id · 2 report · 3 life of a report (s)
- */
+/** KEYS 1 reports by id · 2 ids by second of report · ARGV 1 id · 2 report · 3 life (s) */
 const setReport = redisScript(`
 local now = tonumber(redis.call('TIME')[1])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -97,42 +93,35 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[3] * 1000)
 return redis.call('PEXPIRE', KEYS[2], ARGV[3] * 1000)
 `);
-/** How long after its last report a gateway counts as gone. */
 const REPORT_LIFE_SECONDS = 120;
-
-/** How long a note lives that is not written again. */
 const NOTE_LIFE_MS = 30 * 24 * 3_600_000;
+const VALUES_AT_ONCE = 200;
+const NAMES_AT_ONCE = 1_000;
 
-/** Values that are read at one time. */
-const BATCH = 200;
-/** Keys that Redis looks at in one step where only names are asked for. */
-const NAMES = 1_000;
-
+const late = () => new Error('Redis did not answer in the time that was left');
 const entryKey = (namespace: string, key: string) => `${namespace}:entry:${key}`;
 
-interface Ground {
-  readonly reader: RedisClient;
-  readonly writer: RedisClient;
-  readonly epochs: RedisClient;
+interface Parts {
+  readonly connections: Pick<RedisConnections, 'reader' | 'writer' | 'epochs'>;
   readonly run: RunAtRedis;
   readonly namespace: string;
-  /** Texts are sealed for the name under which they lie: under another one they do not open. */
-  readonly seal: (text: string, name: string) => Buffer;
-  readonly open: (sealed: Buffer, name: string) => string | undefined;
+  readonly sealer: Sealer;
 }
 
+const groundOf = ({ connections, run, namespace, sealer }: Parts) => ({
+  ...connections,
+  run,
+  namespace,
+  // Sealed for the name under which the text lies: under another one it does not open.
+  seal: (text: string, name: string) => sealer.seal(Buffer.from(text), name),
+  open: (sealed: Buffer, name: string) => sealer.open(sealed, name)?.toString(),
+});
+
+type Ground = ReturnType<typeof groundOf>;
+
 /** Stores that gateways share in Redis beside tokens and sessions. */
-export function createRedisCache(options: {
-  connections: Pick<RedisConnections, 'reader' | 'writer' | 'epochs'>;
-  run: RunAtRedis;
-  namespace: string;
-  sealer: Sealer;
-  newToken: () => string;
-}) {
-  const { connections, sealer, newToken, ...more } = options;
-  const seal: Ground['seal'] = (text, name) => sealer.seal(Buffer.from(text), name);
-  const open: Ground['open'] = (sealed, name) => sealer.open(sealed, name)?.toString();
-  const ground: Ground = { ...connections, ...more, seal, open };
+export function createRedisCache({ newToken, ...parts }: Parts & { newToken: () => string }) {
+  const ground = groundOf(parts);
   return {
     values: createValueTier(ground),
     locks: createFlightLocks(ground),
@@ -143,7 +132,6 @@ export function createRedisCache(options: {
   };
 }
 
-/** Tier 2: one string for each entry, which Redis drops when its time is over. */
 function createValueTier({ reader, writer, run, namespace }: Ground): ValueTier {
   return {
     get: (key, from, count) =>
@@ -157,7 +145,7 @@ function createValueTier({ reader, writer, run, namespace }: Ground): ValueTier 
   };
 }
 
-/** Where gateways meet. Whatever is there may be lost at any time: then more than one gateway asks. */
+/** Places where gateways meet. They may be lost at any time: then more than one gateway asks. */
 function createFlightLocks({ reader, run, namespace }: Ground): FlightLocks {
   // The query is the hash tag, so that one script may touch both.
   const slowKey = (query: string) => `${namespace}:{${query}}:slow`;
@@ -165,8 +153,7 @@ function createFlightLocks({ reader, run, namespace }: Ground): FlightLocks {
   return {
     async enter(lock, token, life, within) {
       const keys = [slowKey(lock.query), lockKey(lock)];
-      const enter = () => enterPlace(reader, keys, [token, life]);
-      const reply = await run(() => inTime(enter(), within, lateness));
+      const reply = await run(() => inTime(enterPlace(reader, keys, [token, life]), within, late));
       const [kind, slow] = reply as [Standing['kind'], string];
       const expected = Number(slow);
       if (!Number.isFinite(expected)) throw new Error('something else lies where gateways meet');
@@ -186,7 +173,6 @@ function createFlightLocks({ reader, run, namespace }: Ground): FlightLocks {
   };
 }
 
-/** The log of purges as one list, each line sealed. A line that does not open is skipped. */
 function createPurgeLines({ writer, epochs, namespace, seal, open }: Ground): PurgeLines {
   const key = freshnessKey(namespace, 'purges');
   return {
@@ -201,7 +187,6 @@ function createPurgeLines({ writer, epochs, namespace, seal, open }: Ground): Pu
   };
 }
 
-/** Sealed like the lines; a report that does not open is skipped. */
 function createReports({ writer, namespace, seal, open }: Ground): ReportStore {
   const key = freshnessKey(namespace, 'statistics');
   const reportName = (id: string) => `${key} ${id}`;
@@ -217,7 +202,7 @@ function createReports({ writer, namespace, seal, open }: Ground): ReportStore {
   };
 }
 
-/** A failure here says nothing of Redis that requests must know. */
+/** Calls here and of the sweep bypass the breaker: their failures keep no request from Redis. */
 function createFleet({ writer, namespace, seal, open }: Ground, gateway: string): FleetStore {
   const taskKey = (task: string) => freshnessKey(namespace, `task:${task}`);
   const noteKey = (name: string) => freshnessKey(namespace, `note:${name}`);
@@ -239,16 +224,15 @@ function createFleet({ writer, namespace, seal, open }: Ground, gateway: string)
   };
 }
 
-/** Sweeps in small steps. One that fails says nothing of Redis that requests must know. */
 function createSweepStore({ writer, namespace }: Ground): SweepStore {
   return {
     async *tokens() {
-      for await (const names of scan(writer, freshnessKey(namespace, 'epoch:*'), NAMES)) {
+      for await (const names of scan(writer, freshnessKey(namespace, 'epoch:*'), NAMES_AT_ONCE)) {
         yield (await writer.mget(names)).filter((one) => one !== null);
       }
     },
     async *heads(bytes) {
-      for await (const names of scan(writer, entryKey(namespace, '*'), BATCH)) {
+      for await (const names of scan(writer, entryKey(namespace, '*'), VALUES_AT_ONCE)) {
         const heads = names.map((name) => writer.getrangeBuffer(name, 0, bytes - 1));
         yield (await Promise.all(heads)).map((head, at) => ({ name: names[at] ?? '', head }));
       }
@@ -260,14 +244,13 @@ function createSweepStore({ writer, namespace }: Ground): SweepStore {
   };
 }
 
-/** Names that match, each batch from one server; some may come twice. */
+/** Yields names that match, each batch from one server; some may come twice. */
 async function* scan(redis: RedisClient, match: string, count: number): AsyncGenerator<string[]> {
-  // Not a step ahead of its reader.
   const options = { match, count, type: 'string', highWaterMark: 1 };
   for (const server of nodesOf(redis)) {
     const steps: AsyncIterable<string[]> = server.scanStream(options);
     for await (const names of steps) {
-      // COUNT is only a wish.
+      // A server may return more than COUNT.
       for (let at = 0; at < names.length; at += count) yield names.slice(at, at + count);
     }
   }

@@ -1,21 +1,22 @@
 import { ReplyError, type Redis } from 'ioredis';
 import { oneAfterTheOther } from '../common/in-turn.ts';
-import { nodesOf, type RedisClient, type RedisTarget } from './redis-client.ts';
-import { sentinelClients } from './redis-client.ts';
-import type { RedisConnections } from './redis-connections.ts';
+import {
+  nodesOf,
+  type RedisClient,
+  type RedisConnections,
+  type RedisTarget,
+  sentinelClients,
+} from './redis-connections.ts';
 
-/** How long a sentinel may take to answer. */
-const DEADLINE_MS = 2_000;
-/** Between two looks. */
+const SENTINEL_DEADLINE_MS = 2_000;
 const INTERVAL_MS = 60_000;
-/** After a look that failed. */
 const RETRY_MS = 2_000;
-/** By how much a master may be late in refusing writes: once a second it counts whole seconds. */
+/** A master may refuse writes this late: it looks once a second and counts whole seconds. */
 const LATENESS_MS = 2_000;
 
 /**
- * Watches for settings of Redis that docs/PURGE.md rules out. Looks now and then, and whenever a connection was made.
- * @param onProblem is told each sentence when it begins to be true
+ * Looks for settings of Redis that docs/PURGE.md rules out, at intervals and after each connect.
+ * @param onProblem gets each sentence when it begins to be true
  */
 export function watchRedisConditions(options: {
   target: RedisTarget;
@@ -29,7 +30,6 @@ export function watchRedisConditions(options: {
   const inTurn = oneAfterTheOther();
   const look = () => void inTurn(lookOnce);
 
-  /** Rejects when a server does not answer. */
   async function read(): Promise<readonly string[]> {
     const servers = nodesOf(epochs).map((server) => Array.fromAsync(problemsOf(server, target)));
     const found = (await Promise.all(servers)).flat();
@@ -46,24 +46,22 @@ export function watchRedisConditions(options: {
       problems = found;
       for (const problem of news) onProblem(problem);
     } catch {
-      // That Redis is away is told by what needs it.
+      // The parts that need Redis report that it is away.
       setTimeout(look, RETRY_MS).unref();
     }
   }
 
   look();
-  // The last two are of clusters, whose client stays ready while nodes come and go.
+  // The last two come from clusters, whose client stays ready while nodes come and go.
   for (const sign of ['ready', '+node', '-node']) epochs.on(sign, look);
   subscriber.on('ready', look);
   const timer = setInterval(look, INTERVAL_MS).unref();
   return {
-    /** In short sentences, as of the last look; none before the first one. */
     list: () => problems,
     close: () => clearInterval(timer),
   };
 }
 
-/** Problems of one server. This and what follows rejects when it does not answer. */
 async function* problemsOf(server: Redis, target: RedisTarget): AsyncGenerator<string> {
   const info = await server.info();
   const { remoteAddress = '?', remotePort = '?' } = server.stream;
@@ -72,7 +70,7 @@ async function* problemsOf(server: Redis, target: RedisTarget): AsyncGenerator<s
   if (target.mode === 'standalone' && field('slave_read_only') === '1') {
     yield `${at} is a read-only replica: epochs cannot be read or renewed there, so that nothing is cached and purges answer 503; name its master in cache.redis.url`;
   }
-  // Services that do not say it have set it themselves.
+  // Managed services that hide the field have set it.
   if (field('maxmemory') === '0') {
     yield `${at} has no maxmemory: it may take all memory of its machine; set maxmemory, and a maxmemory-policy such as volatile-lru`;
   } else if (field('maxmemory_policy') === 'noeviction') {
@@ -85,7 +83,7 @@ async function* problemsOf(server: Redis, target: RedisTarget): AsyncGenerator<s
   yield* replicationProblems(at, server, target);
 }
 
-/** Two masters must never take writes at one time, since a purge would reach one of them only. */
+/** Two masters must never take writes at one time: a purge would reach only one of them. */
 async function* replicationProblems(at: string, server: Redis, target: RedisTarget) {
   const { setting, failover, known } =
     target.mode === 'sentinel' ? await toldBySentinels(target) : await toldByNode(server);
@@ -113,13 +111,11 @@ async function* replicationProblems(at: string, server: Redis, target: RedisTarg
   }
 }
 
-/** A number of CONFIG GET; undefined where it is not told. */
 async function configured(server: Redis, name: string): Promise<number | undefined> {
   const pair = await unlessRefused(server.config('GET', name) as Promise<string[]>);
   return pair?.[1] === undefined ? undefined : Number(pair[1]);
 }
 
-/** Undefined for what the server does not allow. @param told of the refusal */
 async function unlessRefused<T>(asked: Promise<T>, told: (refusal: Error) => void = () => {}) {
   try {
     return await asked;
@@ -131,18 +127,18 @@ async function unlessRefused<T>(asked: Promise<T>, told: (refusal: Error) => voi
 }
 
 /**
- * What min-replicas-to-write must be, so that a master and its successor cannot both have so many: each of them with its
- * own must be more than half of all servers.
+ * The min-replicas-to-write with which a master and its successor cannot both take writes: each of
+ * them, with its replicas, must be more than half of all servers.
  * @param known replicas of the master, also those that are away
  */
 export const neededReplicas = (known: number): number => Math.max(1, Math.ceil(known / 2));
 
 /**
- * What decides when a master has a successor (ms), and how many replicas it has; undefined where it is not told. Sentinels
- * also know replicas that are away. What differs among them counts as it is most dangerous.
+ * Reads after how long a master gets a successor (ms), and how many replicas it has. Sentinels also
+ * know replicas that are away. If they differ, the most dangerous value counts.
  */
 async function toldBySentinels(target: RedisTarget) {
-  const asked = sentinelClients(target, DEADLINE_MS).map(async (sentinel) => {
+  const asked = sentinelClients(target, SENTINEL_DEADLINE_MS).map(async (sentinel) => {
     // Where one does not answer, another one may.
     const fields = await sentinel.call('SENTINEL', 'MASTER', target.master ?? '').catch(() => []);
     sentinel.disconnect();
@@ -160,8 +156,8 @@ async function toldBySentinels(target: RedisTarget) {
 }
 
 /**
- * The same of a cluster. A master of it that is cut off with few of the others stops by itself, but perhaps half of
- * cluster-node-timeout after its replica was made master: the same rule counts.
+ * Reads the same of a cluster. A master that is cut off with a minority stops by itself, but
+ * perhaps half of cluster-node-timeout after its replica was promoted, so the same rule counts.
  */
 async function toldByNode(server: Redis) {
   const setting = 'cluster-node-timeout';
@@ -174,10 +170,7 @@ async function toldByNode(server: Redis) {
   return { setting, failover: await configured(server, setting), known };
 }
 
-/**
- * Every command that the scripts and the sweep use, with arguments that do nothing but to a key that is dropped again.
- * K stands for that key.
- */
+/** Every command of the scripts and the sweep, with harmless arguments; K is a key of its own. */
 export const TRIALS: readonly string[] = [
   'INFO replication; TIME; EXISTS K; GET K; SET K 1 PX 1000; GETRANGE K 0 1; MGET K; PEXPIRE K 1000; DEL K; UNLINK K',
   'SCAN 0 COUNT 1; HSET K a 1; HGET K a; HGETALL K; HDEL K a; ZADD K 1 a; ZSCORE K a; ZRANGE K 0 0; ZRANGEBYSCORE K 0 0',
@@ -200,18 +193,16 @@ end
 return refused
 `;
 
-/** Rights that the user of the gateway lacks, in the words of the server. */
 async function missingRights(client: RedisClient, subscriber: Redis, namespace: string) {
   const missing: string[] = [];
 
   const attempt = (what: string, asked: Promise<unknown>) =>
     unlessRefused(asked, ({ message }) => {
-      // Other refusals are of a script that is not loaded, or of a server that takes no writes just now.
+      // Others are of a script that is not loaded, or of a server that takes no writes now.
       if (message.startsWith('NOPERM')) missing.push(`${what}: ${message}`);
     });
 
   const value = `${namespace}:entry:rights`;
-  /** A key and a channel. */
   const shared = `{${namespace}}:rights`;
   await attempt('PING', client.ping());
   await attempt(`GET ${value}`, client.get(value));

@@ -8,35 +8,32 @@ import {
 } from '../freshness/freshness-store.ts';
 import { LEASE_MARGIN } from '../common/leases.ts';
 import type { Sealer } from '../common/sealing.ts';
-import { redisScript } from './redis-client.ts';
-import type { RedisConnections } from './redis-connections.ts';
+import { type RedisConnections, redisScript } from './redis-connections.ts';
 import type { RunAtRedis } from './redis-health.ts';
 
-/** All in one hash slot, so that one script may touch them. Other versions of the gateway may use other names. */
+/** One hash slot, as scripts need it. The number tells key layouts of gateway versions apart. */
 export const freshnessKey = (namespace: string, rest: string) => `{${namespace}}:2:${rest}`;
-/** Ids that gateways make: nothing else stands in names of channels and in receipts. */
+/** Ids that gateways make, as channel names and receipts hold them. */
 const ID = /^[\w-]{1,100}$/;
 
 /*
  * The beginning of both scripts.
  *
  * KEYS  1 incarnation · 2 leases in use · 3 token of everything · 4 token of all sessions
- * ARGV  1 what to do · 2 id of the caller · 3 its lease (ms) · 4 the longest lease that is allowed (ms)
+ * ARGV  1 what to do · 2 id of the caller · 3 its lease (ms) · 4 longest lease allowed (ms)
  *       5 fresh token
  *
- * The incarnation is the server's master_replid, which is new after every restart and failover. When it is not the one
- * that stands beside the tokens, these may come from a snapshot older than the last purge: a new token of everything
- * makes all entries unreachable, and sessions that were noted under another incarnation are not known. The SETs make a
- * read-only replica refuse the scripts, so that nothing is ever read from one.
+ * The incarnation is the server's master_replid, new after every restart and failover. If another
+ * one stands beside the tokens, they may come from a snapshot older than the last purge. A new
+ * token of everything then makes all entries unreachable, and sessions noted earlier are unknown.
+ * The SETs make a read-only replica refuse the scripts, so nothing is ever read from one.
  *
- * The leases: a gateway uses what it reads for its own lease only, and leaves that here with every call, for ten times
- * as long (member: id and length, score: when it is over). So a change knows how long to wait, also when gateways were
- * configured differently.
- *
- * They may be lost: with another incarnation, or evicted, which shows by the member 'complete', whose score never ends.
- * Then a change waits for the longest lease that any gateway may have, for about as long. And a clock that is set
- * forward may end them while the lease that they note is still in use: what ends is noted once more, for one lease. A
- * clock that is set back only makes them last.
+ * Every call notes the lease of its gateway, for ten times as long (member: id and length, score:
+ * its end), so that a change knows how long to wait, also if gateways are configured differently.
+ * Notes may be lost: with another incarnation, or evicted, which shows by the missing member
+ * 'complete', whose score never ends. A change then waits for the longest lease allowed.
+ * A clock set forward may end a note whose lease is in use: each note that ends is noted once more,
+ * for one lease. A clock set back only makes notes last longer.
  */
 const COMMON = `
 local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
@@ -71,9 +68,9 @@ end
 `;
 
 /**
- * Reads or renews tokens. KEYS 5 is the secret of the keys, 6… the tokens; ARGV 6 a fresh secret, 7 the life of the
- * token of a project that is not asked for (ms), 8… fresh tokens. Answers the incarnation, the longest lease of all,
- * that of all others, the secret, '1' if a renewal found the token of a project, and the tokens.
+ * Reads or renews tokens. KEYS 5 secret of the keys · 6… tokens; ARGV 6 fresh secret · 7 life of an
+ * unused project token (ms) · 8… fresh tokens. Answers the incarnation, the longest lease, the
+ * longest of the others, the secret, '1' if a renewal found a project's token, and the tokens.
  */
 const tokensScript = redisScript(`${COMMON}
 redis.call('SET', KEYS[5], ARGV[6], 'NX')
@@ -89,19 +86,20 @@ end
 return answer
 `);
 
-/** Milliseconds for which a claim stands, and the notes of holders after an end: longer than any of them counts. */
+/** Life of a claim, and of the holders' notes after an end (ms): longer than any of them counts. */
 const BRIEF = 60_000;
 
 /**
- * Reads or changes a session: `SessionCall` says what each mode means. KEYS 5 is the session; ARGV 6 a token, 7 the
- * version that is expected, 8 the data, 9 a moment, 10 '1' for dirty, 11 the life of a session (ms). Answers the lease
- * to wait for, what is another one when sessions may have been lost (by a restart, or FLUSHALL), and where there is a
- * record: '1' for dirty, its data, its version, when it was last forwarded, and how long others may still use what was
- * before its catalog was noted (ms; it `settles` then): no longer than any lease, also where the clock was set back.
+ * Reads or changes a session; `SessionCall` says what each mode means.
+ * KEYS  5 session
+ * ARGV  6 token · 7 expected version · 8 data · 9 a moment · 10 '1' for dirty · 11 its life (ms)
+ * Answers the lease to wait for, and a text that changes if sessions may have been lost (a restart,
+ * FLUSHALL). A record adds '1' for dirty, its data, its version, when it was last forwarded, and
+ * how long others may still use what stood before its catalog (ms, at most the longest lease).
  *
- * The session is a hash: its `token`; the `version` and the `era` (the token of all sessions) under which it was noted,
- * which a claim writes before there are `data`; the `incarnation` that wrote it. For each gateway that may use it as
- * clean there is `held:ID`, with the moment when that note is over and the length of the lease.
+ * The session is a hash: `token`; `version` and `era` (the token of all sessions) under which it
+ * was noted, which a claim writes before there are `data`; the `incarnation` that wrote it; and for
+ * each gateway that may use it as clean `held:ID`, with the end and the length of the lease.
  */
 const sessionScript = redisScript(`${COMMON}
 local key = KEYS[5]
@@ -180,35 +178,29 @@ end
 return answer(0)
 `);
 
-/** Tokens and sessions in Redis, shared by all gateways of one namespace. */
 export function createRedisFreshness(options: {
   connections: Pick<RedisConnections, 'reader' | 'epochs' | 'subscriber'>;
   run: RunAtRedis;
   namespace: string;
-  /** Encrypts what a record says of user, catalog and engine; the script compares only whether it is equal. */
+  /** Must seal equal texts alike: the script compares records. */
   sealer: Sealer;
   /** How long this gateway uses what it reads now (ms). */
   lease: () => number;
-  /** The longest lease that the configuration of any gateway may name (ms). */
+  /** The longest lease that any gateway may be configured with (ms). */
   longestLease: number;
-  /** How long the token of a project lives that no request asks for (ms). */
+  /** Life of a project's token that no request asks for (ms). */
   unusedAfter: () => number;
-  /** How long a session lives that no request names (ms). */
   life?: number;
   newToken: () => string;
   onError: (error: unknown) => void;
 }) {
-  const { run, sealer, lease, longestLease, newToken } = options;
-  /** Names this gateway: no two may share it. */
+  const { run, sealer, lease, longestLease, newToken, life = SESSION_LIFE } = options;
   const gateway = newToken();
-  /** Used if there is none in Redis yet. */
   const freshSecret = newToken();
   const { reader, epochs, subscriber } = options.connections;
-  const { life = SESSION_LIFE } = options;
   const key = (rest: string) => freshnessKey(options.namespace, rest);
   const common = ['incarnation', 'leases', 'epoch:everything', 'epoch:sessions'].map(key);
   const channel = key('forget');
-  /** Where acknowledgements for a gateway are told. */
   const channelTo = (other: string) => key(`forgotten:${other}`);
 
   const caller = (what: string) => [what, gateway, lease(), longestLease, newToken()];
@@ -225,9 +217,9 @@ export function createRedisFreshness(options: {
   }
 
   const askSession: FreshnessStore['session'] = async (name, call) => {
-    // A session id gives the right to act in that session, so ids do not stand in Redis.
+    // A session id is a credential, so Redis gets its hash only.
     const session = key(`session:${createHash('sha256').update(name).digest('base64url')}`);
-    // Bound to the session: what was noted of one cannot be put in the place of another.
+    // Bound to the session, so that a record cannot be moved to another one.
     const context = `${session} data`;
     const { token, expected, data, at, dirty } = { ...NO_ARGUMENTS, ...call };
     const sealed = data === undefined ? '' : sealer.sealText(textOf(data), context);
@@ -244,18 +236,17 @@ export function createRedisFreshness(options: {
       const { tokens, keySecret } = await run(() => ask('read', scopes, reader));
       return { tokens, keySecret };
     },
-    /** Does all that a look-up needs of Redis, for no request; rejects when Redis does not do it. */
     probe: () => ask('read', [], reader),
-    // Not through the breaker: a purge always tries.
+    // Bypasses the breaker: a purge always tries.
     async renew(scopes) {
       const own = lease();
       const renewed = await ask('renew', scopes);
       checkLease(renewed.lease, own, longestLease, key('leases'));
       return renewed;
     },
-    // On the connection of the renewals: what one server is told first, it does first.
+    // Uses the connection of renewals, which one server executes in order.
     incarnation: async () => (await ask('read', [])).incarnation,
-    // A statement that makes a session dirty waits for it, so it always tries.
+    // A renewal bypasses the breaker: a statement that makes a session dirty waits for it.
     session: (name, call) =>
       call.do === 'renew' ? askSession(name, call) : run(() => askSession(name, call)),
     async announce({ purge, scopes }) {
@@ -283,18 +274,18 @@ export function createRedisFreshness(options: {
 
 const NO_ARGUMENTS = { token: '', expected: '', data: undefined, at: 0, dirty: false } as const;
 
-/** JSON, so that every text comes back as it was, and equal ones are equal bytes for the script. */
+/** Text in a fixed form: equal data are equal bytes for the script. */
 const textOf = ({ principal, replica, spelling, catalog, profile }: SessionData): string =>
   JSON.stringify({ principal, replica, spelling, catalog, profile });
 
-/** The lease alone where there is no record, or one that does not open: it was noted with another key. */
+/** The lease alone if there is no record, or it was sealed with another key. */
 function readReply(
   [length, incarnation = '', dirty, sealed, version = '', at, left]: readonly string[],
   open: (text: string) => string | undefined,
 ) {
   const told = { lease: Number(length), incarnation };
   const opened = sealed && open(sealed);
-  // Where there is no key, everything opens, also what another gateway has sealed: that is no JSON.
+  // Without a key, sealed texts of other gateways open too; they are no JSON.
   if (!opened?.startsWith('{')) return told;
   const data = JSON.parse(opened) as SessionData;
   const { principal, replica, spelling, profile, catalog } = data;
@@ -306,13 +297,13 @@ function readReply(
   return { ...told, ...settles, record: { ...data, dirty: dirty !== '0', version, forwardedAt } };
 }
 
-/** `{ purge, gateway }`, with `scopes` where others are told to forget them. Undefined for what is no message. */
+/** Undefined for what is no message. Only announcements have `scopes`. */
 function readMessage(message: string) {
   try {
     const { purge, gateway, scopes } = JSON.parse(message) as Record<string, unknown>;
     if (typeof purge !== 'string' || typeof gateway !== 'string') return undefined;
     if (!ID.test(purge) || !ID.test(gateway)) return undefined;
-    // What is no name of a scope is forgotten without harm.
+    // A text that names no scope is forgotten without harm.
     return { purge, gateway, scopes: isStrings(scopes) ? (scopes as CacheScope[]) : undefined };
   } catch {
     return undefined;

@@ -48,7 +48,10 @@ export function planSession(
     const mayBeOwn = found.kind === 'unknown' && found.otherwise?.principal === principal;
     // A user whom the engine refuses to end a session must not make it forgotten.
     const isRefused = kind === 'end' && engine.checksSessionOwner && !mayBeOwn;
-    const first = isRefused ? 'nothing' : changes(mayBeOwn && catalog !== undefined);
+    // The store may have lost a session that another gateway still takes for clean.
+    const isLost = found.kind === 'unknown' && found.otherwise === undefined;
+    const moves = (isLost || mayBeOwn) && catalog !== undefined;
+    const first = isRefused ? 'nothing' : changes(moves);
     return { reason: 'unknown-session', before: first, record };
   }
   if (kind === 'end') return { reason: 'session', before, record };

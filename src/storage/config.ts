@@ -1,10 +1,9 @@
-/** The section `storage`. */
 import { loginRules, service, tlsFiles, tlsRules } from '../settings/connection.ts';
 import * as kinds from '../settings/kinds.ts';
 import type { Broken } from '../settings/problems.ts';
 import { key, orNull, section, type ValueOf } from '../settings/setting.ts';
 
-/** A query is refused because the PostgreSQL client would take options from it. */
+/** Refuses a query: the PostgreSQL client would take options from it. */
 const storageUrl = kinds.textKind(
   'URL',
   'empty, or a URL such as postgres://user:password@db.example:5432/gateway or ' +
@@ -20,24 +19,25 @@ const storageUrl = kinds.textKind(
 );
 
 export const storage = section({
-  /** Where roles and datasets are: in a file of this machine (sqlite), in a PostgreSQL that
-   * replicas share (postgres), or at another server that speaks the same interface (http). */
+  /** The place of roles and datasets: a file of this machine (sqlite), a PostgreSQL that replicas
+   * share (postgres), or another server with the same interface (http). */
   driver: key(kinds.choice('sqlite', 'postgres', 'http'), 'sqlite'),
-  /** With sqlite: the file. Its folder is made when it is not there. */
+  /** With sqlite: the file. A missing file and its folder are made. */
   path: key(kinds.filePath, './data/gateway.sqlite'),
-  /** With postgres: postgres://user:password@host:5432/database. With http: what stands before /api/…. */
+  /** With postgres: postgres://user:password@host:5432/database. With http: the part before
+   * /api/…. */
   url: key(storageUrl, ''),
-  /** With http: the login that the server gets, of the client (forward) or a service account. */
+  /** With http: the login for the server, of the client (forward) or of a service account. */
   login: key(kinds.choice('forward', 'service'), 'forward'),
-  /** The service account. It stands here exactly when the login of this section is service. */
+  /** The service account. Required with login: service in this section, forbidden otherwise. */
   service,
-  /** With postgres: whether the connection is encrypted, and the certificate of the server checked. */
+  /** With postgres: encrypts the connection and checks the certificate of the server. */
   tls: key(kinds.flag, false),
   ...tlsFiles,
   /** With postgres: the most connections of this process. */
   connections: key(kinds.integer(1, 100), 10),
-  /** With postgres: how long an operation may take (null: 1500ms). With http: how long the server
-   * may take to the first byte of its answer, and between two bytes of it (null: 60s). */
+  /** With postgres: the limit for an operation (null: 1500ms). With http: how long the server may
+   * take to the first byte of its answer, and between two bytes of it (null: 60s). */
   timeout: orNull(kinds.duration('100ms', '1h')),
 });
 
@@ -49,7 +49,7 @@ export type RemoteConfig = Extract<StorageConfig, { readonly driver: 'http' }>;
 
 /** `storage.timeout: null`, by driver. */
 const STORAGE_TIMEOUT_MS = { postgres: 1_500, http: 60_000 } as const;
-/** The keys of its driver only. */
+/** Leaves the keys of the driver in force. */
 export function fillInStorage(storage: CheckedStorage) {
   const { driver, path, url, login, service, tls, ca, certificate, key, connections } = storage;
   if (driver === 'sqlite') return { driver, path };

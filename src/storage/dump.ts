@@ -1,9 +1,8 @@
 /**
- * A dump of a storage, as lines of JSON: one head, then one line for each role, and for each dataset one line
- * that is followed by its document in parts. The last line holds a digest of all lines before it, so that a file
- * that was cut short or changed is known. Each line ends with a line feed.
+ * A dump as lines of JSON: a head, a line for each role, and for each dataset a line and its
+ * document in parts. The last line is a digest of all lines, which reveals a shortened or changed
+ * file.
  */
-
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { checkDocument } from '../datasets/document.ts';
@@ -11,11 +10,11 @@ import { roleBody } from '../roles/role.ts';
 import type { StorageRecord } from './sql-database.ts';
 
 const FORMAT = 'mdx-gateway-store';
-/** Raise it with every change of what the lines mean. */
+/** Raise it when the meaning of lines changes. */
 const VERSION = 1;
-/** Bytes of a document in one line. A whole document could be longer than a string may be. */
+/** Bytes of a document in one line: a whole document could exceed the longest string. */
 const PART = 3 * 1024 * 1024;
-/** A head is short; what has no line feed early on is not an exported store. */
+/** A file without an early line feed is not an exported store. */
 const LONGEST_HEAD = 4 * 1024;
 const LONGEST_LINE = 256 * 1024 * 1024;
 const LONGEST_DOCUMENT = 1024 * 1024 * 1024;
@@ -41,12 +40,11 @@ const headLine = z
   })
   .pipe(z.object({ ...amounts, nextRoleId: whole(1), nextDatasetId: whole(1) }));
 
-/** A role as the API takes it, and an id. */
 const roleLine = z.object({ role: z.object({ id: whole(1) }, object).and(roleBody) });
 const numbers = { id: whole(1), lastModified: whole(0), bytes: whole(0, LONGEST_DOCUMENT) };
 const datasetLine = z.object({ dataset: z.looseObject(numbers, object) });
 
-/** The decoder passes over what is not base64. */
+/** Checks by encoding again: the decoder skips what is not base64. */
 const partLine = z.object({
   part: z.custom<string>(
     (part) => typeof part === 'string' && Buffer.from(part, 'base64').toString('base64') === part,
@@ -54,7 +52,6 @@ const partLine = z.object({
   ),
 });
 
-/** @returns the lines as UTF-8, each with its end */
 export async function* toLines(records: AsyncIterable<StorageRecord>) {
   const digest = createHash('sha256');
   for await (const record of records) {
@@ -86,10 +83,10 @@ function* valuesOf(record: StorageRecord): Generator<object> {
 }
 
 /**
- * Reads what {@link toLines} wrote. The records that came before a mistake were given out already: what they
- * are used for counts only when the last one was followed by the end. What the API refuses is refused here too.
+ * Reads what {@link toLines} wrote, and refuses what the API refuses. The caller must not commit
+ * records until the last one came: a mistake may follow.
  * @param chunks bytes, cut anywhere
- * @throws Error with one line that names the line of the file and what is wrong with it
+ * @throws Error with one line that names the line of the file and the mistake
  */
 export async function* fromLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<StorageRecord> {
   const lines = readLines(chunks);
@@ -101,11 +98,9 @@ export async function* fromLines(chunks: AsyncIterable<Uint8Array>): AsyncGenera
   }
 }
 
-/** A line, as the object that it holds. */
 type Line = Readonly<{ number: number; value: Readonly<Record<string, unknown>> }>;
 type Lines = AsyncGenerator<Line, undefined>;
 
-/** The lines but the last, which is checked when it is reached. */
 async function* readLines(chunks: AsyncIterable<Uint8Array>): Lines {
   const digest = createHash('sha256');
   let number = 1;
@@ -148,7 +143,7 @@ function jsonIn(bytes: Buffer, number: number): unknown {
   }
 }
 
-/** @param lines stands behind the line of the dataset, and is moved on behind its document */
+/** Also consumes the document's lines. */
 async function readDataset(line: Line, lines: Lines): Promise<StorageRecord> {
   const { number } = line;
   const { id, lastModified, bytes, ...said } = read(line, datasetLine).dataset;
@@ -176,7 +171,6 @@ async function readDataset(line: Line, lines: Lines): Promise<StorageRecord> {
   return { kind: 'dataset', id, lastModified, dataset: { ...check.identity, document } };
 }
 
-/** @throws Error with the first problem */
 function read<T>({ number, value }: { number: number; value: unknown }, schema: z.ZodType<T>): T {
   const { success, data, error } = schema.safeParse(value);
   if (success) return data;

@@ -2,10 +2,13 @@ import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig } from 'p
 import { inTime } from '../common/clock.ts';
 import { StorageUnavailable, unknownAuthority } from '../common/errors.ts';
 import { readPemFiles } from '../common/pem-files.ts';
+import { ADMIN_ROLE } from '../roles/role.ts';
 import type { PostgresConfig } from './config.ts';
-import { POSTGRES } from './postgres-dialect.ts';
 import {
+  bytesOf,
+  type Dialect,
   type Kind,
+  only,
   OperatorError,
   perform,
   type Session,
@@ -15,40 +18,35 @@ import {
 } from './sql-database.ts';
 import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts';
 
-/** How much longer than an operation a statement may take that carries a piece of a document. */
+/** Extra time for a statement that carries a piece of a document. */
 const PIECE_TIME_MS = 1_000;
-/** A connection that says nothing is asked by the kernel whether it lives, first after this time. */
+/** The kernel probes a silent connection after this time. */
 const KEEP_ALIVE_MS = 10_000;
-/** An idle connection is closed after this time. */
 const IDLE_MS = 30_000;
-/** How long the reader or the source of long work may stand still. */
+/** How long the reader or the source of long work may pause. */
 const LONG_IDLE_MS = 600_000;
-/** How long the end of long work may take. */
 const LONG_COMMIT_MS = 30_000;
-/** How long connections may take to close. */
 const FAREWELL_MS = 200;
-/** SQLSTATE of a table or schema that is not there: it was dropped, or another one was put in its place. */
+/** SQLSTATE of a missing table or schema: it was dropped or replaced. */
 const SCHEMA_GONE = /^(?:42P01|3F000)$/;
 
 /**
- * Classes and codes of SQLSTATE (PostgreSQL manual, appendix A) that may be gone at the next try: connection,
- * read-only (a standby, or maintenance), idle in a transaction, rolled back, out of resources, a lock that was not
- * free in time, cancelled or shutting down, system error.
+ * SQLSTATE classes and codes (PostgreSQL manual, appendix A) that the next try may not meet:
+ * connection, read-only (a standby, or maintenance), idle in a transaction, rolled back, out of
+ * resources, lock timeout, cancelled or shutting down, system error.
  */
 const PASSING = /^(?:08|25006|25P03|40|53|55P03|57|58)/;
-/** Codes by which the server says that it ends the connection. The severity does not tell: it may be translated. */
+/** Codes with which the server ends the connection. It may translate the severity. */
 const LAST_WORDS = /^(?:08|57P|25P03)/;
 const TLS_PROBLEM = /^(?:CERT_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
-/** The SQLSTATE that PostgreSQL answered with; '' for every other error. */
 const sqlState = (error: unknown) => (error instanceof DatabaseError && error.code) || '';
 
 const noAnswer = () => new Error('PostgreSQL did not answer in time.');
 
-/** Whether the connection broke, or its end was announced: nothing more can be asked on it. */
+/** True if the connection broke or the server announced its end. */
 const isLost = (error: unknown): boolean =>
   !(error instanceof DatabaseError) || LAST_WORDS.test(sqlState(error));
 
-/** The time that is left to an operation. */
 function createBudget(timeoutMs: number) {
   let deadline = performance.now() + timeoutMs;
   return {
@@ -60,10 +58,10 @@ function createBudget(timeoutMs: number) {
 type Budget = ReturnType<typeof createBudget>;
 
 /**
- * Roles and datasets in a PostgreSQL that several gateways share, in tables `mdx_gateway_…` of the first schema of the
- * search path. Each operation has `timeout` for all: to get a connection, and for all its statements but those that
- * carry pieces of documents. Before the first one, the schema is brought up to date. Long work has a connection of its
- * own, on which each statement has the time of an operation.
+ * Stores roles and datasets in a PostgreSQL that several gateways share, in tables `mdx_gateway_…`
+ * of the search path's first schema. `timeout` limits each operation: getting a connection, and all
+ * statements except those that carry pieces of documents. Long work has a connection of its own, on
+ * which `timeout` limits each statement.
  * @throws Error when a PEM file cannot be read
  */
 export function createPostgresStorage({
@@ -76,7 +74,6 @@ export function createPostgresStorage({
   let preparation: Promise<unknown> | undefined;
   const upgrade = (session: Session) => bringUpToDate(session, parts);
 
-  /** Concurrent callers share the running preparation, which began earlier and so ends in time. */
   async function prepare(): Promise<void> {
     preparation ??= pools
       .attempt('write', createBudget(timeout), upgrade)
@@ -88,11 +85,10 @@ export function createPostgresStorage({
     await preparation;
   }
 
-  /** Waits for the schema before an operation. */
   async function operate<T>(run: (budget: Budget) => Promise<T>): Promise<T> {
     const budget = createBudget(timeout);
     await prepare().catch((error: unknown) => {
-      // Whatever became of the schema: the operation itself was not begun.
+      // Whatever became of the schema, the operation did not begin.
       const cause = error instanceof StorageUnavailable ? error.cause : error;
       throw new StorageUnavailable('nothing-done', cause);
     });
@@ -112,7 +108,7 @@ export function createPostgresStorage({
     run: (kind, work) => operate((budget) => pools.attempt(kind, budget, work)),
     long: () => operate(pools.long),
     renewCertificates() {
-      // The connections to come are made with this very object.
+      // Later connections use this object.
       if (typeof settings.ssl === 'object') Object.assign(settings.ssl, readPemFiles(config));
     },
     close: pools.close,
@@ -120,7 +116,7 @@ export function createPostgresStorage({
   return createSqlStorage(database, parts);
 }
 
-/** All connections of one storage: those for operations, and those of long work, each of which is used once. */
+/** Connections of one storage: shared ones for operations, and one for each long work. */
 function createPools(
   settings: PoolConfig,
   connections: number,
@@ -128,7 +124,7 @@ function createPools(
   onError: (error: unknown) => void,
 ) {
   const open = new Set<Client>();
-  /** Connections that have served before, so that the server may have closed them unnoticed. */
+  /** Connections that served before; the server may have closed them unnoticed. */
   const used = new WeakSet<Client>();
   const noteOpen = (client: Client) => {
     open.add(client);
@@ -137,7 +133,7 @@ function createPools(
   const ordinary = createPool(settings, connections, timeoutMs, onError).on('connect', noteOpen);
   const long = createPool(settings, Infinity, LONG_IDLE_MS, onError).on('connect', noteOpen);
 
-  /** Does the work, once more on each connection that was lost unnoticed. */
+  /** Repeats the work when a connection was lost unnoticed. */
   async function attempt<T>(kind: Kind, budget: Budget, work: Work<T>): Promise<T> {
     const client = await connection(ordinary, budget);
     const first = !used.has(client);
@@ -149,7 +145,7 @@ function createPools(
     } catch (error) {
       client.release(true);
       const inVain = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
-      // Nothing can have been done on a connection that was lost before its transaction was to be committed.
+      // A connection lost before COMMIT has done nothing.
       if (first || !inVain || !isLost(error.cause)) throw error;
     }
     return await attempt(kind, budget, work);
@@ -160,14 +156,14 @@ function createPools(
     async long(budget: Budget) {
       const client = await connection(long, budget);
       const session = createSession(client, budget, true);
-      // Without a farewell where a statement is still under way.
+      // A statement may still be under way, so no farewell.
       return { session, [Symbol.asyncDispose]: async () => client.release(true) };
     },
     async close() {
       const ends = [...open].map((client) => new Promise((end) => client.once('end', end)));
       for (const one of [ordinary, long]) void one.end();
       await inTime(Promise.all(ends), FAREWELL_MS, noAnswer).catch(() => {});
-      // Without a farewell, which a silent server would not hear.
+      // A silent server would not hear a farewell.
       for (const client of open) client.connection.stream.destroy();
     },
   };
@@ -185,7 +181,7 @@ function createPool(
     idleTimeoutMillis: IDLE_MS,
     idle_in_transaction_session_timeout: idleInTransactionMs,
   });
-  // An error on a connection that works fails the statement too, and the pool hears of an idle one.
+  // An error on a busy connection fails its statement too; the pool reports idle ones.
   pool.on('connect', (client) => client.on('error', () => {}));
   pool.on('error', ({ message }) =>
     onError(new Error(`an idle connection to PostgreSQL was lost: ${message}`)),
@@ -203,14 +199,14 @@ async function connection(from: Pool, budget: Budget): Promise<PoolClient> {
   }
 }
 
-/** @param patient whether each statement has the time of a whole operation */
+/** @param patient gives each statement the time of a whole operation */
 function createSession(client: Client, budget: Budget, patient = false): Session {
   const rows: Session['rows'] = async (text, values, carries = false) => {
     if (patient || carries) budget.renew();
     const commits = text === 'COMMIT';
     const time =
       patient && commits ? LONG_COMMIT_MS : budget.left() + (carries ? PIECE_TIME_MS : 0);
-    // A statement that is sent after its time could still be done.
+    // A statement sent too late could still be done.
     if (time <= 0) throw new StorageUnavailable('nothing-done', noAnswer());
     try {
       const answer = client.query(text.replaceAll(/\?(?=\d)/g, '$'), values as unknown[]);
@@ -218,7 +214,7 @@ function createSession(client: Client, budget: Budget, patient = false): Session
       if (carries) budget.renew();
       return rows;
     } catch (error) {
-      // Rather than asked something wrong, it cannot be used now.
+      // Other errors say that the statement was wrong.
       if (!isLost(error) && !PASSING.test(sqlState(error))) throw error;
       throw new StorageUnavailable(commits ? 'unknown' : 'nothing-done', error);
     }
@@ -226,13 +222,13 @@ function createSession(client: Client, budget: Budget, patient = false): Session
   return { dialect: POSTGRES, rows, script: async (text) => void (await rows(text)) };
 }
 
-/** Why only an operator can make the storage ready; undefined when that may come by itself. Never holds the password. */
+/** Why only an operator can make the storage ready; undefined if it may recover. No password. */
 function operatorProblem(error: unknown, { host, port }: PoolConfig): string | undefined {
   const away = error instanceof StorageUnavailable;
   const { code = '', message } = (away ? error.cause : error) as DatabaseError;
   const text = (unknownAuthority(code, 'storage.ca') ?? message).replaceAll(/\s+/g, ' ').trim();
   const server = `PostgreSQL at ${host}:${port}`;
-  // No right, or no schema in the search path.
+  // No right, or no schema in the search path
   if (!away && /^(?:42501|3F000)$/.test(code)) {
     return `The PostgreSQL user of storage.url needs the right to make and use tables in its schema: ${text}`;
   }
@@ -247,8 +243,8 @@ function operatorProblem(error: unknown, { host, port }: PoolConfig): string | u
 type Server = Omit<PostgresConfig, 'driver' | 'connections'>;
 
 /**
- * Nothing is left to the environment variables of libpq where the URL is silent. What the server is told to end by itself
- * this side has given up before: it frees locks and memory when this process stands still or is gone.
+ * Leaves nothing to libpq's environment variables. The server's own limits come after ours: they
+ * free locks and memory if this process hangs or dies.
  * @throws Error when a PEM file cannot be read
  */
 function clientSettings(config: Server): PoolConfig {
@@ -259,7 +255,7 @@ function clientSettings(config: Server): PoolConfig {
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: Number(url.port === '' ? '5432' : url.port),
     user: decodeURIComponent(url.username),
-    // As a function, since an empty text would be taken for none.
+    // A function, since the client takes an empty text for none.
     password: () => password,
     database: decodeURIComponent(url.pathname.slice(1)),
     ssl: config.tls && { rejectUnauthorized: true, ...readPemFiles(config) },
@@ -274,15 +270,150 @@ function clientSettings(config: Server): PoolConfig {
   };
 }
 
-/** The rows of a watcher's query, as text; on the way they may take some more. */
+/** Copying and decoding one piece keeps no other request waiting. */
+const PIECE_BYTES = 1024 * 1024;
+/** Any number, equal in all gateways: those that start together wait for each other. */
+const LOCK = 7_268_153_904;
+
+/** Documents are not compressed: that costs more than it saves. `folded` is `foldCase(name)`. */
+const FIRST_MIGRATION = `
+  CREATE TABLE mdx_gateway_storage (
+    version integer NOT NULL,
+    id text NOT NULL,
+    roles_token text NOT NULL,
+    roles_shared_until timestamptz NOT NULL DEFAULT '-infinity',
+    roles_lease integer NOT NULL DEFAULT 0
+  );
+  CREATE TABLE mdx_gateway_counters (kind text PRIMARY KEY, next bigint NOT NULL);
+  CREATE TABLE mdx_gateway_roles (
+    id bigint PRIMARY KEY,
+    name bytea NOT NULL,
+    folded bytea NOT NULL UNIQUE,
+    description bytea NOT NULL
+  );
+  CREATE TABLE mdx_gateway_members (
+    role bigint NOT NULL REFERENCES mdx_gateway_roles ON DELETE CASCADE,
+    position bigint GENERATED BY DEFAULT AS IDENTITY,
+    name bytea NOT NULL,
+    folded bytea NOT NULL,
+    PRIMARY KEY (role, position),
+    UNIQUE (folded, role)
+  );
+  CREATE SEQUENCE mdx_gateway_documents;
+  CREATE TABLE mdx_gateway_datasets (
+    id bigint PRIMARY KEY,
+    project bytea NOT NULL,
+    name bytea NOT NULL,
+    type bytea NOT NULL,
+    last_modified bigint NOT NULL,
+    document bigint NOT NULL,
+    octets bigint NOT NULL,
+    UNIQUE (project, name)
+  );
+  CREATE TABLE mdx_gateway_pieces (
+    document bigint,
+    number integer,
+    bytes bytea NOT NULL,
+    PRIMARY KEY (document, number)
+  );
+  ALTER TABLE mdx_gateway_pieces ALTER bytes SET STORAGE EXTERNAL;
+`;
+
+/** Locks the counter's row until the transaction ends, so ids are taken one at a time. */
+const takeId = (kind: 'role' | 'dataset') =>
+  `UPDATE mdx_gateway_counters SET next = next + 1 WHERE kind = '${kind}' RETURNING next - 1 AS id`;
+
+// A server may be set to acknowledge unwritten data; what a client is told must be kept.
+const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED;
+  SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`;
+
+const POSTGRES: Dialect = {
+  migrations: [FIRST_MIGRATION],
+  begin: {
+    snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+    write: BEGIN,
+    alone: `${BEGIN}; SELECT FROM mdx_gateway_counters ORDER BY kind FOR UPDATE`,
+  },
+  async version({ rows }) {
+    // The lock comes before any look-up: PostgreSQL would remember that a table is missing.
+    await rows(`SELECT pg_advisory_xact_lock(${LOCK})`);
+    const found = await rows(`SELECT to_regclass('mdx_gateway_storage') IS NOT NULL AS there`);
+    if (only(found)['there'] !== true) return 0;
+    return Number((await rows('SELECT version FROM mdx_gateway_storage'))[0]?.['version'] ?? 0);
+  },
+  setVersion: (version) => `UPDATE mdx_gateway_storage SET version = ${version}`,
+  newer: (version, latest) =>
+    `The PostgreSQL database of storage.url was made by a newer mdx-gateway: its schema has version ${version}, ` +
+    `this program knows ${latest}. Nothing was changed.`,
+  firstRows: `WITH counters AS (
+      INSERT INTO mdx_gateway_counters VALUES ('role', ${ADMIN_ROLE.id + 1}), ('dataset', 1)
+    )
+    INSERT INTO mdx_gateway_storage (version, id, roles_token) VALUES (0, ?1, ?2)`,
+  tables: {
+    storage: 'mdx_gateway_storage',
+    roles: 'mdx_gateway_roles',
+    members: 'mdx_gateway_members',
+    datasets: 'mdx_gateway_datasets',
+  },
+  roleOfMember: 'role',
+  forUpdate: ' FOR UPDATE',
+  forShare: ' FOR SHARE',
+  lockNames: `SELECT FROM mdx_gateway_counters WHERE kind = 'role' FOR UPDATE`,
+  takeId: { role: takeId('role'), dataset: takeId('dataset') },
+  head: `SELECT (SELECT count(*) FROM mdx_gateway_roles) AS roles,
+    (SELECT count(*) FROM mdx_gateway_datasets) AS datasets,
+    (SELECT next FROM mdx_gateway_counters WHERE kind = 'role') AS role,
+    (SELECT next FROM mdx_gateway_counters WHERE kind = 'dataset') AS dataset`,
+  advanceIds: `UPDATE mdx_gateway_counters
+    SET next = greatest(next, CASE kind WHEN 'role' THEN ?1::bigint ELSE ?2::bigint END)`,
+  // Valid: a match of UTF-8 bytes is always a match of whole characters.
+  contains: 'position(?1::bytea IN folded) > 0',
+  moment: (milliseconds) => `clock_timestamp() + interval '${milliseconds} milliseconds'`,
+  insertMembers: `INSERT INTO mdx_gateway_members (role, name, folded)
+    SELECT ?1, decode(member ->> 0, 'hex'), decode(member ->> 1, 'hex')
+    FROM jsonb_array_elements(?2::jsonb) WITH ORDINALITY AS given(member, place) ORDER BY place
+    ON CONFLICT (folded, role) DO NOTHING RETURNING 1`,
+  // Pieces, so that neither side holds a document more than once in memory.
+  documents: {
+    columns: ['document', 'octets'],
+    async keep(session, document) {
+      const [row] = await session.rows(`SELECT nextval('mdx_gateway_documents') AS id`);
+      const id = String(row?.['id']);
+      for (let from = 0; from < document.length; from += PIECE_BYTES) {
+        const piece = document.subarray(from, from + PIECE_BYTES);
+        const insert = 'INSERT INTO mdx_gateway_pieces VALUES (?1, ?2, ?3)';
+        await session.rows(insert, [id, from / PIECE_BYTES, piece], true);
+      }
+      return [id, document.length];
+    },
+    async load(session, { document, octets }) {
+      const whole = Buffer.allocUnsafe(Number(octets));
+      for (let from = 0; from < whole.length; from += PIECE_BYTES) {
+        // The result is hexadecimal text: pg misreads binary results as text.
+        const asked = 'SELECT bytes FROM mdx_gateway_pieces WHERE document = ?1 AND number = ?2';
+        const [row] = await session.rows(asked, [String(document), from / PIECE_BYTES], true);
+        const piece = row && bytesOf(row['bytes']);
+        if (piece?.length !== Math.min(PIECE_BYTES, whole.length - from)) {
+          throw new Error(`Document ${String(document)} is damaged at byte ${from}.`);
+        }
+        piece.copy(whole, from);
+      }
+      return whole;
+    },
+    async drop(session, id) {
+      const old = 'SELECT document FROM mdx_gateway_datasets WHERE id = ?1';
+      await session.rows(`DELETE FROM mdx_gateway_pieces WHERE document = (${old})`, [id]);
+    },
+  },
+};
+
 const LONGEST_ROWS_BYTES = 64 * 1024;
 const TOO_LONG = 'its rows take more than 64KiB; have the query return fewer';
 
 /**
- * All rows of one statement as JSON, each value as the server writes it, in an order of their own: on a connection of its own,
- * in a transaction that cannot write.
- * @param signal of this question alone
- * @throws Error also where the rows take more than 64 KiB, or the signal says so
+ * Reads all rows of one statement as sorted JSON, with the server's spelling of each value, on a
+ * connection of its own and in a transaction that cannot write.
+ * @throws Error also if the rows take more than 64 KiB, or when the signal aborts
  */
 export async function readRows(server: Server, text: string, signal: AbortSignal) {
   const client = new Client(clientSettings(server));
@@ -303,7 +434,7 @@ export async function readRows(server: Server, text: string, signal: AbortSignal
     await client.connect();
     await client.query('BEGIN READ ONLY');
     const types = { getTypeParser: () => (value: unknown) => value };
-    // Not as a simple query, which may hold several statements, and so the end of the transaction.
+    // A simple query may hold several statements, and so the end of the transaction.
     const query = { text, types, rowMode: 'array', queryMode: 'extended' } as const;
     const { rows } = await client.query<unknown[]>(query);
     const found = JSON.stringify(rows.map((row) => JSON.stringify(row)).sort());
@@ -312,7 +443,7 @@ export async function readRows(server: Server, text: string, signal: AbortSignal
   } catch (error) {
     throw failure ?? error;
   } finally {
-    // Without a farewell: nothing was changed.
+    // Nothing was changed, so no farewell.
     stream.destroy();
   }
 }

@@ -9,7 +9,7 @@ import {
   type Value,
 } from './sql-database.ts';
 
-/** A document is kept before anything is locked, so that the locks are held for a short time only. */
+/** Keeps a document before it locks anything, so that locks are held briefly. */
 export function createDatasetStore(
   database: QueriedDatabase,
   wallClock: () => number,
@@ -70,7 +70,6 @@ export function createDatasetStore(
   };
 }
 
-/** @param document the values of the columns of its document */
 export async function insertDataset(
   session: Session,
   { id, lastModified, dataset }: Omit<Extract<StorageRecord, { kind: 'dataset' }>, 'kind'>,

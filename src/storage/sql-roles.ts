@@ -17,18 +17,17 @@ import {
 
 /** How long the note of a lease counts. */
 const SHARED_FOR_MS = 3_600_000;
-/** A note that counts for less than this is renewed, so that hardly any token is asked for by a write. */
+/** A note is renewed with less time left than this, so that few token reads write. */
 const SHARED_AT_LEAST_MS = SHARED_FOR_MS / 2;
 
-/** Runs a change in a transaction of its own. */
 type Changing = <T>(change: Work<T>) => Promise<T>;
 
 /**
- * Locks are taken in this order: the names of all roles for a change that gives a role a name; the row of the role,
- * shared for a change of one member, alone for every other change; the row with the token, last.
+ * Lock order: names of all roles, for a change that names a role; the row of the role, shared for a
+ * change of one member, exclusive otherwise; last the row with the token.
  */
 export function createRoleStore(database: QueriedDatabase, parts: StorageParts): RoleStore {
-  /** A change that succeeds makes the role sets that were read earlier stale. */
+  /** A successful change makes role sets read earlier stale. */
   const changing: Changing = (change) =>
     database.run('write', async (session) => {
       const result = await change(session);
@@ -83,7 +82,7 @@ function changesOfMembers(
   changing: Changing,
 ): Pick<RoleStore, 'addMember' | 'removeMember'> {
   const { roles, members } = dialect.tables;
-  /** Runs a change of one member while the role is neither removed nor renamed. */
+  /** Keeps the role from being removed or renamed during the change. */
   const inRole = <T>(id: number, roleName: string, change: Work<T>) =>
     changing(async (session) => {
       const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
@@ -112,7 +111,7 @@ function changesOfMembers(
 type LookUps = Pick<RoleStore, 'read' | 'list' | 'roleSet' | 'token' | 'lease'>;
 function lookUps({ dialect, run, query }: QueriedDatabase): LookUps {
   const { storage, roles, members } = dialect.tables;
-  /** The lease that is noted, if it is still in force and longer than another one. */
+  /** The noted lease, if it is in force and longer than `other`. */
   const longerLease = (other: string) =>
     `CASE WHEN roles_shared_until > ${dialect.moment(0)} AND roles_lease > ${other}
       THEN roles_lease ELSE ${other} END`;
@@ -123,7 +122,7 @@ function lookUps({ dialect, run, query }: QueriedDatabase): LookUps {
 
     async list({ offset, limit, nameContains }) {
       const matching = `FROM ${roles} WHERE ${dialect.contains}`;
-      // Without a role on the page, a row of nulls.
+      // LEFT JOIN: a page without roles is one row of nulls.
       const asked = `SELECT found.total, page.id, page.name, page.description
         FROM (SELECT count(*) AS total ${matching}) found
         LEFT JOIN (SELECT id, name, description ${matching} ORDER BY id DESC LIMIT ?3 OFFSET ?2) page
@@ -143,11 +142,11 @@ function lookUps({ dialect, run, query }: QueriedDatabase): LookUps {
       const asked = `SELECT roles_token AS token, roles_lease >= ?1
         AND roles_shared_until >= ${dialect.moment(SHARED_AT_LEAST_MS)} AS noted FROM ${storage}`;
       const { token, noted } = only(await query(asked, [lease]));
-      // A truth value of PostgreSQL, or of SQLite.
+      // PostgreSQL and SQLite differ in truth values.
       if (noted === true || noted === 1) return String(token);
       const renewal = `UPDATE ${storage} SET roles_lease = ${longerLease('?1')},
         roles_shared_until = ${dialect.moment(SHARED_FOR_MS)} RETURNING roles_token AS token`;
-      // Waits for a change that is being committed; the token is then the new one.
+      // A write waits for a change that is being committed, and returns its token.
       const renewed = await run('write', (session) => session.rows(renewal, [lease]));
       return String(only(renewed)['token']);
     },
@@ -158,7 +157,6 @@ function lookUps({ dialect, run, query }: QueriedDatabase): LookUps {
   };
 }
 
-/** Adds a role with its members, each once. */
 export async function insertRole(session: Session, role: Role) {
   const { id, name, description, contains } = role;
   const { tables, insertMembers } = session.dialect;
@@ -172,21 +170,19 @@ export async function insertRole(session: Session, role: Role) {
   return { id };
 }
 
-/** Names and folded names in hexadecimal, for statements that take a list of them. */
 const membersJson = (members: readonly Member[]): string =>
   JSON.stringify(
     members.map(({ name }) => [toBytes(name), foldedBytes(name)].map((b) => b.toString('hex'))),
   );
 
 /**
- * Gives the roles a new token. The last statement of every change of a role: it locks the row until its transaction ends,
- * so that changes are committed one after the other, and what a token stands for is of one moment.
+ * Must be the last statement of each change of a role: the locked row serializes commits, so that a
+ * token stands for one moment.
  */
 export async function setRolesToken(session: Session, token: string): Promise<void> {
   await session.rows(`UPDATE ${session.dialect.tables.storage} SET roles_token = ?1`, [token]);
 }
 
-/** Reads roles with their members. @param which conditions, order, limit */
 export async function readRoles(session: Session, which: string, values: readonly Value[]) {
   const { tables, roleOfMember } = session.dialect;
   const rows = await session.rows(
@@ -197,7 +193,7 @@ export async function readRoles(session: Session, which: string, values: readonl
     values,
   );
   return [...Map.groupBy(rows, ({ id }) => Number(id)).values()].map((ofRole) => {
-    // A role without members has one row, without a member.
+    // A role without members has one row with a null.
     const named = ofRole.filter(({ member }) => member !== null);
     const contains = named.map(({ member }): Member => ({ type: 'user', name: textOf(member) }));
     return Object.assign(summaryOf(only(ofRole)), { contains });

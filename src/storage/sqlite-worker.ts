@@ -1,47 +1,45 @@
-/** The thread of one connection to a file of SQLite: node:sqlite waits for the disk, and no other work shall wait with it. */
+/** Thread of one connection to a file of SQLite: node:sqlite blocks it while the disk works. */
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 
-/** Data that the thread is started with. */
 export interface WorkerSetup {
   readonly path: string;
-  /** How long a statement waits for the lock of another process (ms). */
+  /** How long a statement waits for another process's lock (ms). */
   readonly patience: number;
 }
 
-/** Message to the thread: one statement, or without values several; nothing of both for the end. */
+/** One statement with values, or several without; an empty message ends the thread. */
 export interface Call {
   readonly text?: string;
   readonly values?: readonly SQLInputValue[] | undefined;
 }
 
-/** From the thread, one for each statement, in their order. */
 export type Reply = { readonly rows: readonly Readonly<Record<string, unknown>>[] } | Failure;
 
 export interface Failure {
   /**
-   * `operator`: only an operator can mend it, and the message goes on behind the name of the file. `busy`: another
-   * process held its lock too long. `nothing-done`, `unknown`: the file, its disk or its other users are in the way, and
-   * what became of the statement. `bug`: a fault of this program.
+   * `operator`: an operator must mend it; the message continues the name of the file. `busy`:
+   * another process held its lock too long. `nothing-done`, `unknown`: the outcome of the statement
+   * when the file, its disk or its other users are in the way. `bug`: a fault of this program.
    */
   readonly failure: 'operator' | 'busy' | 'nothing-done' | 'unknown' | 'bug';
   readonly cause: unknown;
 }
 
-/** Primary result codes of SQLite, https://sqlite.org/rescode.html. */
+/** Primary result codes, https://sqlite.org/rescode.html. */
 const [BUSY, FULL, CANTOPEN, NOTADB] = [5, 13, 14, 26] as const;
-/** Failures such as LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, PROTOCOL: they tell of the file, its disk or its users. */
+/** Codes about the file, its disk or its users, such as LOCKED, READONLY, IOERR or CORRUPT. */
 const OF_THE_STORAGE = new Set<number | undefined>([5, 6, 7, 8, 9, 10, 11, 13, 15]);
 
-/** Failures that leave no usable file; each with the words for an operator behind its name. */
+/** Failures without a usable file; each text continues the file's name for an operator. */
 const NO_FILE: ReadonlyMap<number | undefined, string> = new Map([
   [CANTOPEN, 'cannot be opened; it must be a file in a folder that this user may write to'],
   [NOTADB, 'is no SQLite database; it must be one, or not be there'],
 ]);
 
-/** Failures of the disk, or of the process, that may pass. Others are about the path. */
+/** Failures of disk or process that may pass. Others are about the path. */
 const PASSING = new Set('ENOSPC EDQUOT EIO EMFILE ENFILE ENOMEM EINTR EAGAIN'.split(' '));
 const { path, patience } = workerData as WorkerSetup;
 let opened: { readonly database: DatabaseSync; readonly file: string } | undefined;
@@ -66,9 +64,9 @@ function run(text: string, values: Call['values']): readonly Record<string, unkn
   opened ??= { database: openDatabase(), file: fileAt() };
   const { database, file } = opened;
   if (!database.isTransaction) {
-    // Some failures end the transaction by themselves.
+    // Some failures end the transaction.
     if (text === 'ROLLBACK') return [];
-    // What is written to a file that has no name any more is lost with this process.
+    // Data written to a file without a name are lost with this process.
     if (fileAt() !== file) throw new PathProblem(MOVED);
   }
   if (values !== undefined) return database.prepare(text).all(...values);
@@ -76,19 +74,17 @@ function run(text: string, values: Call['values']): readonly Record<string, unkn
   return [];
 }
 
-/** The problem of the path, to be told behind it. */
 class PathProblem extends Error {}
 
 const MOVED =
   'was moved, removed or replaced while it was in use; it must stay, or this program be started again';
 
-/** Which file it is, whatever its name. */
 function fileAt(): string {
   const found = fs.statSync(path, { bigint: true, throwIfNoEntry: false });
   return found === undefined ? 'none' : `${found.dev}:${found.ino}`;
 }
 
-/** Opens the file; makes it, for this user only, and its folder when they are not there. */
+/** Makes a missing file and folder, for this user only. */
 function openDatabase(): DatabaseSync {
   const folder = dirname(path);
   makeFolder(folder);
@@ -101,7 +97,7 @@ function openDatabase(): DatabaseSync {
     enableDoubleQuotedStringLiterals: false,
   });
   try {
-    // Not by opening the file: to close it again would drop the locks that SQLite holds for this process.
+    // Opening and closing the file would drop the locks that SQLite holds for this process.
     if (isNew) fs.chmodSync(path, 0o600);
     fs.accessSync(path, fs.constants.R_OK | fs.constants.W_OK);
   } catch (error) {
@@ -111,7 +107,7 @@ function openDatabase(): DatabaseSync {
   return database;
 }
 
-/** Not by `recursive`, which tries for ever where a folder is there but takes no other, as /proc. */
+/** Avoids `recursive`, which loops forever in a folder that takes no folders, such as /proc. */
 function makeFolder(folder: string): void {
   if (fs.existsSync(folder)) return;
   makeFolder(dirname(folder));
@@ -122,13 +118,11 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** Documents are handed over, not copied. */
 const documentsIn = (rows: readonly Readonly<Record<string, unknown>>[]): ArrayBuffer[] =>
   rows.flatMap(({ document: it }) => (it instanceof Uint8Array ? [it.buffer as ArrayBuffer] : []));
 
 function failureOf(error: unknown, text: string): Failure {
   const { syscall, code: system, errcode } = error as NodeJS.ErrnoException & { errcode?: number };
-  // A primary result code.
   const code = errcode === undefined ? undefined : errcode & 0xff;
   const passes = syscall === undefined ? OF_THE_STORAGE.has(code) : PASSING.has(system ?? '');
   let problem = NO_FILE.get(code);
@@ -137,11 +131,11 @@ function failureOf(error: unknown, text: string): Failure {
     problem = `cannot be used (${system}); file and folder must be readable and writable, or possible to make`;
   }
   if (problem !== undefined) return { failure: 'operator', cause: new Error(problem) };
-  // Properties of an error do not cross to another thread, its message does.
+  // The message crosses to another thread, other properties of the error do not.
   if (code !== undefined && error instanceof Error) error.message += ` (SQLite ${code})`;
   if (!passes) return { failure: 'bug', cause: error };
   if (code === BUSY) return { failure: 'busy', cause: error };
-  // With FULL too it is certain that COMMIT did not write its last frame, which a crash could bring back.
+  // With FULL, COMMIT certainly did not write its last frame, so no crash can bring it back.
   const isKnown = text !== 'COMMIT' || code === FULL;
   return { failure: isKnown ? 'nothing-done' : 'unknown', cause: error };
 }

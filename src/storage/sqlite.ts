@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { extname } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { inTime } from '../common/clock.ts';
+import { ADMIN_ROLE } from '../roles/role.ts';
 import { createSemaphore } from '../common/semaphore.ts';
 import { StorageUnavailable } from '../common/errors.ts';
 import {
+  bytesOf,
   type Dialect,
   only,
   OperatorError,
@@ -18,30 +20,27 @@ import {
   type Work,
 } from './sql-database.ts';
 import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts';
-import { sqliteDialect } from './sqlite-dialect.ts';
 import type { Call, Failure, Reply, WorkerSetup } from './sqlite-worker.ts';
 
 export interface SqliteStorageOptions extends StorageParts {
-  /** The file; it is made, with its folder, when it is not there. */
   readonly path: string;
-  /** Starts the threads. */
   readonly start?: (file: URL, options: WorkerOptions) => Worker;
 }
 
 /** How long a statement waits for the lock of another process. */
 const PATIENCE_MS = 1_500;
-/** Between two attempts where SQLite itself does not wait. */
+/** Pause between two attempts where SQLite itself does not wait. */
 const PAUSE_MS = 10;
-/** How long a statement may take. Only a disk that hangs takes so long. */
+/** Only a disk that hangs takes so long. */
 const LONGEST_STATEMENT_MS = 60_000;
-/** How much of the disk the WAL keeps after a large document went through it. */
+/** Disk space that the WAL keeps after a large document. */
 const KEPT_OF_WAL_BYTES = 16 * 1024 * 1024;
 /** TypeScript in the source tree, JavaScript where it was built. */
 const WORKER = new URL(`./sqlite-worker${extname(import.meta.url)}`, import.meta.url);
 
 /**
- * Roles and datasets in a file of SQLite. While one thread writes another one reads, so that a question about
- * roles never waits for a document that is being written; a dump or restore has a thread for itself.
+ * Stores roles and datasets in a file of SQLite. One thread writes while another one reads, so that
+ * questions about roles never wait for a document. A dump or restore has a thread for itself.
  */
 export function createSqliteStorage(options: SqliteStorageOptions): Storage {
   const dialect = sqliteDialect(options.path, options.wallClock);
@@ -73,7 +72,6 @@ export function createSqliteStorage(options: SqliteStorageOptions): Storage {
   return createSqlStorage(database, options);
 }
 
-/** Makes a connection that can be used. @throws OperatorError for a file that is left as it is */
 async function connect(options: SqliteStorageOptions, dialect: Dialect): Promise<Connection> {
   const { path, onError, start = (file, setup) => new Worker(file, setup) } = options;
   const workerData: WorkerSetup = { path, patience: PATIENCE_MS };
@@ -82,7 +80,7 @@ async function connect(options: SqliteStorageOptions, dialect: Dialect): Promise
   const latest = dialect.migrations.length;
   const { session } = connection;
   try {
-    // Before anything is written: a file of another program stays as it is.
+    // Checked before anything is written, so that a file of another program stays as it is.
     const version = await dialect.version(session);
     if (version > latest) throw new OperatorError(dialect.newer(version, latest));
     await switchToWal(session, path);
@@ -91,13 +89,13 @@ async function connect(options: SqliteStorageOptions, dialect: Dialect): Promise
     if (version < latest) await perform(session, 'write', () => bringUpToDate(session, options));
     return connection;
   } catch (error) {
-    // A thread that hangs does not end.
+    // A hanging thread does not end.
     if (!connection.hasEnded()) await connection.close();
     throw error;
   }
 }
 
-/** SQLite does not wait here for another process that does the same. */
+/** Retries: SQLite does not wait here for another process that does the same. */
 async function switchToWal({ rows }: Session, path: string): Promise<void> {
   for (let left = PATIENCE_MS; ; left -= PAUSE_MS) {
     try {
@@ -112,7 +110,6 @@ async function switchToWal({ rows }: Session, path: string): Promise<void> {
   }
 }
 
-/** A connection that is made when it is needed, and used for one operation at a time. */
 function createLine(connect: () => Promise<Connection>) {
   const turn = createSemaphore(1);
   let connection: Connection | undefined;
@@ -125,10 +122,10 @@ function createLine(connect: () => Promise<Connection>) {
         if (connection?.hasEnded() !== false) connection = await connect();
         return await work(connection.session);
       } catch (error) {
-        // One that cannot be undone ends with its connection.
+        // If the rollback fails, the connection ends.
         await connection?.session.script('ROLLBACK').catch(() => void connection?.close());
         if (error instanceof Busy) {
-          // What came while this operation waited for the lock has waited already.
+          // Operations that waited behind this one have waited long enough.
           patience.abort(error);
           patience = new AbortController();
         }
@@ -141,15 +138,11 @@ function createLine(connect: () => Promise<Connection>) {
   };
 }
 
-/** Another process held its lock too long. */
 class Busy extends StorageUnavailable {}
 
 type Connection = ReturnType<typeof startConnection>;
 
-/**
- * A connection to the file in a thread of its own. Its statements are run one after another. While none waits for it,
- * the thread does not keep the process.
- */
+/** Opens the file in a thread. An idle thread does not keep the process alive. */
 function startConnection(
   worker: Worker,
   path: string,
@@ -158,7 +151,6 @@ function startConnection(
 ) {
   let waits = false;
   let closing = false;
-  /** Aborted when the thread has broken down. */
   const end = new AbortController();
   const fail = (error: unknown) => {
     if (!end.signal.aborted && !waits && !closing) onError(error);
@@ -198,7 +190,7 @@ function startConnection(
   const script = async (text: string) => void (await ask(text));
   return {
     session: { dialect, rows, script } satisfies Session,
-    /** Whether it can no longer be used; what was not committed is undone. */
+    /** True once it can no longer be used; what was not committed is undone. */
     hasEnded: () => closing || end.signal.aborted,
     close() {
       closing = true;
@@ -216,13 +208,108 @@ function errorOf({ failure, cause }: Failure, path: string): unknown {
   return new OperatorError(`storage.path: ${path} ${(cause as Error).message}`);
 }
 
-/** A document, which is copied for the thread; all other bytes are buffers of Node.js. */
+/** Hands over a document, which is a copy; all other bytes are buffers of Node.js. */
 const givenAway = (value: Value): ArrayBuffer[] =>
   value instanceof Uint8Array && !Buffer.isBuffer(value) ? [value.buffer as ArrayBuffer] : [];
 
 const diskHangs = () => new Error('the disk hangs');
 
-/** A storage that cannot be opened is told to clients as one that cannot be reached. */
+/** Clients hear of a storage that cannot be opened as one that cannot be reached. */
 function unavailable(error: unknown): never {
   throw error instanceof OperatorError ? new StorageUnavailable('nothing-done', error) : error;
 }
+
+/** How much of a document one turn of the event loop copies. */
+const COPIED_AT_ONCE_BYTES = 2 * 1024 * 1024;
+/** Marks a file as one of ours: the bytes `mdxg`. */
+const APPLICATION_ID = 0x6d647867;
+
+const FIRST_MIGRATION = `
+  CREATE TABLE storage (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    id TEXT NOT NULL,
+    next_role_id INTEGER NOT NULL,
+    next_dataset_id INTEGER NOT NULL,
+    roles_token TEXT NOT NULL,
+    roles_shared_until INTEGER NOT NULL DEFAULT 0,
+    roles_lease INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+  CREATE TABLE role (
+    id INTEGER PRIMARY KEY,
+    name BLOB NOT NULL,
+    folded BLOB NOT NULL UNIQUE,
+    description BLOB NOT NULL
+  ) STRICT;
+  CREATE TABLE member (
+    role_id INTEGER NOT NULL REFERENCES role (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    name BLOB NOT NULL,
+    folded BLOB NOT NULL,
+    PRIMARY KEY (role_id, position),
+    UNIQUE (folded, role_id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE dataset (
+    id INTEGER PRIMARY KEY,
+    project BLOB NOT NULL,
+    name BLOB NOT NULL,
+    type BLOB NOT NULL,
+    last_modified INTEGER NOT NULL,
+    document BLOB NOT NULL,
+    UNIQUE (project, name)
+  ) STRICT;
+`;
+
+const takeId = (column: string) =>
+  `UPDATE storage SET ${column} = ${column} + 1 RETURNING ${column} - 1 AS id`;
+
+const sqliteDialect = (path: string, wallClock: () => number): Dialect => ({
+  migrations: [FIRST_MIGRATION],
+  begin: { snapshot: 'BEGIN', write: 'BEGIN IMMEDIATE', alone: 'BEGIN IMMEDIATE' },
+  async version({ rows }) {
+    const asked = `SELECT application_id AS application, user_version AS version,
+      (SELECT count(*) FROM sqlite_schema) AS tables FROM pragma_application_id, pragma_user_version`;
+    const { application, version, tables } = only(await rows(asked));
+    const empty = application === 0 && version === 0 && tables === 0;
+    if (application === APPLICATION_ID || empty) return Number(version);
+    const what = 'is a database of another program; it must be one of this program';
+    throw new OperatorError(`storage.path: ${path} ${what}`);
+  },
+  setVersion: (version) =>
+    `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${version}`,
+  newer: (version, latest) =>
+    `storage.path: ${path} has schema version ${version}, made by a newer program; this one reads versions up to ${latest}`,
+  firstRows: `INSERT INTO storage (only_row, id, roles_token, next_role_id, next_dataset_id)
+    VALUES (1, ?1, ?2, ${ADMIN_ROLE.id + 1}, 1)`,
+  tables: { storage: 'storage', roles: 'role', members: 'member', datasets: 'dataset' },
+  roleOfMember: 'role_id',
+  // A transaction that writes holds the only lock from its beginning.
+  forUpdate: '',
+  forShare: '',
+  lockNames: undefined,
+  takeId: { role: takeId('next_role_id'), dataset: takeId('next_dataset_id') },
+  head: `SELECT (SELECT count(*) FROM role) AS roles, (SELECT count(*) FROM dataset) AS datasets,
+    next_role_id AS role, next_dataset_id AS dataset FROM storage`,
+  advanceIds: `UPDATE storage
+    SET next_role_id = max(next_role_id, ?1), next_dataset_id = max(next_dataset_id, ?2)`,
+  contains: 'instr(folded, ?1) > 0',
+  moment: (milliseconds) => String(Math.floor(wallClock()) + milliseconds),
+  insertMembers: `INSERT INTO member (role_id, position, name, folded)
+    SELECT ?1, key + 1 + (SELECT coalesce(max(position), 0) FROM member WHERE role_id = ?1),
+      unhex(value ->> 0), unhex(value ->> 1)
+    FROM json_each(?2) WHERE true
+    ON CONFLICT (folded, role_id) DO NOTHING RETURNING 1`,
+  documents: {
+    columns: ['document'],
+    /** Copies, since the owner keeps the document, in steps that keep others from waiting. */
+    async keep(_session, document) {
+      const copy = new Uint8Array(document.length);
+      for (let from = 0; from < document.length; from += COPIED_AT_ONCE_BYTES) {
+        if (from > 0) await setImmediate();
+        copy.set(document.subarray(from, from + COPIED_AT_ONCE_BYTES), from);
+      }
+      return [copy];
+    },
+    load: async (_session, { document }) => bytesOf(document),
+    drop: async () => {},
+  },
+});

@@ -1,8 +1,7 @@
-/** What makes a document unreadable. */
 export class XmlError extends Error {
   /**
-   * `malformed`: against XML 1.0 or Namespaces in XML 1.0. `unread`: not read on purpose, as another version of XML
-   * or more of something than is read. `refused`: what must not reach an engine.
+   * `malformed`: against XML 1.0 or Namespaces in XML 1.0. `unread`: valid perhaps, but another
+   * version of XML, or over a limit. `refused`: it must not reach an engine.
    */
   readonly kind: 'malformed' | 'unread' | 'refused';
 
@@ -12,20 +11,18 @@ export class XmlError extends Error {
   }
 }
 
-/** Thrown at the first thing that is not well-formed. */
 export function malformed(detail: string): XmlError {
   return new XmlError('malformed', detail);
 }
 
-/** Thrown where the bytes end in a name. One for all: to make one takes as long as to read twenty tags. */
-const CUT_NAME = malformed('no end');
+/** Thrown where bytes end in a name. One for all: making one takes as long as reading 20 tags. */
+const CUT_NAME = malformed('an unfinished name');
 
-/** Thrown at the first thing that is not read on purpose. */
 export function unread(detail: string): XmlError {
   return new XmlError('unread', detail);
 }
 
-// What single bytes of XML in UTF-8 mean. A byte above 0x7F is part of a longer character.
+// Bytes of XML in UTF-8.
 const SPACE = 0x20;
 const QUOTE = 0x22;
 export const AMPERSAND = 0x26;
@@ -34,7 +31,7 @@ export const SLASH = 0x2f;
 export const LESS = 0x3c;
 const EQUALS = 0x3d;
 export const GREATER = 0x3e;
-/** The first byte of U+F000 to U+FFFF, among which are the two that XML forbids. */
+/** The first byte of U+F000 to U+FFFF: XML forbids U+FFFE and U+FFFF. */
 const LAST_PLANE = 0xef;
 
 /** Production 3 of XML 1.0. */
@@ -42,13 +39,12 @@ export function isWhite(byte: number | undefined): boolean {
   return byte === SPACE || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
-/** Whether nothing but white space stands from `from` up to `to`. */
 export function isBlank(bytes: Uint8Array, from: number, to: number): boolean {
   for (let at = from; at < to; at += 1) if (!isWhite(bytes[at])) return false;
   return true;
 }
 
-/** A table of the bytes at which a run of ordinary characters must be looked at: 1, the rest 0. */
+/** Builds a table by byte: 1 where a run of ordinary characters must be looked at, else 0. */
 export function stopsAt(...bytes: readonly number[]): Uint8Array {
   const table = new Uint8Array(256).fill(1, 0, SPACE);
   for (const white of [0x09, 0x0a, 0x0d]) table[white] = 0;
@@ -57,8 +53,8 @@ export function stopsAt(...bytes: readonly number[]): Uint8Array {
 }
 
 /**
- * Whether a byte at which a table of `stopsAt` stops in any case begins a character that XML 1.0 allows
- * (production 2). The text is known to be UTF-8 and to end with a whole character.
+ * Tells whether XML 1.0 (production 2) allows the character that begins at a stop of `stopsAt`. The
+ * text must be UTF-8 and end with a whole character.
  */
 export function isAllowed(bytes: Uint8Array, at: number): boolean {
   const byte = bytes[at] ?? 0;
@@ -66,12 +62,11 @@ export function isAllowed(bytes: Uint8Array, at: number): boolean {
   return byte >= SPACE || isWhite(byte);
 }
 
-/** Bytes of ASCII to be compared. Not a Buffer, so that all that is compared is of one class. */
+/** Makes ASCII bytes to compare with. No Buffer, so that all compared objects are of one class. */
 export function markOf(text: string): Uint8Array {
   return Uint8Array.from(Buffer.from(text));
 }
 
-/** Whether the bytes at `at` are those of a mark or a name. */
 export function startsWith(bytes: Uint8Array, at: number, mark: Uint8Array): boolean {
   const { length } = mark;
   if (at + length > bytes.length) return false;
@@ -89,19 +84,14 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 const REFERENCE = /^&(?:amp|lt|gt|quot|apos|#(\d+|x[\da-fA-F]+));/;
 const BEGUN_REFERENCE = /^&(?:[a-z]*|#\d*|#x[\da-fA-F]*)$/;
-
 /** Bytes of a reference; a real one takes at most ten. */
 const LONGEST_REFERENCE = 24;
-
 /** The bytes end before the reference does. */
 export const UNFINISHED = -1;
-/** No reference that there can be without a document type declaration. */
+/** No such reference exists without a document type declaration. */
 export const ILL_FORMED = -2;
 
-/**
- * Reads the reference whose ampersand stands at `at` (XML 1.0 section 4.1).
- * @returns the index behind its semicolon, `UNFINISHED` or `ILL_FORMED`
- */
+/** Returns the index behind the reference at `at` (XML 1.0 §4.1), `UNFINISHED` or `ILL_FORMED`. */
 export function referenceEnd(bytes: Buffer, at: number): number {
   const text = bytes.toString('latin1', at, at + LONGEST_REFERENCE);
   const [reference, number] = REFERENCE.exec(text) ?? [];
@@ -113,7 +103,7 @@ export function referenceEnd(bytes: Buffer, at: number): number {
   return isBegun ? UNFINISHED : ILL_FORMED;
 }
 
-/** Of `60` or `x3c`. */
+/** Reads `60` or `x3c`. */
 const codeOf = (number: string) => Number(number.replace('x', '0x'));
 
 /** Production 2 of XML 1.0. */
@@ -123,7 +113,7 @@ function isCharacter(code: number): boolean {
   return code <= 0x10ffff && code !== 0xfffe && code !== 0xffff;
 }
 
-/** The text with its references replaced; all of them have been read by `referenceEnd`. */
+/** Replaces references that `referenceEnd` has read. */
 export function withoutReferences(text: string): string {
   return text.replace(
     /&([^;]*);/g,
@@ -131,7 +121,7 @@ export function withoutReferences(text: string): string {
   );
 }
 
-/** Bytes of names, 1: every one that stands for itself, and those of longer characters, to be checked later. */
+/** 1 for bytes of names, and for all bytes of longer characters, which are checked later. */
 const NAME_BYTES: Uint8Array = new Uint8Array(256).map((_, byte) =>
   byte >= 0x80 || /[\w.:-]/.test(String.fromCharCode(byte)) ? 1 : 0,
 );
@@ -142,83 +132,74 @@ const PART = `[${FIRST}][-.0-9\\u{B7}\\u{300}-\\u{36F}\\u{203F}-\\u{2040}${FIRST
 /** Productions 4 and 4a of XML 1.0, 7 to 11 of Namespaces in XML. */
 const QUALIFIED_NAME = new RegExp(`^(?:(${PART}):)?(${PART})$`, 'u');
 
-/** A name of XML without a colon. */
+/** Accepts a name of XML without a colon. */
 export function isPlainName(text: string): boolean {
   return QUALIFIED_NAME.exec(text)?.[2] === text;
 }
 
-/** Namespaces in XML 1.0, section 3: bound from the start, and not to be bound otherwise. */
+/** Namespaces in XML 1.0 §3: bound from the start, and not to be bound otherwise. */
 const XML_NAMESPACE = 'http://www.w3.org/XML/1998/namespace';
 const XMLNS = 'http://www.w3.org/2000/xmlns/';
 
-/**
- * Names of namespaces as clients and engines use them. Some parsers trim names, others do not, and some refuse what is
- * no URI.
- */
+/** Namespaces as clients and engines write them. Parsers differ in trimming and refusing others. */
 const PLAIN_NAMESPACE =
   /^(?:|urn:[\w.-]+(?:[:/][\w.-]+)*|https?:\/\/[\w.-]+(?::\d{1,5})?(?:\/[\w.~:-]*)*(?:#[\w-]*)?)$/;
 const PLAIN_XML = /^(?:lang=[^]*|space=(?:default|preserve))$/;
-/** Longer ones are of no engine and no client. */
+/** Longer names occur in no engine and no client. */
 const LONGEST_NAMESPACE = 256;
-/** Hardly any is longer, and what a reader remembers of each is bounded by it. */
+/** Limits what a reader remembers of each name; hardly any namespace is longer. */
 const USUAL_NAMESPACE = 64;
-
-/** Bytes of a tag or a processing instruction. Larger ones would have to be held, and no engine or client sends any. */
-export const LARGEST_TAG = 64 * 1024;
-/** More declarations in scope at one time than this are not read. Toolkits that declare a prefix for each part stay far below. */
+/** Bytes of a tag or processing instruction. They must be held, and real ones are smaller. */
+export const LARGEST_TAG_BYTES = 64 * 1024;
+/** Limits declarations in scope. Toolkits that declare a prefix for each part stay far below. */
 const MAX_DECLARATIONS = 256;
 /** Names of one document, and bytes of them. Wide tables name each column. */
 const MOST_NAMES = 65_536;
 const MOST_NAME_BYTES = 4 * 1024 * 1024;
 
 export interface TagAttribute {
-  /** '' for one without a prefix, whatever the default namespace (Namespaces in XML section 6.2). */
+  /** '' without a prefix, whatever the default namespace (Namespaces in XML §6.2). */
   readonly uri: string;
   readonly local: string;
-  /** Its value, references replaced, each white space character a blank (XML 1.0 section 3.3.3). */
+  /** References are replaced, white space characters are blanks (XML 1.0 §3.3.3). */
   readonly value: string;
-  /** Where the value stands, without its quotes. */
+  /** Offsets of the value without its quotes. */
   readonly start: number;
   readonly end: number;
 }
 
-/** A prefix, and the namespace that it stands for at this point of the document; undefined while it has none. */
+/** A prefix with the namespace that it is bound to at this point of the document. */
 interface Prefix {
   uri: string | undefined;
 }
 
-/** A name as it is spelt in a document. There is one object for each spelling, so that equal names are the same. */
+/** A name as spelt. Each spelling has one object, so that equal names are identical. */
 interface Name {
   readonly spelt: Uint8Array;
   readonly prefix: Prefix;
   readonly hasPrefix: boolean;
   readonly local: string;
-  /** Whether it declares a namespace when it names an attribute: `xmlns` or `xmlns:…`. */
+  /** `xmlns` or `xmlns:…`: an attribute of this name declares a namespace. */
   readonly declares: boolean;
-  /** The number of the tag that had an attribute of this name last. */
+  /** The number of the last tag with an attribute of this name. */
   lastTag: number;
-  /** The name that was read behind it last. Tables repeat their names in one order. */
+  /** The name last read behind it. Tables repeat their names in one order. */
   next: Name | undefined;
-  /** What it declared last, which most documents repeat. */
+  /** The last declaration by it, which most documents repeat. */
   declared: { readonly spelt: Uint8Array; readonly uri: string } | undefined;
 }
 
-/** So many places, a power of two, by a sum of a name's bytes; of two names with one sum the later one has it. */
+/** Places by a sum of a name's bytes, a power of two; the later of two names with one sum stays. */
 const SUMS = 512;
 const NO_NAMES = Array.from<Name | undefined>({ length: SUMS });
-
-/**
- * Names, and bytes of them, that a reader may know and be kept for the next document: to learn the few dozen names of a
- * short one takes longer than to read it.
- */
+/** Limits of a reader kept for the next document: learning names takes longer than reading. */
 const MOST_KEPT = 1_024;
 const MOST_KEPT_BYTES = 32 * 1024;
 
-/** Readers that wait for a document: the names that one has are known in the next. */
+/** Idle readers, which know the names of earlier documents. */
 export type TagReaders = TagReader[];
-
 const NO_BYTES = Buffer.alloc(0);
-/** An attribute of the tag that was read last: where its value stands in the bytes at hand, and whether it holds references. */
+/** An attribute of the last tag, with the place of its value in the bytes at hand. */
 interface Attribute {
   name: Name;
   from: number;
@@ -226,60 +207,52 @@ interface Attribute {
   escaped: boolean;
 }
 const NO_ATTRIBUTES: readonly TagAttribute[] = [];
-
 const VALUE_STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
 
 /**
- * Reads the start tags of a document, each name checked once, and is the tag that it has read last. The next one
- * overwrites it, so nothing of it may be kept. Offsets count the bytes of the document in UTF-8, a byte order mark
- * included.
+ * Reads start tags, checking each name once, and is itself the last tag that it read: the next one
+ * overwrites it. Offsets count the bytes of the document in UTF-8, with a byte order mark.
  */
 export class TagReader {
   local = '';
-  /** '' is no namespace, also where namespaces are not resolved. */
+  /** '' without a namespace, and where namespaces are not resolved. */
   uri = '';
-  /** From its `<`, up to and with its `>`. */
+  /** Offsets from its `<` to behind its `>`. */
   start = 0;
   end = 0;
-  /** Whether it ends its element too. */
-  empty = false;
-  /** Its name, as it is spelt. */
+  /** It ends its element too. */
+  selfClosing = false;
   spelt: Uint8Array = NO_BYTES;
 
   #resolve = true;
   readonly #names = new Map<string, Name>();
   #nameBytes = 0;
   readonly #bySum: (Name | undefined)[] = NO_NAMES.slice();
-  /** The name that was read last. */
-  #before: Pick<Name, 'next'> = { next: undefined };
+  #lastName: Pick<Name, 'next'> = { next: undefined };
   readonly #prefixes = new Map<string, Prefix>([
     ['', { uri: '' }],
     ['xml', { uri: XML_NAMESPACE }],
   ]);
-  /** The bindings in scope, each with its element and what its prefix stood for before. */
+  /** Bindings in scope: prefix, depth of the element, earlier namespace. */
   readonly #bound: { prefix: Prefix; depth: number; before: string | undefined }[] = [];
 
   #bytes: Buffer = NO_BYTES;
   #base = 0;
   #serial = 0;
-  /** Where the reading of the tag stands. */
   #index = 0;
-  /** Those of the tag come first, as many as are counted; what is behind them is used again. */
+  /** The first `#count` are those of the tag; objects behind them are reused. */
   readonly #attributes: Attribute[] = [];
   #count = 0;
-  /** Whether one of them declares a namespace, or has a prefix. */
+  /** An attribute of the tag declares a namespace, or has a prefix. */
   #bindsNames = false;
 
-  /**
-   * Begins a document.
-   * @param resolve whether prefixes are looked up; false where any name will do
-   */
+  /** @param resolve false: prefixes are not looked up, and any namespace will do */
   begin(resolve: boolean): void {
     this.#resolve = resolve;
     this.uri = '';
   }
 
-  /** Lets go of the document. @returns whether it knows so few names that it may be kept for another */
+  /** Lets go of the document. @returns whether the reader may be kept for another */
   finish(): boolean {
     this.#bytes = NO_BYTES;
     this.#count = 0;
@@ -287,7 +260,7 @@ export class TagReader {
     return this.#names.size <= MOST_KEPT && this.#nameBytes <= MOST_KEPT_BYTES;
   }
 
-  /** Ends the scope of the open element that so many others are around, and of those in it. */
+  /** Ends the scope of the elements at `depth` and deeper. */
   close(depth: number): void {
     for (;;) {
       const last = this.#bound.at(-1);
@@ -299,9 +272,8 @@ export class TagReader {
 
   /**
    * Reads the start tag at `at` and binds the prefixes that it declares.
-   * @param base the offset of the first of the bytes in the document
-   * @param depth how many elements are around it
-   * @returns the index of its last byte; -1 when the bytes end before it does, and nothing was bound then
+   * @param base the offset of the first byte in the document
+   * @returns the index of its last byte; -1 if the bytes end before, and then nothing is bound
    */
   read(bytes: Buffer, at: number, base: number, depth: number): number {
     this.#bytes = bytes;
@@ -310,7 +282,7 @@ export class TagReader {
     try {
       this.#readTag(at, depth);
     } catch (error) {
-      // What ends here may go on as it must: how the text is cut makes no difference.
+      // The tag may go on in the next bytes: the cut makes no difference.
       if (this.#index < bytes.length) throw error;
       return -1;
     }
@@ -333,11 +305,11 @@ export class TagReader {
       byte = this.#skipWhite();
       if (byte === GREATER || byte === SLASH) break;
       this.#readAttribute();
-      if (this.#index - at > LARGEST_TAG) throw unread('a tag that is too long');
+      if (this.#index - at > LARGEST_TAG_BYTES) throw unread('a tag that is too long');
       byte = bytes[this.#index];
     }
-    this.empty = byte === SLASH;
-    if (this.empty) this.#index += 1;
+    this.selfClosing = byte === SLASH;
+    if (this.selfClosing) this.#index += 1;
     if (bytes[this.#index] !== GREATER) throw malformed('a malformed tag');
     if (this.#resolve) {
       if (this.#bindsNames) this.#bind(depth);
@@ -348,7 +320,7 @@ export class TagReader {
     this.spelt = name.spelt;
   }
 
-  /** How many attributes it has, with those that declare namespaces. */
+  /** Counts declarations of namespaces too. */
   get attributeCount(): number {
     return this.#count;
   }
@@ -357,7 +329,7 @@ export class TagReader {
     return this.#attributes.slice(0, this.#count);
   }
 
-  /** Its attributes, without those that declare namespaces. Builds them anew for each call. */
+  /** Its attributes without declarations of namespaces, built anew for each call. */
   attributes(): readonly TagAttribute[] {
     if (this.#count === 0) return NO_ATTRIBUTES;
     return this.#listed()
@@ -371,29 +343,28 @@ export class TagReader {
       }));
   }
 
-  /** The namespace that a prefix stands for in it; undefined for none. */
   namespaceOf(prefix: string): string | undefined {
     return this.#prefixes.get(prefix)?.uri;
   }
 
-  /** The name that begins at the index, which moves behind it. */
+  /** Moves the index behind the name that begins there. */
   #readName(): Name {
-    const before = this.#before;
+    const before = this.#lastName;
     const { next } = before;
     if (next !== undefined && startsWith(this.#bytes, this.#index, next.spelt)) {
       const end = this.#index + next.spelt.length;
       const byte = this.#bytes[end];
       if (byte !== undefined && NAME_BYTES[byte] === 0) {
         this.#index = end;
-        return (this.#before = next);
+        return (this.#lastName = next);
       }
     }
-    return (this.#before = before.next = this.#findName());
+    return (this.#lastName = before.next = this.#findName());
   }
 
   #findName(): Name {
     const bytes = this.#bytes;
-    // In a local here and below: what stands outside of a function is read anew for each byte.
+    // A local here and below: a variable of the module is read anew for each byte.
     const inName = NAME_BYTES;
     const start = this.#index;
     let end = start;
@@ -444,7 +415,7 @@ export class TagReader {
     return prefix;
   }
 
-  /** @returns the first byte that is none */
+  /** @returns the first other byte */
   #skipWhite(): number | undefined {
     const bytes = this.#bytes;
     let end = this.#index;
@@ -478,7 +449,7 @@ export class TagReader {
     this.#index += 1;
   }
 
-  /** Up to the closing quote. @returns whether it holds references */
+  /** Reads up to the closing quote. @returns whether the value holds references */
   #readValue(quote: number): boolean {
     const bytes = this.#bytes;
     const stops = VALUE_STOPS;
@@ -493,9 +464,9 @@ export class TagReader {
         references = true;
         end = referenceEnd(bytes, end);
         if (end === UNFINISHED) this.#index = bytes.length;
-        if (end < 0) throw malformed('a reference that is none');
+        if (end < 0) throw malformed('an invalid reference');
       } else if (byte === LESS || !isAllowed(bytes, end)) {
-        throw malformed('a character that no value may hold');
+        throw malformed('a forbidden character in a value');
       } else end += 1;
     }
   }
@@ -506,10 +477,7 @@ export class TagReader {
     return escaped ? withoutReferences(blanks) : blanks;
   }
 
-  /**
-   * Binds what the attributes declare. Every prefix of another must be declared then, and no two attributes be the same
-   * by namespace (section 6.3).
-   */
+  /** Binds declarations; then prefixes must be bound, and attributes differ by namespace (§6.3). */
   #bind(depth: number): void {
     for (let at = 0; at < this.#count; at += 1) {
       const attribute = this.#attributes[at] as Attribute;
@@ -525,7 +493,7 @@ export class TagReader {
       if (declares || !hasPrefix) continue;
       prefixed += 1;
       if (prefix.uri === undefined) throw malformed(`an unbound prefix of ${local}`);
-      // Readers differ in what they ask of the values of others, such as xml:id.
+      // Readers ask different things of other values, such as xml:id.
       if (prefix.uri === XML_NAMESPACE && !PLAIN_XML.test(`${local}=${this.#valueOf(attribute)}`)) {
         throw unread(`an attribute xml:${local}`);
       }
@@ -546,7 +514,6 @@ export class TagReader {
     prefix.uri = uri;
   }
 
-  /** The namespace that it declares for a prefix. */
   #declaredBy(attribute: Attribute, prefix: string): string {
     const { name, from, to } = attribute;
     const { declared } = name;
@@ -560,7 +527,7 @@ export class TagReader {
     if (uri.length > LONGEST_NAMESPACE || !PLAIN_NAMESPACE.test(uri)) {
       throw unread('an unusual namespace name');
     }
-    // A value that was written with references is read anew each time.
+    // A value written with references is read anew each time.
     if (uri.length <= USUAL_NAMESPACE) name.declared = { spelt: markOf(uri), uri };
     return uri;
   }

@@ -2,12 +2,12 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import { parse } from 'content-type';
 
 /**
- * The encodings that are read. Clients were seen to send UTF-8, with and without a mark, UTF-16 (.NET), and US-ASCII
- * (the ElementTree of Python). ISO-8859-1 has exactly its 256 characters: it is not windows-1252.
+ * Encodings that are read. Clients send UTF-8, UTF-16 (.NET) and US-ASCII (ElementTree of Python).
+ * ISO-8859-1 has exactly its 256 characters: it is not windows-1252.
  */
 export type TextEncoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'iso-8859-1' | 'us-ascii';
 
-/** Labels in lower case, as Content-Type and the XML declaration spell them: `utf-16` leaves the byte order open. */
+/** Lower-case labels of Content-Type and XML declarations; `utf-16` leaves the byte order open. */
 const LABELS: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
   ['utf-8', 'utf-8'],
   ['utf-16', 'utf-16'],
@@ -23,14 +23,12 @@ const LABELS: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
   ['ascii', 'us-ascii'],
 ]);
 
-/** Whether a label is a registered name (IANA, "Character Sets"): parsers of Java take no other in an XML declaration. */
+/** Matches names registered by IANA, the only ones parsers of Java take in an XML declaration. */
 export const isRegistered = (label: string) => !/^(?:utf8|iso8859[-_]1|ascii)$/.test(label);
-
 /** Bytes within which an XML declaration must end; a real one takes some fifty. */
 export const DECLARATION_LIMIT = 1024;
-/** Bytes within which nearly every one ends. */
 const USUAL_DECLARATION = 64;
-/** The bytes that are looked at before anything else: enough for a mark in front and for UTF-32. */
+/** Bytes that are needed first: they hold a byte order mark, and show UTF-32. */
 const MARK_LENGTH = 4;
 /** UTF-32, with or without a mark. */
 const UTF_32 = /^(?:\0\0|[^]\0\0\0|\xFF\xFE\0\0)/;
@@ -41,15 +39,15 @@ const MARKS: readonly [mark: string, TextEncoding][] = [
 ];
 
 /**
- * Finds the text encoding of a document in its first bytes and in its Content-Type. The byte order mark, the parameter
- * charset and the XML declaration (RFC 7303 section 3, XML 1.0 appendix F) must agree as far as they are there; with
- * none of them it is UTF-8.
+ * Finds the encoding of a document. The byte order mark, the parameter charset and the XML
+ * declaration (RFC 7303 §3, XML 1.0 appendix F) must agree, where they are present; without any of
+ * them it is UTF-8.
  *
- * @param bytes all bytes so far, from the first one on
- * @param ended true when no byte will follow, so that the answer is never `more`
- * @returns `more` where more bytes are needed to say; `unknown` for another encoding, or a contradiction; else also how it is
- *   `declared`: its name in the XML declaration, in lower case, by which alone some engines go; and `ordered`: false for
- *   UTF-16 of which neither a mark nor a label names the byte order
+ * @param bytes all bytes so far
+ * @param ended no byte will follow, so the answer is never `more`
+ * @returns `more`: more bytes are needed; `unknown`: another encoding, or a contradiction;
+ *   `declared`: the lower-case name in the XML declaration, by which alone some engines go;
+ *   `ordered`: false for UTF-16 whose byte order neither a mark nor a label names
  */
 export function findEncoding(bytes: Buffer, ended: boolean, contentType: string | undefined) {
   if (bytes.length < MARK_LENGTH && !ended) return 'more';
@@ -70,7 +68,7 @@ export function findEncoding(bytes: Buffer, ended: boolean, contentType: string 
   const single = labels.find((label) => label === 'iso-8859-1' || label === 'us-ascii');
   const encoding = isWide || isMarked ? units : (single ?? units);
   const agrees = labels.every((label) => label === encoding || (isWide && label === 'utf-16'));
-  // XML 1.0 section 4.3.3: UTF-16 that says so nowhere is not UTF-16.
+  // XML 1.0 §4.3.3: UTF-16 that says so nowhere is not UTF-16.
   if (!agrees || (isWide && !isMarked && labels.length === 0)) return 'unknown';
   const ordered = !isWide || isMarked || labels.includes(encoding);
   return { encoding, declared, ordered };
@@ -78,7 +76,7 @@ export function findEncoding(bytes: Buffer, ended: boolean, contentType: string 
 
 /** @returns undefined without a declaration */
 function readDeclaration(bytes: Buffer, units: TextEncoding, ended: boolean) {
-  // The characters of a declaration are ASCII in every encoding that is read, so any reading of the rest will do.
+  // A declaration is ASCII in every encoding that is read, so any reading of the rest will do.
   const textTo = (end: number) =>
     units === 'utf-8' ? bytes.toString('latin1', 0, end) : fromUtf16(bytes.subarray(0, end), units);
   const start = textTo(2 * '<?xml '.length);
@@ -102,9 +100,8 @@ function fromUtf16(bytes: Buffer, encoding: TextEncoding): string {
 }
 
 /**
- * The parser takes the first of two charsets and skips what it does not know, where an engine may take the last or
- * read `charset*`: so the word must stand there exactly as often as it was read, with `=` right behind it. If not, '',
- * which no label is.
+ * Returns '', which no label is, for a charset that is not plain: the parser takes the first of two
+ * and skips unknown parameters, where an engine may take the last, or `charset*`.
  */
 function charsetOf(contentType: string | undefined): string | undefined {
   const mentions = contentType?.match(/charset=?/gi) ?? [];
@@ -115,32 +112,25 @@ function charsetOf(contentType: string | undefined): string | undefined {
 
 const NOTHING = Buffer.alloc(0);
 
-/**
- * Turns bytes into UTF-8 piece by piece and accepts only what the encoding allows. Unlike a fatal TextDecoder it still
- * hands out the text before the first bad byte, so that what is found does not depend on how the network cut it.
- */
+/** Gives the text before the first bad byte, which a fatal TextDecoder does not. */
 export type TextDecoder = ReturnType<typeof textDecoder>;
 
 export function textDecoder(encoding: TextEncoding) {
   let rest: Buffer = NOTHING;
-  // No getter: an object literal with one makes a class of its own each time, which V8 keeps until the next full
-  // collection, with all that the getter sees.
+  // No getter: each literal with one is a class of its own, which V8 keeps until the next full GC.
   const decoder = {
-    /** True once a byte came that the encoding does not allow. */
+    /** A byte came that the encoding does not allow. */
     broken: false,
-    /** True when a character has begun whose last byte has not come. */
+    /** The last byte of a character has not come. */
     pending: false,
-    /**
-     * The characters that are complete now; nothing after `broken`. May be a view of the bytes that were given. A byte
-     * order mark stays.
-     */
+    /** Returns complete characters, perhaps as a view of `bytes`; keeps a byte order mark. */
     toUtf8(bytes: Buffer): Buffer {
       if (decoder.broken) return NOTHING;
       const all = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
       const length = completeLength(all, encoding);
       const whole = length === all.length ? all : all.subarray(0, length);
       const text = decode(whole, encoding);
-      // A copy: the view would keep the caller's whole chunk alive, or change under it.
+      // A copy: a view would keep the caller's whole chunk alive, or change under it.
       rest = length === all.length ? NOTHING : Buffer.from(all.subarray(length));
       decoder.broken = text === undefined;
       decoder.pending = !decoder.broken && rest.length > 0;
@@ -150,7 +140,7 @@ export function textDecoder(encoding: TextEncoding) {
   return decoder;
 }
 
-/** How many bytes from the start hold complete characters; the rest, at most three bytes, waits. */
+/** Counts the bytes of complete characters; at most three bytes wait. */
 function completeLength(bytes: Buffer, encoding: TextEncoding): number {
   const { length } = bytes;
   if (encoding === 'utf-8') {
@@ -170,7 +160,7 @@ function completeLength(bytes: Buffer, encoding: TextEncoding): number {
   return high >= 0xd8 && high <= 0xdb ? even - 2 : even;
 }
 
-/** Complete characters in UTF-8; undefined when there is one that the encoding does not allow. */
+/** Decodes complete characters; undefined if the encoding does not allow one. */
 function decode(bytes: Buffer, encoding: TextEncoding): Buffer | undefined {
   switch (encoding) {
     case 'utf-8':
@@ -186,11 +176,11 @@ function decode(bytes: Buffer, encoding: TextEncoding): Buffer | undefined {
   }
 }
 
-/** How many of the bytes stand before the first that is not allowed. */
+/** Counts the bytes before the first that is not allowed. */
 function goodLength(bytes: Buffer, encoding: TextEncoding): number {
   if (encoding === 'us-ascii') return bytes.findIndex((byte) => byte > 0x7f);
   if (encoding !== 'utf-8') return fromUtf16(bytes, encoding).search(/\p{Surrogate}/u) * 2;
-  // What is not allowed is read as U+FFFD, and written as such.
+  // Decoding makes U+FFFD of a bad byte, which is then written differently.
   const written = Buffer.from(bytes.toString());
   const same = bytes.subarray(
     0,
@@ -202,9 +192,8 @@ function goodLength(bytes: Buffer, encoding: TextEncoding): number {
 export type DecodedText = NonNullable<ReturnType<typeof decodeText>>;
 
 /**
- * Decodes a whole document. UTF-16 is read only where a mark or a label names its byte order.
- * @returns `utf8`, the text, in which a byte order mark stays; undefined for another encoding, bytes that it does not
- *   allow, a contradiction, or a charset that can be read in two ways
+ * Decodes a whole document; a byte order mark stays. UTF-16 needs a mark or a label for its order.
+ * @returns undefined for another encoding, forbidden bytes, a contradiction or an unclear charset
  */
 export function decodeText(body: Uint8Array, contentType: string | undefined) {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);

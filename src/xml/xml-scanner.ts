@@ -6,7 +6,7 @@ import {
   isBlank,
   isPlainName,
   isWhite,
-  LARGEST_TAG,
+  LARGEST_TAG_BYTES,
   LESS,
   malformed,
   markOf,
@@ -23,34 +23,30 @@ import {
   XmlError,
 } from './start-tag.ts';
 
-/** Receives what the scanner reads, in document order. What it throws goes through to the caller of the scanner. */
+/** Receives what the scanner reads, in document order. Its errors reach the scanner's caller. */
 export interface XmlSink {
-  /** An element begins. The tag is good for this call only. */
+  /** Begins an element; the tag is good for this call only. */
   open(tag: TagReader): void;
   /**
-   * Text within the root, or a part of it: bytes from `from` up to `to`, good for this call only.
-   *
-   * @param escaped whether references stand in it
-   * @param closes whether an end tag comes right behind it
+   * Gives text within the root, perhaps a part of it; the bytes are good for this call only.
+   * @param escaped references stand in it
+   * @param closes an end tag comes right behind it
    */
   text?(bytes: Buffer, from: number, to: number, escaped: boolean, closes: boolean): void;
-  /** An element ends; its end tag, or its only tag, stands from `start` up to `end` of the document. */
+  /** Ends an element; `start` and `end` are offsets of its end tag, or of its only tag. */
   close?(start: number, end: number): void;
-  /** A CDATA section begins, whose text follows. */
   cdata?(): void;
-  /** A processing instruction is one other than the XML declaration. */
+  /** Reports an instruction other than the XML declaration. */
   aside?(what: 'a comment' | 'a processing instruction'): void;
-  /** A document type declaration begins. It must throw. */
   doctype(): never;
 }
 
-/** The least of what parsers allow (libxml2: 256). */
+/** The lowest limit among parsers (libxml2: 256). */
 const DEEPEST = 200;
-/** So many readers wait for a document; more are needed only while more documents are read at one time. */
+/** Limits idle readers; more are needed only while more documents are read at one time. */
 const MOST_WAITING = 4;
-/** What waits for its end is looked at when twice as much of it is there, and so often when it may end before. */
+/** Limits rescans of unfinished markup that may have ended before its buffer has doubled. */
 const MOST_LOOKS = 16;
-
 const BANG = 0x21;
 const HYPHEN = 0x2d;
 const QUESTION = 0x3f;
@@ -70,37 +66,35 @@ const DECLARATION =
 const TARGET = /^<\?([^ \t\r\n?]+)(?:[ \t\r\n][^]*)?\?>$/;
 
 /**
- * Reads an XML 1.0 document with namespaces that arrives in pieces, and holds it against every rule of
- * well-formedness that can be broken without a document type declaration, which it does not take. It works on the
- * bytes, keeps one object for each spelling of a name and makes none for an element. What it refuses beyond the rules
- * are other versions of XML, names of namespaces that are no plain URIs, `xml:` attributes other than `xml:lang` and
- * `xml:space`, and sizes that no document of an engine or a client has. How the text is cut makes no difference, and
- * it reads no byte more than a few times.
- *
- * The bytes must be UTF-8, each piece with whole characters.
+ * Reads an XML 1.0 document with namespaces in pieces of UTF-8, each of whole characters. It checks
+ * all rules of well-formedness that can be broken without a document type declaration, which it
+ * refuses. It also refuses other versions of XML, namespaces that are no plain URIs, `xml:`
+ * attributes but `xml:lang` and `xml:space`, and sizes beyond any engine or client. It works on
+ * bytes, with one object for each spelling of a name and none for an element. The cut into pieces
+ * makes no difference, and no byte is read more than a few times.
  */
 export class XmlScanner {
   readonly #sink: XmlSink;
   #readers: TagReaders;
   readonly #reader: TagReader;
-  /** How the elements that are open are spelt. */
+  /** Spellings of the open elements. */
   readonly #open: Uint8Array[] = [];
   #mode: 'content' | 'comment' | 'cdata' = 'content';
   #rootSeen = false;
-  /** The offset in the document of the first of the bytes at hand. */
+  /** The offset of the bytes at hand in the document. */
   #base = 0;
-  /** Bytes of the byte order mark in front. */
+  /** Bytes of the byte order mark. */
   #markLength = 0;
 
-  // What waits for its end: how much of it there is, how much of that was looked at, and how often.
+  // Unfinished markup: its bytes, how many of them were scanned, and how often.
   #held: Buffer[] = [];
   #heldSize = 0;
   #lookedAt = 0;
   #looks = 0;
 
   /**
-   * @param readers those that wait for a document; the one that is taken is given back behind it
-   * @param resolve false: prefixes are not looked up, and any name of a namespace will do
+   * @param readers idle readers; the one taken is given back at the end
+   * @param resolve false: prefixes are not looked up, and any namespace will do
    */
   constructor(sink: XmlSink, readers: TagReaders = [], resolve = true) {
     this.#sink = sink;
@@ -109,7 +103,7 @@ export class XmlScanner {
     this.#reader.begin(resolve);
   }
 
-  /** @returns how many of the bytes were read to the end; what stands behind waits for more */
+  /** @returns the number of bytes read to the end; the others wait for more */
   #scan(bytes: Buffer): number {
     let at = 0;
     if (this.#base === 0 && startsWith(bytes, 0, BYTE_ORDER_MARK)) at = this.#markLength = 3;
@@ -122,12 +116,12 @@ export class XmlScanner {
     return at;
   }
 
-  // Each of these returns the index behind what it has read, which is `at` when what stands there waits for more.
+  // Each of these returns the index behind what it has read, or `at` if more bytes are needed.
 
   #readContent(bytes: Buffer, at: number): number {
     if (bytes[at] !== LESS) return this.#readText(bytes, at);
     const end = this.#readMarkup(bytes, at);
-    if (end - at > LARGEST_TAG) throw unread('a tag that is too long');
+    if (end - at > LARGEST_TAG_BYTES) throw unread('a tag that is too long');
     return end;
   }
 
@@ -161,7 +155,7 @@ export class XmlScanner {
       }
       if (byte === AMPERSAND) {
         const next = referenceEnd(bytes, index);
-        if (next === ILL_FORMED) throw malformed('a reference that is none');
+        if (next === ILL_FORMED) throw malformed('an invalid reference');
         if (next === UNFINISHED) break;
         escaped = true;
         index = next;
@@ -194,7 +188,7 @@ export class XmlScanner {
     this.#open.push(reader.spelt);
     this.#rootSeen = true;
     this.#sink.open(reader);
-    if (reader.empty) this.#closeElement(at, end);
+    if (reader.selfClosing) this.#closeElement(at, end);
     return end;
   }
 
@@ -231,7 +225,7 @@ export class XmlScanner {
     }
     if (startsWith(bytes, at, DOCTYPE_START)) this.#sink.doctype();
     if (DECLARATIONS.some((start) => startsWith(start, 0, bytes.subarray(at)))) return at;
-    throw malformed('a declaration that is none');
+    throw malformed('an invalid declaration');
   }
 
   /** Reads on in a comment or a CDATA section. */
@@ -254,7 +248,7 @@ export class XmlScanner {
     if (end === 1) return at;
     const text = bytes.toString('utf8', at, end);
     const version = this.#base + at === this.#markLength ? DECLARATION.exec(text)?.[2] : undefined;
-    // Others count other characters as line ends, so that a client might read another text than was inspected.
+    // Other versions end lines at other characters: a client might read another text.
     if (version !== undefined && version !== '0') throw unread('not XML 1.0');
     if (version === undefined) {
       const target = TARGET.exec(text)?.[1] ?? '';
@@ -268,7 +262,7 @@ export class XmlScanner {
   #look(bytes: Buffer): void {
     const read = this.#scan(bytes);
     const rest = bytes.length - read;
-    if (rest > LARGEST_TAG) throw unread('a tag that is too long');
+    if (rest > LARGEST_TAG_BYTES) throw unread('a tag that is too long');
     this.#base += read;
     this.#looks = read > 0 ? 1 : this.#looks + 1;
     this.#held = rest === 0 ? [] : [Buffer.from(bytes.subarray(read))];
@@ -283,7 +277,7 @@ export class XmlScanner {
     else this.#held.push(Buffer.from(chunk));
   }
 
-  /** Reads what was held and the chunk, of which mostly no more is copied than what ends the tag. */
+  /** Scans what was held with the chunk; copies little more of it than ends the tag. */
   #join(chunk: Buffer): void {
     const found = chunk.indexOf(GREATER);
     const end = found < 0 ? chunk.length : found + 1;
@@ -293,7 +287,6 @@ export class XmlScanner {
     this.#look(this.#heldSize === 0 ? rest : Buffer.concat([...this.#held, rest]));
   }
 
-  /** Gives the reader back, once. */
   #release(): void {
     if (this.#reader.finish() && this.#readers.length < MOST_WAITING) {
       this.#readers.push(this.#reader);
@@ -303,7 +296,7 @@ export class XmlScanner {
 
   /**
    * Reads on. The bytes may be reused afterwards.
-   * @param isLast nothing can follow that may be read
+   * @param isLast nothing readable can follow
    * @throws XmlError at the first thing that is ill-formed or not read; no call may follow
    */
   write(chunk: Buffer, isLast = false): void {
@@ -320,22 +313,21 @@ export class XmlScanner {
     try {
       if (this.#heldSize > this.#lookedAt) this.#look(Buffer.concat(this.#held));
       const isOver = this.#heldSize === 0 && this.#mode === 'content' && this.#open.length === 0;
-      if (!isOver || !this.#rootSeen) throw malformed('no end');
+      if (!isOver || !this.#rootSeen) throw malformed('an unfinished document');
     } finally {
       this.#release();
     }
   }
 }
 
-/** A character that XML 1.0 forbids, in UTF-8. */
+/** A character in UTF-8 that XML 1.0 forbids. */
 const FORBIDDEN = /[^\t\n\r -\xFF]|\xEF\xBF[\xBE\xBF]/;
 
-/** Whether every character from `from` up to `to` is one that XML 1.0 allows. */
 function areAllowed(bytes: Buffer, from: number, to: number): boolean {
   return !FORBIDDEN.test(bytes.toString('latin1', from, to));
 }
 
-/** The end of the bytes, less as many of one byte there, which may begin the end of a section. */
+/** The end of the bytes, without up to `most` of one byte, which may begin the end of a section. */
 function endBefore(byte: number, most: number, bytes: Buffer, from: number): number {
   let end = bytes.length;
   for (let back = 0; back < most && end > from && bytes[end - 1] === byte; back += 1) end -= 1;
@@ -343,13 +335,9 @@ function endBefore(byte: number, most: number, bytes: Buffer, from: number): num
 }
 
 export const XSI = 'http://www.w3.org/2001/XMLSchema-instance';
-
-/** Elements nested deeper than this are refused; an XMLA request needs about seven. */
+/** The limit of an XMLA request, which needs about seven. */
 export const MAX_DEPTH = 64;
-/**
- * More elements or attributes than this and a document is not read. Requests of clients hold some hundreds, and to
- * read so many takes about 10 ms, for which others wait.
- */
+/** Limits elements and attributes. Requests hold some hundreds; reading so many takes 10 ms. */
 export const MAX_NODES = 10_000;
 
 export interface XmlElement {
@@ -358,11 +346,11 @@ export interface XmlElement {
   /** Without namespace declarations. */
   readonly attributes: readonly TagAttribute[];
   readonly children: readonly XmlElement[];
-  /** All text and CDATA directly in this element, joined; line ends as XML 1.0 §2.11 says; not trimmed. */
+  /** Text and CDATA directly in it, joined, not trimmed, with the line ends of XML 1.0 §2.11. */
   text: string;
   hasCData: boolean;
   readonly selfClosing: boolean;
-  /** The namespace to which the prefix in `xsi:type` is bound; undefined without prefix or `xsi:type`. */
+  /** The namespace of the prefix in `xsi:type`. */
   readonly typeNamespace: string | undefined;
 }
 
@@ -370,14 +358,10 @@ const NO_CHILDREN: XmlElement[] = [];
 
 /**
  * Reads a whole document strictly. Never throws.
- *
- * @param utf8 the document in UTF-8
- * @param most elements and attributes of one that is not of a client
- * @returns `oddity`, the first comment or processing instruction, in words; without a tree `detail`, why, in words for
- *   the log: `refused` is a document type declaration, or nesting over MAX_DEPTH
+ * @returns `oddity`: the first comment or processing instruction; without a tree `detail`, for the
+ *   log; `refused`: a document type declaration, or nesting over MAX_DEPTH
  */
 export function readTree(utf8: Buffer, readers?: TagReaders, most = MAX_NODES) {
-  /** An element while it is read. */
   type Open = XmlElement & { children: XmlElement[] };
   let root: XmlElement | undefined;
   const open: Open[] = [];
@@ -401,11 +385,11 @@ export function readTree(utf8: Buffer, readers?: TagReaders, most = MAX_NODES) {
         children: NO_CHILDREN,
         text: '',
         hasCData: false,
-        selfClosing: tag.empty,
+        selfClosing: tag.selfClosing,
         typeNamespace: prefix === undefined ? undefined : tag.namespaceOf(prefix),
       };
       const parent = open.at(-1);
-      // An empty array would take room for seventeen with its first.
+      // An empty array would take room for seventeen with its first element.
       if (parent?.children === NO_CHILDREN) parent.children = [element];
       else parent?.children.push(element);
       root ??= element;

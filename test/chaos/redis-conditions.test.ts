@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import type { RedisTarget } from '../../src/redis/redis-client.ts';
+import type { RedisTarget } from '../../src/redis/redis-connections.ts';
 import { TRIALS } from '../../src/redis/redis-conditions.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels } from '../support/redis-sentinels.ts';

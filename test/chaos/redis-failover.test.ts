@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, jest, test } from '@jest/globals';
 import type { CacheScope } from '../../src/freshness/freshness-store.ts';
-import type { RedisTarget } from '../../src/redis/redis-client.ts';
+import type { RedisTarget } from '../../src/redis/redis-connections.ts';
 import { onConnection } from '../support/redis-client.ts';
 import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts';
 import { startRedisSentinels, type RedisSentinels } from '../support/redis-sentinels.ts';

@@ -45,6 +45,13 @@ describe('whatever happens to gateways, stores and links', () => {
   );
 });
 
+test('a session that the store has lost is not moved to another catalog while a gateway takes it for clean', async () => {
+  // The store restarts, another gateway is asked in a catalog, and the first answers from its cache.
+  const runs = await runInTurn({ seed: 720_434, requests: 1, openStore: memoryStore });
+  expect(told(runs)).toBe('');
+  expect(runs.counts['losses']).toBeGreaterThan(0);
+});
+
 test('the same seed is the same run, and another one is not', async () => {
   const program = await loadSessions();
   const digestOf = async (seed: number) => {

@@ -263,6 +263,13 @@ test('what decides and waits has its time from the clock that it is given', () =
   expect(own).toEqual([]);
 });
 
+test.each([
+  ['src/line/handler.ts', 200],
+  ['src/gateway.ts', 150],
+])('%s is read at one sitting', (path, most) => {
+  expect(textOf(path).trimEnd().split('\n').length).toBeLessThanOrEqual(most);
+});
+
 test('nothing is exported by default', () => {
   expect(sources.filter((path) => /^export default\b/m.test(textOf(path)))).toEqual([]);
 });

@@ -43,7 +43,7 @@ export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watc
  */
 export type Source = (signal: AbortSignal) => Promise<string>;
 
-/** Makes a source. Certificates are read for each question, and no connection waits for the next. */
+/** Makes a source. Each question reads certificates anew, and opens connections of its own. */
 export function createSource(
   watched: Watched,
   clock: Pick<Clock, 'now'>,
@@ -231,7 +231,7 @@ function askUrl({ watch }: Watched): Source {
   const headers = { accept: '*/*', 'accept-encoding': 'identity', ...loginOf(watch) };
   return (signal) =>
     withUpstream(watch, async (upstream, { pathname, search }) => {
-      const limits = { signal, timeout: 30_000 };
+      const limits = { signal, timeoutMs: 30_000 };
       const asked = { method: 'GET', path: pathname + search, headers, body: undefined };
       const answer = await upstream.forward(asked, limits);
       checkStatus(answer.statusCode ?? 0);

@@ -2,8 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FreshnessStore, Scope } from '../../../src/freshness/freshness-store.ts';
 import type { ValueTier } from '../../../src/cache/shared-entries.ts';
-import type { RedisTarget } from '../../../src/redis/redis-client.ts';
-import { connectRedis, type RedisConnections } from '../../../src/redis/redis-connections.ts';
+import {
+  connectRedis,
+  type RedisConnections,
+  type RedisTarget,
+} from '../../../src/redis/redis-connections.ts';
 import { createRedisFreshness } from '../../../src/redis/redis-freshness.ts';
 import { createRedisCache } from '../../../src/redis/redis-cache.ts';
 import type { RunAtRedis } from '../../../src/redis/redis-health.ts';

@@ -9,7 +9,7 @@ import type { CacheScope } from '../../../src/freshness/freshness-store.ts';
 import { createSharedEntries } from '../../../src/cache/shared-entries.ts';
 import { createSweep, type SweepStore } from '../../../src/cache/purge/sweep.ts';
 import { createRedisCache } from '../../../src/redis/redis-cache.ts';
-import type { RedisClient } from '../../../src/redis/redis-client.ts';
+import type { RedisClient } from '../../../src/redis/redis-connections.ts';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 import { startRedisCluster, type RedisCluster } from '../../support/redis-cluster.ts';
 import { startRedis, type RedisServer } from '../../support/redis-server.ts';

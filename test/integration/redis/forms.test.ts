@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import type { RedisTarget } from '../../../src/redis/redis-client.ts';
+import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { makeAuthority, type Authority, type Certificate } from '../../support/certificates.ts';
 import { startRedisSentinels } from '../../support/redis-sentinels.ts';
 import { startRedis, type RedisTls } from '../../support/redis-server.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from '@jest/globals';
-import type { RedisTarget } from '../../../src/redis/redis-client.ts';
+import type { RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { house, until, type House } from '../cache/redis-house.ts';
 import { opened } from '../../support/opened.ts';
 

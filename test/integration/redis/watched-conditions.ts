@@ -1,6 +1,5 @@
-import type { RedisTarget } from '../../../src/redis/redis-client.ts';
+import { connectRedis, type RedisTarget } from '../../../src/redis/redis-connections.ts';
 import { watchRedisConditions } from '../../../src/redis/redis-conditions.ts';
-import { connectRedis } from '../../../src/redis/redis-connections.ts';
 import { until } from '../cache/redis-house.ts';
 
 /** So that nothing is told but what a test is about. */

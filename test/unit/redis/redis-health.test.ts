@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { ReplyError } from 'ioredis';
-import { ConnectionProblem } from '../../../src/redis/redis-client.ts';
+import { ConnectionProblem } from '../../../src/redis/redis-connections.ts';
 import {
   CircuitOpenError,
   createRedisHealth,

@@ -169,6 +169,17 @@ describe('the catalog of a session', () => {
   });
 });
 
+test.each([
+  ['ssas', 'unknown-session, dirty'],
+  ['mondrian', 'unknown-session, nothing'],
+] as const)(
+  'a session that the store may have lost is not moved to another catalog unnoticed (%s)',
+  (kind, planned) => {
+    expect(plan({ catalog: 'A' }, UNKNOWN, kind)).toBe(planned);
+    expect(plan({}, UNKNOWN, kind)).toBe('unknown-session, nothing');
+  },
+);
+
 describe('a session under another spelling than that of its beginning', () => {
   test.each(KINDS)('is as unknown as any (%s)', (kind) => {
     expect(plan({}, otherwise(), kind)).toBe(plan({}, UNKNOWN, kind));
