@@ -19,7 +19,7 @@ import { createWorkerStores, unnotedAtPrimary } from '../workers/shared.ts';
 import { createIds, type Parts } from './parts.ts';
 import type { CacheGround, inRedis } from './redis-backend.ts';
 
-/** Pause before a reread where nobody else changes what was read; below `SESSION_LIFE`. */
+/** Pause before a reread where no other gateway changes what was read; below `SESSION_LIFE`. */
 const REREAD_MS = 3_600_000;
 
 /** Limits that a reload may change while the cache lives; its entries stay. */

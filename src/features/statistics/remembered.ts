@@ -87,7 +87,7 @@ export function createStatistics(parts: {
     on(event: GatewayEvent): void {
       const at = clock.wall();
       hour.on(event, at);
-      // Without a login anybody could wash out all others; the log has them.
+      // A client without a login could wash out all others; the log has its requests.
       if (event.type === 'xmla-answered' && event.principal !== '') noteAnswer(event, at);
     },
     configure: digests.configure,
