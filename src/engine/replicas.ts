@@ -126,12 +126,12 @@ export function createReplicas(
      * Tries one replica after another until a connection can be made.
      * @param to.replica the only one to try; an unknown name means all
      * @param to.again repeats a try once whose kept connection had ended
-     * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms
+     * @param attempt throws {@link NotConnected} when nothing was sent
      */
     async reach<T>(
       { replica: name, again = false }: Partial<Pick<EngineAddressee, 'replica' | 'again'>>,
       signal: AbortSignal,
-      attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
+      attempt: (replica: Replica, connectLimitMs: number | undefined) => Promise<T>,
     ): Promise<T> {
       const only = name === undefined ? [] : all.filter(({ url }) => url === name);
       const ordered = only.length > 0 ? only : inOrder(requests++);
