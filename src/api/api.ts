@@ -34,7 +34,6 @@ export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], rea
     importDataset: ['createType'],
   };
 
-/** A permitted request of an operation. */
 export interface ApiExchange {
   readonly id: string;
   readonly request: Request;
@@ -51,7 +50,6 @@ export type ApiHandlers = Readonly<
   Record<ApiOperation['name'], (exchange: ApiExchange) => Promise<unknown>>
 >;
 
-/** Bytes of a role request, and of a dataset document. */
 export type ApiLimits = Readonly<{ body: number; dataset: number }>;
 
 export interface ApiFront {
@@ -65,7 +63,6 @@ export interface ApiFront {
 }
 
 const LONGEST_SUBJECT = 255;
-/** Characters of a name, so that others have room. */
 const SHOWN = 100;
 const MOST_USERS = 3;
 
@@ -90,7 +87,6 @@ type Call = Omit<ApiExchange, 'operation' | 'parameters'>;
 export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router {
   const { login, during, permissions, clock, newId, emit } = front;
 
-  /** Answers by `work`, and emits the event when the response is closed. */
   async function answer(
     request: Request,
     response: Response,
@@ -204,7 +200,6 @@ function isNearly(given: string, name: string): boolean {
   return Math.max(a.length, b.length) - begin - end <= 2;
 }
 
-/** Paths with the same beginning, or all. */
 function pathsLike(given: string): string {
   const begins = (path: string) => path.split('/')[1] === given.split('/')[1];
   const like = PATHS.some(begins) ? PATHS.filter(begins) : PATHS;

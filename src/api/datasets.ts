@@ -17,7 +17,6 @@ export interface DatasetParts {
   readonly limits: ApiLimits;
 }
 
-/** The operations of the interface document §4.2. */
 export function createDatasetOperations(
   datasets: DatasetStore,
   { invalidate, documents, limits }: DatasetParts,
@@ -62,7 +61,6 @@ export function createDatasetOperations(
     async listDatasets({ parameters, response }) {
       const { project = '' } = parameters;
       const list = await datasets.list(project);
-      // No envelope.
       sendJson(response, {
         project,
         semantic_datasets: list.map(({ id, name, type, lastModified }) => ({

@@ -11,7 +11,6 @@ const LIMITS = {
   received: 8,
   /** Documents held for clients that take them, each once in memory. */
   sent: 8,
-  /** Documents of one user at one time. */
   own: 2,
   /** Waiting requests of one user; they keep no other user from waiting. */
   queue: 256,
@@ -34,10 +33,9 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   const held = createSemaphore(slots);
   const receiving = createSemaphore(received);
   const sending = createSemaphore(sent);
-  /** Users that hold or await a slot. */
   const users = new Map<string, Semaphore>();
 
-  /** Enters the gates in order. @param work gets what leaves the last one early */
+  /** @param work gets what leaves the last gate early */
   async function inSlots<T>({ response }: Asker, gates: readonly Semaphore[], work: Work<T>) {
     let leaveLast: (() => void) | undefined;
     using slots = new DisposableStack();
@@ -71,16 +69,12 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   }
 
   return {
-    /**
-     * Receives a document in one slot, held to the end, and writes it in another one.
-     * @throws GatewayError `client-gone`; `overloaded`: too many wait, or no slot came in time
-     */
+    /** @throws GatewayError `client-gone`; `overloaded`: too many wait, or no slot came in time */
     receive: <R, T>(asker: Asker, receive: () => Promise<R>, write: (received: R) => Promise<T>) =>
       within(asker, [receiving], async () => {
         const document = await receive();
         return inSlots(asker, [held], () => write(document));
       }),
-    /** Reads a document in one slot, and sends it in another one. */
     pass: (asker: Asker, read: () => Promise<Buffer>, send: (document: Buffer) => Promise<void>) =>
       within(asker, [sending, held], async (leaveHeld) => {
         const document = await read();
@@ -103,7 +97,6 @@ const clientGone = (what = 'went away') => new GatewayError('client-gone', `The 
 
 /** Bytes. Encrypting and copying one blocks no other request. */
 const PIECE = 64 * 1024;
-/** A reader must take a piece in each of these. */
 const WINDOW_MS = 10_000;
 
 /**

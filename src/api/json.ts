@@ -44,11 +44,7 @@ export async function receiveJson(
 export const receiveDataset = (request: IncomingMessage, bytes: number) =>
   receiveJson(request, 'a dataset', { bytes, limitName: 'limits.dataset', pace: DATASET_PACE });
 
-/**
- * Reads a JSON body by a schema.
- * @param fields that may stand only once: readers differ in which one they take
- * @throws GatewayError `bad-request`; as {@link receiveJson} and {@link checked}
- */
+/** @param fields that may stand only once: readers differ in which one they take */
 export async function readJson<T>(
   request: IncomingMessage,
   schema: z.ZodType<T>,

@@ -52,9 +52,7 @@ export function createRemoteOperations(
   const upstream = createUpstream(config, false);
   const remote: Remote = { config, upstream };
 
-  /**
-   * Sends a change once, also if its client leaves. @throws StorageUnavailable without an answer
-   */
+  /** Sends a change once, also if its client leaves. */
   const change = (exchange: ApiExchange, sent: Buffer | undefined) =>
     ask(remote, exchange, sent, undefined, async (answer, head) => {
       const body = await bodyUpTo(answer, LONGEST_HELD);
@@ -94,11 +92,7 @@ export function createRemoteOperations(
   };
 }
 
-/**
- * @param take gets the answer with its head for the client
- * @throws StorageUnavailable also if the server refused the gateway's login or redirects, which the
- *   interface does not know
- */
+/** @throws StorageUnavailable also if the server refused the gateway's login, or redirects */
 async function ask<T>(
   { config, upstream }: Remote,
   { id, request, operation }: ApiExchange,
@@ -135,11 +129,7 @@ async function ask<T>(
   }
 }
 
-/**
- * Streams the answer of a request that changes nothing.
- * @throws StorageUnavailable when no answer began or it broke off, then for the client too
- * @throws GatewayError `client-gone`
- */
+/** @throws StorageUnavailable without a whole answer; GatewayError `client-gone` */
 async function read(remote: Remote, exchange: ApiExchange): Promise<void> {
   const { request, response } = exchange;
   const gone = new AbortController();
@@ -188,7 +178,6 @@ function namesIn(body: Buffer): [role?: string, users?: readonly string[] | unde
   }
 }
 
-/** Statuses of a server that did not begin. */
 const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);
 
 /** A conflict may be with an earlier attempt. Other errors may come before or after the change. */
@@ -198,8 +187,7 @@ function madeBy(status: number): Made {
 }
 
 /**
- * Path and query as the client spelt them, without unknown parameters: the server may read others,
- * such as another method or user.
+ * Drops unknown parameters: the server may read others, such as another method or user.
  * @param below the request target below /api (RFC 9112 §3.2, origin-form or absolute-form)
  */
 function remoteTarget(url: string, below: string, known: readonly string[]): string {
@@ -215,11 +203,7 @@ function remoteTarget(url: string, below: string, known: readonly string[]): str
 
 const CLIMBS = /(?:^|[/\\])\.\.?(?:$|[/\\;])/;
 
-/**
- * Refuses dot segments, also behind `%2F` or before a semicolon, as a server or proxy may decode
- * them.
- * @throws GatewayError `bad-request`
- */
+/** Refuses dot segments, also behind `%2F` or before a semicolon: a server may decode them. */
 function refuseClimbing(parameters: ApiExchange['parameters']): void {
   const [name] = Object.entries(parameters).find(([, value]) => CLIMBS.test(value)) ?? [];
   if (name === undefined) return;

@@ -47,15 +47,13 @@ export function createRoleOperations(options: {
     return role;
   }
 
-  /** Waits until no gateway uses role sets that it read before now. */
   async function outlive(): Promise<void> {
     const lease = await roles.lease().catch(() => longestLease);
     if (lease > 0) await sleep(lease * LEASE_MARGIN);
   }
 
   /**
-   * Answers a change that was or may have been made when it counts everywhere: memberships decide
-   * who is answered from which entries.
+   * Answers when the change counts everywhere: memberships decide who gets which entries.
    * @param soAlready refusals that tell of an earlier change
    */
   async function changing<T>(

@@ -6,7 +6,6 @@ export type Admission = ReturnType<typeof createAdmission>;
 interface User {
   readonly name: string;
   atEngine: number;
-  /** Grows with each turn. */
   turn: number;
   readonly waiting: WaitQueue<Waiter>;
 }
@@ -31,7 +30,6 @@ export function createAdmission(
   const users = createUsers(limits);
   const background = new Set<Overtake>();
   const lowest: WaitQueue<Waiter> = [];
-  /** Includes the background. */
   let atEngine = 0;
 
   const endOf = (user: User) =>
@@ -56,14 +54,12 @@ export function createAdmission(
     if (isIdle()) for (const one of lowest.splice(0)) one.enter();
   }
 
-  /** Takes a place from the background. */
   function overtake(): boolean {
     const isFree = background.values().some((give) => background.delete(give) && give());
     if (isFree) atEngine -= 1;
     return isFree;
   }
 
-  /** @returns ends the stay at the engine; undefined without a free place */
   function enter(name: string): (() => void) | undefined {
     const user = users.named(name);
     if (!users.mayEnter(user)) return undefined;
@@ -75,10 +71,7 @@ export function createAdmission(
 
   return {
     enter,
-    /**
-     * Resolves to a function that ends the stay at the engine.
-     * @throws GatewayError `overloaded`; the signal's reason
-     */
+    /** @throws GatewayError `overloaded`; the signal's reason */
     async admit(name: string, signal: AbortSignal, patienceMs: number): Promise<() => void> {
       signal.throwIfAborted();
       const entered = enter(name);
@@ -97,9 +90,7 @@ export function createAdmission(
       end();
       throw signal.reason;
     },
-    /**
-     * Waits for a place that no user wants, and resolves as `admit`. @throws the signal's reason
-     */
+    /** Waits for a place that no user wants. @throws the signal's reason */
     async admitBackground(overtaken: Overtake, signal: AbortSignal): Promise<() => void> {
       signal.throwIfAborted();
       while (!isIdle()) await waitIn(lowest, {}, signal);
@@ -140,7 +131,7 @@ function createUsers({ per_user, queue }: Readonly<Record<'per_user' | 'queue', 
     forget,
     named,
     waiting,
-    /** @returns the user, for a request that is to wait @throws GatewayError `overloaded` */
+    /** @throws GatewayError `overloaded` */
     join(name: string): User {
       const user = named(name);
       if (waiting() >= queue) throw overloaded('Too many requests');

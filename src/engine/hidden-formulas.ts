@@ -15,7 +15,6 @@ import { createReplicas, tellsProject } from './replicas.ts';
 const LARGEST = 64 * 1024 * 1024;
 const MOST_ELEMENTS = 2_000_000;
 const MOST_CATALOGS = 100;
-/** Rowsets with formulas, and the columns with their names. */
 const WITH_FORMULAS = [
   ['MDSCHEMA_MEASURES', 'MEASURE_UNIQUE_NAME'],
   ['MDSCHEMA_SETS', 'SET_NAME'],

@@ -32,14 +32,12 @@ import {
 /** `broken`: the engine may still be at work. `not-sent`: no byte reached a connection. */
 export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
 
-/** In this order; the last one only if an answer comes. */
 export type EngineStep = 'asked' | 'answers';
 
 /** Sees an answer on its way to the client, without content coding. */
 export interface AnswerWatch {
   /** True if the client must not have the last 16 KiB before the watch has agreed to the end. */
   readonly holdsLast: boolean;
-  /** Comes first. */
   head(head: AnswerHead): void;
   /** Gets each piece in order, before the client does. */
   write(chunk: Buffer): void | Promise<void>;
@@ -53,14 +51,12 @@ export interface PassThroughClient extends Pick<
 > {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Headers of its request for the engine. */
   readonly headersToEngine: IncomingHttpHeaders;
   engineStep(step: EngineStep): void;
 }
 
 export type Engine = ReturnType<typeof createHttpEngine>;
 
-/** An engine that speaks XMLA over HTTP. */
 export function createHttpEngine(options: {
   config: EngineConfig;
   admission: Pick<Admission, 'enter' | 'admit'>;
@@ -87,7 +83,6 @@ export function createHttpEngine(options: {
       config.delegation,
       replicas.certificate,
     ]),
-    /** True if the engine is told the project of the request path. */
     tellsProject: config.url.every(tellsProject),
     ask,
     passThrough: createPassThrough(parts),
@@ -255,7 +250,6 @@ async function heed(step: () => void | Promise<void>): Promise<void> {
   }
 }
 
-/** Tells a watch its end once, and marks its errors. */
 function guardWatch(watch: AnswerWatch) {
   let ended = false;
   async function end(outcome: AnswerEnd): Promise<void> {

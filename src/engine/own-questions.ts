@@ -4,7 +4,7 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
-import type { EngineConfig } from './config.ts';
+import { type EngineConfig, KYLIN_URL } from './config.ts';
 import { answerHead, bodyUpTo, decodedAnswer } from '../proxy/forwarded.ts';
 import { reasonOf, Silence, type Upstream } from '../proxy/upstream.ts';
 import { decodeText } from '../xml/text-encoding.ts';
@@ -22,7 +22,6 @@ import {
   reportFailure,
 } from './replicas.ts';
 
-/** Result of an empty Execute that keeps a session alive. */
 export type Touch =
   | { readonly kind: 'alive' }
   /** The engine's answer for the client: it no longer knows the session, or refuses it. */
@@ -99,7 +98,6 @@ export function catalogQuestion(type: string, catalog: string | undefined): Buff
 export const inXml = (text: string) =>
   text.replace(/[^\w-]/gu, (one) => `&#${one.codePointAt(0)};`);
 
-/** Asks any replica about a decoded project. @throws as {@link askOnce} */
 export function askDiscover(
   replicas: Pick<ReturnType<typeof createReplicas>, 'reach'>,
   project: string | undefined,
@@ -116,7 +114,6 @@ export function askDiscover(
   });
 }
 
-/** Tries logins at any replica. `emit` gets the failures. */
 export function createLoginTrial(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>,
   clock: Clock,
@@ -168,7 +165,7 @@ type Ask = (
   ...asked: [EngineAddressee, QueryHeaders, Buffer, AbortSignal]
 ) => Promise<EngineAnswer>;
 
-/** Keeps or ends a session by an empty Execute. Never rejects. */
+/** Never rejects. */
 export async function touch(
   ask: Ask,
   addressee: EngineAddressee,
@@ -230,21 +227,14 @@ export function rowsIn(content: readonly XmlElement[]) {
 
 const BAD_NAME = 'It was not asked: the name of the project cannot stand in a path.';
 
-/**
- * The clear operation of an engine (`engine.clear`).
- * @param replicas without kept connections; none if the engine has no such operation
- */
+/** @param replicas without kept connections; none if the engine has no clear operation */
 export function createClearCalls(
   config: Pick<EngineConfig, 'login' | 'timeout'>,
   replicas: readonly Replica[],
   loginFor: (authorization: string | undefined) => string | undefined,
   emit: Emit,
 ) {
-  /**
-   * Prepares a call for each replica.
-   * @param project decoded; undefined for everything
-   * @param user header Authorization of the caller, for `engine.login: forward`
-   */
+  /** @param user header Authorization of the caller, for `engine.login: forward` */
   return (project: string | undefined, user: string | undefined) => {
     const authorization = loginFor(user);
     if (config.login === 'forward' && authorization === undefined) return [];
@@ -291,16 +281,13 @@ function whyNoAnswer(reason: string, error: unknown): string {
   return 'It cannot be reached, or broke off its answer.';
 }
 
-/** The end of `engine.url` with `engine.clear: kylin`; the server's base precedes it. */
-const XMLA_PATH = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
-
 /**
  * Path of the clearCache of MDX for Kylin (interface document §4.3).
  * @returns undefined for a name that no path can carry: a server that decodes it early would climb
  */
 export function clearTarget(template: string, project: string | undefined): string | undefined {
   if (project !== undefined && !canStandInPath(project)) return undefined;
-  const base = engineTarget(template.replace(XMLA_PATH, ''))(project, []).replace(/\/$/, '');
+  const base = engineTarget(template.replace(KYLIN_URL, ''))(project, []).replace(/\/$/, '');
   const segment = project === undefined ? '' : `/${encodeURIComponent(project)}`;
   return `${base}/mdx/xmla${segment}/clearCache`;
 }

@@ -7,7 +7,6 @@ import { reasonOf, Silence } from '../proxy/upstream.ts';
 import { askDiscover, inTime, soapContent } from './own-questions.ts';
 import { createReplicas, tellsProject } from './replicas.ts';
 
-/** Least time between two questions to a replica. */
 const HOLDS_MS = 10_000;
 /** Limit for an answer, beside `engine.timeout`. */
 const LONGEST_MS = 5_000;
@@ -17,11 +16,8 @@ const up = (why: string) => ({ state: 'up', why }) as const;
 const down = (why: string) => ({ state: 'down', why }) as const;
 
 /**
- * Asks one replica for its data sources, past admission, cache and sessions, with the login of
- * `engine.service` or none.
- * @param options.project decoded, for `{project}`; without one only the port is tried
- * @param options.emit gets changes of state
- * @param options.last the state told last
+ * Asks a replica for its data sources, past admission, cache and sessions, with the login of
+ * `engine.service` or none. @param options.project without one only the port is tried
  */
 export function createProbe(options: {
   config: Pick<EngineConfig, 'ca' | 'certificate' | 'key' | 'timeout' | 'service'>;

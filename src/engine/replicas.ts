@@ -15,7 +15,6 @@ export interface EngineAddressee {
   /** Project of the request path, decoded. */
   readonly project: string | undefined;
   readonly query: readonly string[];
-  /** The user whose place at the engine it takes. */
   readonly user: string;
   /** Header Authorization of the client, for `engine.login: forward`. */
   readonly authorization: string | undefined;
@@ -46,16 +45,12 @@ export interface QueryHeaders {
 
 /** A replica that took no connection comes last for this long. */
 const PAUSE_MS = 5_000;
-/** Limit for a connection while another replica is left to try. */
 const CONNECT_LIMIT_MS = 3_000;
 /** Survives `new URL`, which would encode the braces. */
 const PLACE = '__project__';
 export const tellsProject = (template: string) => template.includes('{project}');
 
-/**
- * Makes path and query for a decoded project.
- * @param template `engine.url`, which may hold `{project}` as a whole path segment
- */
+/** @param template `engine.url`, which may hold `{project}` as a whole path segment */
 export function engineTarget(template: string) {
   const { pathname, search } = new URL(template.replace('{project}', PLACE));
   const withoutProject = pathname.replace(`/${PLACE}`, '');
@@ -79,7 +74,6 @@ export function engineFailure(error: unknown): GatewayError {
     : new GatewayError('engine-unreachable', 'The engine cannot be reached.', { cause });
 }
 
-/** Emits a failure of the engine, unless the client left. */
 export function reportFailure(emit: Emit, project: string, error: unknown): void {
   const { reason } = engineFailure(error);
   if (reason !== 'client-gone') {
@@ -89,14 +83,12 @@ export function reportFailure(emit: Emit, project: string, error: unknown): void
 
 export type Replica = ReturnType<typeof createReplicas>['all'][number];
 
-/** @param keepAlive reuses connections */
 export function createReplicas(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>,
   clock: Pick<Clock, 'now'>,
   keepAlive: boolean,
 ) {
   const all = config.url.map((url) => {
-    // Each `{project}` is at one server.
     const upstream = createUpstream({ ...config, url: url.replace('{project}', PLACE) }, keepAlive);
     // The URL of the configuration, which names the replica in sessions.
     return { url, upstream, target: engineTarget(url) };
@@ -107,7 +99,6 @@ export function createReplicas(
   let requests = 0;
   let sessions = 0;
 
-  /** Orders replicas for a try; those that failed just now come last. */
   function inOrder(turn: number): readonly Replica[] {
     if (all.length === 1) return all;
     const since = clock.now() - PAUSE_MS;
@@ -120,7 +111,6 @@ export function createReplicas(
 
   return {
     all,
-    /** Identifies the gateway's client certificate; '' without one. */
     certificate: all.map(({ upstream }) => upstream.certificate).find((one) => one !== '') ?? '',
     /**
      * Tries one replica after another until a connection can be made.

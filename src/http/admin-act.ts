@@ -17,17 +17,12 @@ export interface AdminCall {
   readonly request: IncomingMessage;
   /** Reads the decoded body. @param mostBytes default: `limits.body` */
   readonly body: (mostBytes?: number) => Promise<Buffer>;
-  /** Aborted when the administrator leaves. */
   readonly signal: AbortSignal;
 }
 
-/** Port: a `POST` below /admin, for administrators. */
 export interface AdminAct {
-  /** Begins the message to other users. */
   readonly refusal: 'Nothing is told' | 'Nothing was done';
-  /** Default: 200. */
   readonly status?: number;
-  /** @throws GatewayError `bad-request`, and what {@link AdminCall.body} throws */
   readonly act: (call: AdminCall) => Promise<object>;
 }
 
@@ -52,17 +47,13 @@ export const createActHandler =
     sendPretty(response, told, status);
   };
 
-/** An XMLA request that an administrator asks about. */
 export interface AdminQuestion {
   readonly id: string;
   readonly administrator: Principal;
-  /** The user whose request it would be. */
   readonly principal: Principal;
   readonly headers: IncomingHttpHeaders;
-  /** The administrator's login, for an engine that gets the client's. */
   readonly authorization: string | undefined;
   readonly body: Buffer;
-  /** Decoded project of the path /mdx/xmla/{project}. */
   readonly project: string | undefined;
   readonly signal: AbortSignal;
 }
@@ -70,10 +61,7 @@ export interface AdminQuestion {
 /** Port: explains an XMLA request without any effect, even on metrics of users. */
 export type TellAbout = (question: AdminQuestion) => Promise<object>;
 
-/**
- * Asks about an XMLA request. The answer reveals questions and sessions of users.
- * @param may.user allows to name the user whose request it would be
- */
+/** @param may.user allows to name the user whose request it would be */
 export const questionAct = (tell: TellAbout, may: { readonly user: boolean }): AdminAct => ({
   refusal: 'Nothing is told',
   async act({ id, administrator, request, body: read, signal }) {
@@ -94,7 +82,6 @@ export const questionAct = (tell: TellAbout, may: { readonly user: boolean }): A
   },
 });
 
-/** Id of a request below /admin, set before its handler runs. */
 export const idOf = (response: ServerResponse) => String(response.getHeader(REQUEST_ID));
 
 const isHeader = (text: string) => HEADER_VALUE.test(text);

@@ -4,7 +4,6 @@ import { GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
 import { queryParameters } from './request-head.ts';
 
-/** A page below /admin, for administrators and viewers. */
 export interface AdminPage {
   /** Opens the page to users who may purge, too. */
   readonly toPurgers: boolean;
@@ -38,13 +37,11 @@ export const moment = z.iso
   .transform(Date.parse);
 
 export const USUAL_LIMIT = 100;
-/** The number of requests that are remembered and sorted. */
 const LAST_OFFSET = 10_000;
 export const PAGE = { limit: whole(1, 1000, USUAL_LIMIT), offset: whole(0, LAST_OFFSET, 0) };
 
 export type Query<Words extends z.ZodRawShape> = z.output<z.ZodObject<Words>>;
 
-/** @param words the parameters of the query */
 export const page = <Words extends z.ZodRawShape>(
   words: Words,
   tell: (query: Query<Words>, principal: Principal) => Promise<object>,
@@ -54,7 +51,6 @@ export const page = <Words extends z.ZodRawShape>(
   tell: (target, principal) => tell(readQuery({ url: target }, words), principal),
 });
 
-/** Joins pages; one path tells the members of all its pages. */
 export function mergePages(all: readonly Readonly<Record<string, AdminPage>>[]) {
   const merged: Record<string, AdminPage> = {};
   for (const [path, one] of all.flatMap((pages) => Object.entries(pages))) {

@@ -59,10 +59,7 @@ export function createAdmin(options: {
 
   return {
     paths: Object.keys(pages),
-    /**
-     * @param target path and query
-     * @throws GatewayError `forbidden`, `bad-request`, `overloaded`
-     */
+    /** @throws GatewayError `forbidden`, `bad-request`, `overloaded` */
     async tell(target: string, principal: Principal): Promise<object> {
       const [path = ''] = target.split('?', 1);
       const found = pages[path];
@@ -79,10 +76,8 @@ export function createAdmin(options: {
   };
 }
 
-/** Browsers save it as a file. */
 const DIAGNOSIS = '/admin/diagnosis';
 
-/** @throws GatewayError `identity-refused`; errors of login and {@link Admin.tell} */
 export const createAdminHandler =
   ({ login, admin, path }: { login: Login; admin: Admin; path: string }): RequestHandler =>
   async (request, response) => {
@@ -98,13 +93,11 @@ export const createAdminHandler =
     sendPretty(response, told);
   };
 
-/** @throws other errors than GatewayError */
 function toldError(error: unknown): object {
   if (!(error instanceof GatewayError)) throw error;
   return { error: error.reason, message: error.message };
 }
 
-/** Words of Cache-Status, with their meanings and remedies. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>
   Object.entries(words).map(([word, said]: [string, string | readonly [number, string]]) => {
     const [status, meaning] = typeof said === 'string' ? [undefined, said] : said;

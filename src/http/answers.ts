@@ -6,7 +6,6 @@ import { endWith } from '../proxy/forwarded.ts';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
 import { REQUEST_ID } from './request-head.ts';
 
-/** One for each protocol. */
 export type ErrorShape = 'soap-fault' | 'api-envelope' | 'json' | 'text';
 export const PLAIN_TEXT = 'text/plain; charset=utf-8';
 type Headers = Readonly<Record<string, string>>;
@@ -16,7 +15,6 @@ export type AnsweredError = GatewayError | ApiError;
 export const asAnsweredError = (error: unknown, id: string, emit: Emit): AnsweredError =>
   error instanceof ApiError ? error : asGatewayError(error, id, emit);
 
-/** Converts an error outside of the API. */
 export function asGatewayError(cause: unknown, id: string, emit: Emit): GatewayError {
   const text = 'The gateway failed; its log tells more.';
   const failure =
@@ -56,7 +54,6 @@ export function sendJson(response: ServerResponse, value: unknown): void {
   sendWhole(response, 'application/json', JSON.stringify(value));
 }
 
-/** @param length bytes of the body that follows, or would follow without HEAD */
 export function sendHead(
   response: ServerResponse,
   contentType: string,
@@ -72,7 +69,6 @@ export function sendHead(
   });
 }
 
-/** Returns media type and body. */
 type Render = (error: AnsweredError, message: string) => [string, Buffer | string];
 
 const RENDERERS: Readonly<Record<ErrorShape, Render>> = {

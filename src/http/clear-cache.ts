@@ -72,10 +72,7 @@ export function clearCacheShape({ headers: { accept = '' } }: IncomingMessage): 
   return first === 'application/json' ? 'json' : 'text';
 }
 
-/**
- * Refuses parameters (interface document §4.3 has none): `?project=NAME` must not purge everything.
- * @throws GatewayError `bad-request` when the query is not well-formed
- */
+/** Refuses parameters (interface document §4.3): `?project=NAME` must not purge everything. */
 function mistakenQuery(request: IncomingMessage): string | undefined {
   const given = Object.entries(queryParameters(request));
   if (given.length === 0) return undefined;
@@ -114,7 +111,6 @@ export function purgeFailure(
   });
 }
 
-/** A sentence for each replica. */
 function engineSentences(engines: readonly EngineClear[]): string {
   const emptied = engines.filter(({ ok }) => ok).map(({ replica }) => replica);
   const sentences = engines

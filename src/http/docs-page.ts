@@ -19,7 +19,6 @@ export const PAGE_HEADERS = {
   'cache-control': 'no-cache',
 };
 
-/** `GET /openapi.json`: the interface in OpenAPI 3.1, with the program's version. */
 export function openApiPage(): RequestHandler {
   return page('application/json', async () => {
     const { version } = JSON.parse(await readFile(PACKAGE, 'utf8')) as { version: string };
@@ -30,7 +29,6 @@ export function openApiPage(): RequestHandler {
   });
 }
 
-/** Swagger UI, to be mounted at /docs. */
 export function docsPages(): Router {
   const router = express.Router({ caseSensitive: true });
   const files = {
@@ -46,7 +44,6 @@ export function docsPages(): Router {
   return router;
 }
 
-/** Makes the body at the first request. @param type a media type or file extension */
 function page(type: string, make: () => Promise<Buffer>): RequestHandler {
   let body: Buffer | undefined;
   return async (_request, response) => {

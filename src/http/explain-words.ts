@@ -2,7 +2,6 @@ import type { QueryCache } from '../cache/cache.ts';
 import { duration, size } from '../common/words.ts';
 
 type Word = 'decision' | 'reason' | 'why' | 'subject' | 'share';
-/** The answer of POST /admin/explain. */
 export interface Explanation {
   readonly project?: string;
   readonly user: string;
@@ -18,17 +17,12 @@ const DECISIONS: Readonly<Record<string, string>> = {
   bypass: 'it goes to the engine past the cache',
   refused: 'the gateway answers it with a Fault',
 };
-/** Words for parts of the key that differ. */
 const DIFFERENCES: Readonly<Record<string, string>> = {
   epochs: 'it was purged',
   identity: "it is another user's",
 };
 
-/**
- * Explains in lines of a label, a colon and a text, for command line and console.
- * @param meaningOf explains a word of Cache-Status; '' if unknown
- * @param purgeOf tells the last purge of a scope; '' if unknown
- */
+/** @param meaningOf explains a word of Cache-Status; '' if unknown */
 export function explainInWords(
   { project, user, classification, cache }: Explanation,
   meaningOf: (outcome: string, word: string) => string,

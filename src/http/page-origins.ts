@@ -30,7 +30,6 @@ export function dropOriginHeaders(headers: OutgoingHttpHeaders): void {
   for (const name in headers) if (name.startsWith('access-control-')) delete headers[name];
 }
 
-/** Adds Origin to a Vary, once. */
 export function varyByOrigin(vary: unknown = ''): string {
   const names = String(vary).split(',');
   const others = names.map((name) => name.trim()).filter((name) => !/^(?:origin)?$/i.test(name));

@@ -8,9 +8,7 @@ import { announcedLength } from './request-head.ts';
 
 /** Limit for a silent client, without the time in which it is not read. */
 const LONGEST_SILENCE_MS = 60_000;
-/** Copied in one turn of the event loop. */
 const COPIED_AT_ONCE_BYTES = 2 * 1024 * 1024;
-/** Pace is measured in windows. */
 const WINDOW_MS = 10_000;
 /** Bytes that must come in a window while others wait for memory. */
 const HASTE_BYTES = 640 * 1024;
@@ -30,7 +28,6 @@ const DECODERS: Readonly<Record<string, Decode>> = {
 };
 
 interface ReadOptions {
-  /** The setting behind the limit. */
   readonly limitName?: string;
   /** Memory of the body; it keeps the size of the result. */
   readonly room?: RequestReservation;

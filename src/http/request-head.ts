@@ -7,7 +7,7 @@ import { GatewayError } from '../common/errors.ts';
 import { whyNotNamed } from '../common/header-names.ts';
 
 /**
- * RFC 3986 §3.2.2 and §3.2.3: a registered name, IPv4 address or IP literal, with or without port.
+ * A registered name, IPv4 address or IP literal, with or without port (RFC 3986 §3.2.2, §3.2.3).
  */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
@@ -45,10 +45,10 @@ function mistakeInHosts(hosts: readonly string[], httpVersion: string): string |
 }
 
 /**
- * Why an act must not be believed despite right credentials: browsers add remembered Basic
- * credentials to requests from other sites and to prefetches. Sources: Fetch Metadata
- * (Sec-Fetch-Site), Fetch (Sec-Purpose), RFC 6454 §7 (Origin). @param isListed pages of its Origin
- * may send it
+ * Why an act must not be believed despite right credentials: browsers add remembered ones to
+ * requests of other sites and to prefetches. Sources: Fetch Metadata, Fetch (Sec-Purpose), RFC 6454
+ * §7.
+ * @param isListed pages of its Origin may send it
  */
 export function forgery(headers: IncomingHttpHeaders, isListed = false): string | undefined {
   const site = isListed ? undefined : headers['sec-fetch-site'];
@@ -66,9 +66,8 @@ export function forgery(headers: IncomingHttpHeaders, isListed = false): string 
 }
 
 /**
- * {@link forgery} for acts by GET, to which any link may lead with remembered credentials. Over
- * plain HTTP a page may hide itself (Referrer Policy), but Upgrade-Insecure-Requests shows a
- * navigation.
+ * {@link forgery} for GET, to which any link may lead. Over plain HTTP a page may hide itself
+ * (Referrer Policy), but Upgrade-Insecure-Requests shows a navigation.
  */
 export function forgedAct(headers: IncomingHttpHeaders): string | undefined {
   const { 'sec-fetch-site': site, origin, referer } = headers;
@@ -78,9 +77,7 @@ export function forgedAct(headers: IncomingHttpHeaders): string | undefined {
   return forgery(headers) ?? (isUnnamed ? unnamed : undefined);
 }
 
-/**
- * Compares by the page's scheme: a proxy may end TLS, so the Host may name a port that it implies.
- */
+/** Compares by the page's scheme: a proxy may end TLS, and the Host may name the implied port. */
 function isOwnOrigin(page: string, host: string | undefined): boolean {
   const own = URL.parse(page);
   if (own === null || own.host === '') return false;
@@ -100,10 +97,7 @@ export function refuseDelegation(headers: IncomingHttpHeaders, search: string): 
 const isDelegation = (name: string): boolean =>
   name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
 
-/**
- * Programs that engines tell apart (MDX for Kylin does). The engine gets nothing finer than the
- * key.
- */
+/** Programs that engines tell apart. The engine gets nothing finer than the key has. */
 const USER_AGENT_CLASSES =
   'MSOLAP ADOMD.NET XmlaClient Java Olap4j MicroStrategy Apache-HttpClient gSOAP'.split(' ');
 
@@ -139,9 +133,7 @@ export function acceptedType(header: string | undefined): string | undefined | '
   return known === '*/*' ? undefined : known;
 }
 
-/**
- * Headers that matter to an XMLA request, beside those that `engine.headers` may name; lower case.
- */
+/** Headers of an XMLA request, in lower case; `engine.headers` may name others. */
 const XMLA_HEADER =
   /^(?:content-type|soapaction|accept|user-agent|x-as-sessionid|x-as-getsessiontoken)$/;
 export const isXmlaHeader = (name: string) =>
@@ -159,7 +151,6 @@ export const traceOf = (given: unknown): string =>
     ? given
     : '';
 
-/** Puts the id into the head of the answer, once. */
 export function nameRequest(
   request: IncomingMessage,
   response: ServerResponse,
@@ -234,10 +225,7 @@ export function clientControl(headers: IncomingHttpHeaders, allowed: boolean): C
   return directives.some((directive) => NO_CACHE.test(directive)) ? 'no-cache' : 'none';
 }
 
-/**
- * Reads the client's address: of the connection, or behind trusted proxies the nearest other
- * address of X-Forwarded-For. @param trusted IP addresses and CIDR ranges
- */
+/** @param trusted IP addresses and CIDR ranges of proxies whose X-Forwarded-For is believed */
 export function clientAddressReader(
   trusted: readonly string[],
 ): (request: IncomingMessage) => string {
@@ -251,7 +239,6 @@ export function trustedProxies(trusted: readonly string[]): (address: string) =>
   return (address) => isTrusted(address, 0);
 }
 
-/** Content-Length in bytes; 0 if it is missing. */
 export const announcedLength = ({ headers }: Pick<IncomingMessage, 'headers'>): number =>
   Number(headers['content-length'] ?? 0);
 

@@ -19,11 +19,8 @@ import { trustedProxies } from './request-head.ts';
 
 /** Load balancers must close idle connections first. */
 const KEEP_ALIVE_MS = 65_000;
-/** Time for a whole request. */
 const REQUEST_TIMEOUT_MS = 300_000;
-/** Interval of looks for late heads and requests. */
 const CHECKING_MS = 1_000;
-/** Interval of looks for idle connections during a shutdown. */
 const SWEEP_MS = 20;
 /** Idle connections stay this long in a shutdown: a request may be on its way, and is answered. */
 const BREATH_MS = 500;
@@ -79,7 +76,6 @@ export function createGatewayServer(
   };
 
   return {
-    /** Sets the handler of later requests. */
     answerBy: (next: RequestListener) => void (answer = next),
     listen: () => listenOn(server, listen),
     /** Serves connections accepted by another process. @returns takes one, not read from yet */
@@ -91,10 +87,7 @@ export function createGatewayServer(
         server.emit('connection', connection);
       };
     },
-    /**
-     * Changes certificate, key, trusted proxies and limit; open connections stay as they are.
-     * @throws when certificate or key cannot be used; then nothing has changed
-     */
+    /** @throws when certificate or key cannot be used; then nothing has changed */
     change(config: ServerConfig): void {
       const renewed = readTls(config.listen);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
@@ -102,7 +95,6 @@ export function createGatewayServer(
       isTrusted = trustedProxies(config.listen.trusted_proxies);
     },
     connections: connections.usage,
-    /** Resolves when the last connection has ended. */
     async close(): Promise<void> {
       connections.close();
       // First takes what has connected or was sent: the system would reset it.
@@ -146,7 +138,6 @@ const LISTEN_ERRORS: Readonly<Record<string, string>> = {
 const readTls = (listen: ListenConfig) =>
   listen.certificate === undefined ? undefined : readPemFiles(listen);
 
-/** Limit of a request's headers. */
 const MAX_HEADERS = 200;
 /** Unanswered requests of a connection; with more it is closed. */
 const MOST_UNANSWERED = 32;
@@ -250,7 +241,6 @@ export function createConnections(
 
   return {
     take: createPipelines(bySocket, table, clock, closing, close),
-    /** Makes every answer the last of its connection. */
     close(): void {
       closing.begun = true;
       for (const { response, unread, http } of table.open) {
@@ -258,14 +248,12 @@ export function createConnections(
         if (unread?.complete === false && http !== undefined) destroyAfter(patience.closing, http);
       }
     },
-    /** True while a client has not taken all that was sent. */
     isSending: (): boolean => table.open.values().some(isSending),
     usage: () => ({ open: table.open.size, limit: limit() }),
   };
 }
 
 type CloseConnection = (socket: Socket, why: ConnectionClosing) => void;
-/** Closes connections, and logs their counts now and then. */
 function createCloser(clock: Pick<Clock, 'now'>, emit: Emit, limit: () => number): CloseConnection {
   let untold = { ...NONE };
   let lastTold = -Infinity;
@@ -299,7 +287,6 @@ function endWithPatience(connection: Connection, http: Socket, patienceMs: () =>
   };
 }
 
-/** Answers what is no request, or did not come in time. */
 function refuse(
   error: NodeJS.ErrnoException & { reason?: string },
   http: Socket,
@@ -415,15 +402,12 @@ interface Connection {
   /** The accepted socket, below TLS. */
   readonly socket: Socket;
   readonly address: Address;
-  /** Start of the connection, or of its latest request. */
   beganMs: number;
-  /** Grows with each opening and each end of a request. */
   order: number;
   /** The socket of HTTP; none during TLS negotiation. */
   http?: Socket;
   /** The current response; null between requests, undefined before the first one. */
   response: ServerResponse | null | undefined;
-  /** Requests behind it, in order. */
   readonly queue: Pipelined[];
   /** An answered request whose body still comes. */
   unread?: IncomingMessage | undefined;
@@ -442,7 +426,6 @@ interface Address {
   unused: number;
 }
 
-/** Open connections, and those that may make room. @param limit may change by a reload */
 function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
   const open = new Set<Connection>();
   const addresses = new Map<unknown, Address>();
@@ -522,6 +505,5 @@ function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
 type ConnectionTable = ReturnType<typeof createConnectionTable>;
 
 const isHeadless = ({ response }: Connection): boolean => response === undefined;
-/** It waits for its first or next head. */
 const isUnused = ({ response }: Connection): boolean => response == null;
 const isSending = ({ http }: Connection): boolean => http !== undefined && http.writableLength > 0;

@@ -2,7 +2,6 @@ import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
 export interface XmlaAddress {
   readonly project: string | undefined;
-  /** The part behind the `?`. */
   readonly search: string;
 }
 

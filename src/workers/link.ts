@@ -5,7 +5,6 @@ import { messageOf } from '../common/errors.ts';
 /** Arguments are unchecked JSON; a connection, if one came, is the last one. */
 type Service = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** The common part of `process` and `ChildProcess`. */
 export interface Channel {
   send?(
     message: object,
@@ -109,7 +108,6 @@ export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 
     tell(service: string, method: string, ...args: readonly unknown[]): void {
       if (!closed && unsent <= MAX_UNSENT) send({ kind: 'call', service, method, args }, () => {});
     },
-    /** Fails calls under way. */
     close(): void {
       closed = true;
       for (const { reject } of waiting.values()) reject(isClosed());

@@ -12,15 +12,12 @@ type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /**
  * Metrics of all workers. Counters and histograms also sum up workers that are gone, so that they
- * never go back; gauges are of those that answered.
- * @param states known to the primary process itself
- * @returns serves a worker, and returns what ends that
+ * never go back; gauges are of those that answered. @returns serves a worker; its result ends that
  */
 export function createPrimaryMetrics(states: States) {
   const own = new Registry();
   for (const figure of figuresOfStates(states)) registerFigure(own, figure);
   const latest = new Map<Pick<Link, 'call'>, Report>();
-  /** Counts of workers that are gone. */
   let gone: Promise<Report> = Promise.resolve([]);
   let running: Promise<string> | undefined;
 
@@ -56,7 +53,6 @@ export function createPrimaryMetrics(states: States) {
   };
 }
 
-/** Reports this worker's metrics. @returns these, with the page of all workers */
 export function metricsOfAll(link: Pick<Link, 'call' | 'serve'>, own: Metrics): Metrics {
   link.serve(METRICS, { report: () => reportOf(own.registry) });
   return {

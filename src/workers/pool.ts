@@ -15,7 +15,6 @@ export interface WorkerProcess {
 
 /** Service of a worker: `start` and `reload` answer a problem, if there is one; `stop`. */
 export const WORKER = 'worker';
-/** Service of a worker that takes connections: `take`. */
 export const CONNECTIONS = 'connections';
 /** The successor of a worker that lived for less has to wait, longer each time. */
 const STEADY_MS = 30_000;
@@ -27,11 +26,9 @@ const RELOAD_DEADLINE_MS = 60_000;
 const notForked = (error: unknown) => ({ exit: 'not forked', problem: messageOf(error) });
 
 /**
- * Keeps the number of worker processes, and gives them connections in turn. Each worker has at most
- * one that it has not taken yet, so that a stalled one keeps no more; it is closed when the worker
- * ends.
- * @param options.attach serves what workers share; returns what ends that
- * @param options.text of the configuration file; undefined without one
+ * Each worker has at most one connection that it has not taken yet: a stalled one keeps no more.
+ * @param options.attach serves what workers share; its result ends that
+ * @param options.text of the configuration file
  * @param options.sleep resolves early when the signal aborts
  */
 export function createWorkerPool(options: {
@@ -94,7 +91,6 @@ export function createWorkerPool(options: {
     }
   }
 
-  /** @param deadlineMs after which the remaining ones are killed */
   async function stop(deadlineMs: number): Promise<void> {
     stopping.abort();
     turns.end();
@@ -136,7 +132,6 @@ export function createWorkerPool(options: {
 const problemOfReload = ({ link }: WorkerProcess, text: string | undefined) =>
   link.call(WORKER, 'reload', [text], RELOAD_DEADLINE_MS).then(() => undefined, messageOf);
 
-/** Gives each connection to the worker that has waited longest. */
 function createTurns() {
   const serving = new Set<Link>();
   /** Workers that took their latest connection, in order of their wait. */

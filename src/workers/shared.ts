@@ -15,7 +15,6 @@ import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
 import { STATISTICS, statisticsOfLinks } from './statistics.ts';
 
-/** Limit of reads that a query waits for. */
 const READ_DEADLINE_MS = 250;
 /** Limit of changes (ms). */
 export const WRITE_DEADLINE = 500;
@@ -36,10 +35,9 @@ type Told = Announcement & { readonly gateway: string };
 type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 
 /**
- * Keeps in the primary process what workers share: tokens, sessions and purges without Redis; the
- * login throttle, so that a crash gives no more tries; metrics and statistics.
+ * State of all workers: tokens, sessions and purges without Redis; the login throttle, so that a
+ * crash gives no more tries; metrics and statistics. @returns serves a worker; its result ends that
  * @param options.orphanLease how long workers of a dead primary process may still answer (ms)
- * @returns serves a worker, and returns what ends that
  */
 export function createPrimary(options: {
   clock: Clock;
@@ -104,7 +102,6 @@ export function createPrimary(options: {
 
 /**
  * A worker's view of the primary process's state.
- * @param options.gateway random id of this worker
  * @param options.lease how long this worker uses what it reads now (ms)
  * @param options.longestLease longest lease that may be configured (ms)
  */
@@ -185,10 +182,7 @@ export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLea
   };
 }
 
-/**
- * Asks the primary process, so that all workers ask an engine once and tell one configuration.
- * Falls back on `own`.
- */
+/** Asks the primary process, so that all workers ask an engine once. Falls back on `own`. */
 export function atPrimary<T>(
   link: Pick<Link, 'call'> | undefined,
   what: 'states' | 'inForce' | 'configuration',
