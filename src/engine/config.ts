@@ -65,8 +65,8 @@ export const engine = section({
 export type CheckedEngine = ValueOf<typeof engine>;
 export type EngineConfig = ReturnType<typeof fillInEngine>;
 
-/** MDX for Kylin has its clearCache beside its XMLA. */
-const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
+/** MDX for Kylin has its clearCache beside its XMLA; the server's base comes first. */
+export const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
 
 /** @param written the engine's keys of this section; the mistakes of others are told elsewhere */
 export function* engineRules(
