@@ -31,8 +31,8 @@ export const compare = ({ emit }: Core): Feature => ({
 export function staleFinding(hour: HourCounts) {
   const stale = hour('stale').map(({ name }) => name);
   return finding('problem', 'stale-answer', stale.length > 0)`
-      In the last hour the cache held answers that the engine no longer gave: ${listOf(stale)}.
-      The data changed, and no purge followed; or the engine answers users differently who share answers.
+      In the last hour the cache held answers that differ from those of the engine: ${listOf(stale)}.
+      The data changed and no purge followed, or the engine gives different answers to users who share them.
       Run mdx-gateway purge PROJECT, and have the load job call clearCache at its end.`;
 }
 
