@@ -17,54 +17,52 @@ import {
 
 /**
  * @param id of the request, for the log
- * @throws GatewayError `unauthenticated`, `throttled`, `login-queue`, `client-gone`, or `engine-unreachable` where the engine checks; what the check throws
+ * @throws GatewayError `unauthenticated`, `throttled`, `login-queue`, `client-gone`, or
+ *   `engine-unreachable` if the engine checks; errors of the check
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
-/** `unavailable`: the one who knows could not be asked. */
+/** `unavailable`: the engine could not be asked. */
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
-/** Port: where passwords are checked, `atOnce` at one time. */
+/** Port: checks passwords, `atOnce` at one time. */
 export interface PasswordCheck {
   readonly atOnce: number;
   readonly trust: Trust;
-  /** The user of these credentials if they are right. */
   principalOf(credentials: ReadCredentials): Principal;
-  /** False: it cannot be checked for certain. */
+  /** False if it cannot be checked for certain. */
   mayCheck(password: string): boolean;
-  /** Checks with the users of the moment in which it is called. Rejects when the check itself failed. */
+  /** Checks with the current users. Rejects when the check itself failed. */
   check(credentials: ReadCredentials): Promise<CheckOutcome>;
-  /** In tables, since every hit asks them. */
+  /** Tables, since every hit asks them. */
   readonly users: {
-    /** Proofs that right credentials are compared with: verified ones count while it is one and the same value. */
+    /** Proofs of right credentials, which stay verified while the proof is the same value. */
     readonly accounts: Pick<ReadonlyMap<string, unknown>, 'get' | 'has'>;
-    /** Names of which another user's may differ in letter case or Unicode form only. */
+    /** Names that differ from another user's only in letter case or Unicode form. */
     readonly lookAlikes: Pick<ReadonlySet<string>, 'has'>;
   };
   close(): void;
 }
 
 export interface LoginOptions {
-  /** Credentials that were verified before the reload. */
   readonly verified?: VerifiedTable | undefined;
   readonly clock: Pick<Clock, 'now'>;
   readonly random: (bytes: number) => Uint8Array;
   readonly emit: Emit;
-  /** Default: a throttle of its own. */
   readonly askLeave?: AskLeave | undefined;
 }
 
 /** A password that changes twice during its check is refused. */
 const ATTEMPTS_WHEN_PROOF_CHANGES = 2;
 
-/** The part of a request that its login needs. `connection`: its `close` says that no answer is wanted. */
+/** `connection`: its `close` says that no answer is wanted. */
 type Caller = Readonly<Record<'id' | 'address', string>> & { readonly connection?: EventEmitter };
 type Checked = ReadCredentials & { readonly digest: string; readonly principal: Principal };
 type Attempt = Checked & Caller;
 
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
-/** Checks HTTP Basic logins (RFC 7617). Those that come at once with one header from one client are one attempt. */
+/** Checks HTTP Basic logins (RFC 7617). Concurrent equal headers of one client are one attempt. */
 export function createPasswordAuthenticator(check: PasswordCheck, options: LoginOptions) {
   const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
   const { users, trust } = check;
@@ -76,17 +74,17 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   const refusal = createRefusal(users, emit);
   let closed = false;
 
-  /** One digest for all spellings of a header: else each would have another check, and another place in the table. */
+  /** Equal for all spellings of a header, which so share a check and an entry of the table. */
   const digestOf = (header: string) =>
     verified.digest(header.length > MAX_HEADER_LENGTH ? header : header.replace(SCHEME, 'Basic '));
 
-  /** The proof may change meanwhile: what counts is the one that the user has at the end. */
+  /** The proof may change during the check; the one at its end counts. */
   async function verify(attempt: Checked): Promise<CheckOutcome | 'failed'> {
     const { principal, digest } = attempt;
     for (let count = 0; count < ATTEMPTS_WHEN_PROOF_CHANGES; count += 1) {
       if (closed) break;
       const proof = users.accounts.get(principal.name);
-      // An engine may look at its users as soon as it is asked; what it knew later is not proved.
+      // The engine may look at its users when it is asked; nothing is proved of later.
       const at = clock.now();
       const outcome = await check.check(attempt);
       if (closed || users.accounts.get(principal.name) !== proof) continue;
@@ -97,7 +95,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     return 'failed';
   }
 
-  /** Checks what was right before: in front of all others, and once for all who wait for it. */
+  /** Checks again what was right before, ahead of all others and once for all who wait for it. */
   function checkAgain(attempt: Checked): Promise<CheckOutcome | 'failed'> {
     const { digest } = attempt;
     const underWay = checks.get(digest);
@@ -111,19 +109,18 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
 
   const tryFirst = createFirstTry(askLeave, line, verify, refusal);
   async function login(attempt: Attempt, inLine: () => AbortController): Promise<Principal> {
-    // They must work while others guess.
+    // These users must get in while others guess.
     const wasRight = verified.wasRight(attempt.digest);
     const outcome = await (wasRight ? checkAgain(attempt) : tryFirst(attempt, inLine));
     if (outcome === 'right') return attempt.principal;
-    // Nothing was refused, so that nothing is told as a refusal.
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
   }
 
   return {
-    /** Without a promise where it was verified a short time ago: every request comes here. @throws as {@link Login} */
+    /** Returns a recently verified login without a promise. @throws as {@link Login} */
     authenticate(authorization: string | undefined, caller: Caller): ReturnType<Login> {
-      // Browsers, and what they drive, ask for the first time without one.
+      // Browsers send their first request without a login.
       if (closed || !authorization) throw unauthenticated();
       const digest = digestOf(authorization);
       const remembered = verified.find(digest);
@@ -140,11 +137,10 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       flights.set(key, join);
       return join(caller.connection);
     },
-    /** Logins that wait to be checked. */
     waiting: line.waiting,
-    /** The login of a header that was verified, and is good for a hit at least; to ask it again needs no digest. */
+    /** The verified login of a header, if it is good for a hit at least. */
     remembered: (authorization: string) => verified.find(digestOf(authorization)),
-    /** Checks a login again behind a hit, where none does: it is no attempt of its user, and no request waits for it. */
+    /** Checks a login again in the background: no attempt of its user, and no request waits. */
     checkBehind(authorization: string): void {
       const digest = digestOf(authorization);
       const credentials = readBasicCredentials(authorization);
@@ -153,9 +149,8 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
       const principal = check.principalOf(credentials);
       checkAgain({ ...credentials, principal, digest }).then(end, end);
     },
-    /** For the one that takes its place. */
     kept: (): Pick<LoginOptions, 'verified'> => ({ verified: table }),
-    /** Whether what compares names without regard to case might take this one for another user's. */
+    /** True if a comparison without letter case might take it for another user's name. */
     isLookAlike: (name: string) => users.lookAlikes.has(name),
     async close(): Promise<void> {
       closed = true;
@@ -165,7 +160,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
   };
 }
 
-/** @returns tries what was not right before; it counts as failed while it is under way */
+/** Tries new credentials. An attempt counts as failed while it is under way. */
 function createFirstTry(
   askLeave: AskLeave,
   line: ReturnType<typeof createCheckLine>,
@@ -196,10 +191,10 @@ function createFirstTry(
   };
 }
 
-/** One attempt for all clients that wait for it; when all of them have gone, it is not made. */
+/** Joins clients in one attempt, which ends when all have gone. */
 function createFlight(login: (inLine: () => AbortController) => Promise<Principal>) {
   let clients = 0;
-  /** Ends its wait in the line: until it is there, another client may join. */
+  /** Undefined until the attempt stands in the line: others may join. */
   let leaving: AbortController | undefined;
   const look = () => void (clients === 0 && leaving?.abort(clientGone()));
   const inLine = () => {
@@ -219,7 +214,7 @@ function createFlight(login: (inLine: () => AbortController) => Promise<Principa
   };
 }
 
-/** @returns tells of a refusal; its name only when there is such a user: another may be a password in the wrong field */
+/** Tells a name only if there is such a user: another may be a password in the wrong field. */
 const createRefusal =
   (users: Pick<PasswordCheck['users'], 'accounts'>, emit: Emit) =>
   (
@@ -232,7 +227,7 @@ const createRefusal =
     return retryAfter === undefined ? unauthenticated() : throttled(retryAfter);
   };
 
-/** One text for every reason, so that no client learns which user names exist. */
+/** One text for every reason, so that it does not reveal user names. */
 export function unauthenticated(): GatewayError {
   const text =
     'A valid user name and password are needed, in the header Authorization (HTTP Basic authentication).';
@@ -242,11 +237,10 @@ export function unauthenticated(): GatewayError {
   });
 }
 
-/** The error for too many failures. @param retryAfter seconds */
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
-/** Memory of one that waits in the line: its header some times over, and what holds it. */
+/** Memory of a waiting login: copies of its header, and the objects around it. */
 const bytesOf = ({ authorization }: Checked) => 4 * authorization.length + 1024;
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
@@ -260,25 +254,23 @@ export type Credentials = Readonly<Record<'name' | 'password', string>>;
 
 const SCHEME = /^ *basic +/i;
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
-/** Cc holds the CTL of RFC 5234, forbidden by RFC 7617 §2, and the C1 controls, forbidden by RFC 8265. */
+/** Cc holds the CTL of RFC 5234 (barred by RFC 7617 §2) and the C1 controls (by RFC 8265). */
 const CONTROL = /\p{Cc}/u;
 const UNCHECKABLE = { why: 'its password is one that cannot be checked' };
 
-/** Credentials as they were read, and what of their bytes the letters do not tell. */
 export interface ReadCredentials extends Credentials {
-  /** The encoding of both together: a client writes them in one. */
+  /** A client writes both in one encoding. */
   readonly encoding: 'utf-8' | 'iso-8859-1';
-  /** The name by its own bytes: different bytes are different texts. */
+  /** The name by its bytes: different bytes are different texts. */
   readonly nameAsSent: string;
-  /** These bytes in the spelling of the header that every server reads: some take scheme and spaces strictly. */
+  /** The bytes in the header spelling that every server reads. */
   readonly authorization: string;
 }
 
 /**
- * Reads Basic credentials (RFC 7617): padded standard base64 (RFC 4648 §4), a user name, no control characters. So one
- * pair of name and password has one token in each encoding. What is not UTF-8 is read as ISO-8859-1, in which older
- * clients write it.
- * @returns why they cannot be read, in words for the log
+ * Reads Basic credentials (RFC 7617): padded standard base64 (RFC 4648 §4), a user name, no control
+ * characters; so one pair has one token in each encoding. Older clients write ISO-8859-1.
+ * @returns why they cannot be read, for the log
  */
 export function readBasicCredentials(authorization: string): ReadCredentials | string {
   if (authorization.length > MAX_HEADER_LENGTH)
@@ -286,7 +278,7 @@ export function readBasicCredentials(authorization: string): ReadCredentials | s
   if (!/^ *basic(?: |$)/i.test(authorization)) return 'another scheme than Basic';
   const token = BASIC.exec(authorization)?.[1];
   const bytes = Buffer.from(token ?? '', 'base64');
-  // The decoder skips what it does not know; encoding again shows whether it skipped anything.
+  // The decoder skips unknown characters; encoding again shows that.
   if (token === undefined || bytes.toString('base64') !== token) return 'no padded base64';
   const encoding = isUtf8(bytes) ? 'utf-8' : 'iso-8859-1';
   const text = bytes.toString(encoding === 'utf-8' ? encoding : 'latin1');
@@ -294,19 +286,17 @@ export function readBasicCredentials(authorization: string): ReadCredentials | s
   const { name = '', pass: password = '' } = parse(asBasic(Buffer.from(text))) ?? {};
   if (name === '') return 'no user name with a colon behind it';
   if (CONTROL.test(name + password)) return 'a control character';
-  // An engine may read all of it in one encoding.
+  // An engine may read both in one encoding.
   const isPlain = encoding === 'utf-8' || isAscii(Buffer.from(name));
   const nameAsSent = isPlain ? name : inLatin1(name);
   return { name, password, encoding, nameAsSent, authorization: asBasic(bytes) };
 }
 
-/** Basic credentials in the spelling that every server reads; undefined where they cannot be read. */
 export function canonicalAuthorization(authorization = ''): string | undefined {
   const read = readBasicCredentials(authorization);
   return typeof read === 'string' ? undefined : read.authorization;
 }
 
-/** The header `Authorization` of these credentials. */
 export const basicAuthorization = ({ name, password }: Credentials): string =>
   asBasic(Buffer.from(`${name}:${password}`));
 const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
@@ -314,7 +304,7 @@ const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
 export type Permissions = ReturnType<typeof createPermissions>;
 type UserLists = Readonly<Record<'admins' | 'viewers' | 'purgers', readonly string[]>>;
 
-/** Rights of a principal beyond querying and reading. Names count exactly as spelt. */
+/** Rights beyond queries. Names count exactly as spelt. */
 export function createPermissions(
   { admins, viewers, purgers }: UserLists,
   controlling: 'nobody' | 'purgers' | 'everybody',
@@ -323,15 +313,13 @@ export function createPermissions(
   const viewing = administering.union(new Set(viewers));
   const purging = administering.union(new Set(purgers));
   return {
-    /** Also purge. */
     mayAdminister: ({ name }: Principal) => administering.has(name),
-    /** See what the gateway does, and for which users. */
+    /** To see what the gateway does, and for which users. */
     mayView: ({ name }: Principal) => viewing.has(name),
     mayPurge: ({ name }: Principal) => purging.has(name),
-    /** Have the cache passed by or renewed for a request, by its header Cache-Control. */
+    /** To bypass or renew the cache for a request by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>
       controlling === 'everybody' || (controlling === 'purgers' && purging.has(name)),
-    /** The rights as the console knows them. */
     rightsOf: ({ name }: Principal) => ({
       administer: administering.has(name),
       view: viewing.has(name),

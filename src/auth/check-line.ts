@@ -3,48 +3,45 @@ import { type Waiter, waitIn, type WaitQueue } from '../common/semaphore.ts';
 import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 
-/** Longest wait of a login: a proxy or a person waits for no more either. */
+/** A proxy or a person would wait no longer either. */
 const LONGEST_WAIT_MS = 30_000;
-/** Most memory of all that wait together; beyond it the last one of the longest line goes. */
+/** Limit of all waiting logins; beyond it, the last one of the longest line is refused. */
 const MOST_BYTES = 32 * 1024 * 1024;
-/** The duration of a check is the mean of about this many of the latest. */
+/** The duration of a check is the mean of about this many. */
 const LATEST = 16;
 
-/** Networks of which it is known how the latest check ended. */
 const MOST_KNOWN = 10_000;
 
-/** A login that is to be checked. */
 export interface Place {
-  /** The network whose turns it shares. Undefined: it goes first. */
+  /** The network whose turns it shares; undefined goes first. */
   readonly network: string | undefined;
   readonly bytes: number;
-  /** Ends its waiting, with the error that its clients are told. */
+  /** Ends the wait, with the error for its clients. */
   readonly leaving: AbortController;
-  /** Makes that error, where its network failed too often. */
+  /** Makes the error for too many failures of its network. */
   readonly throttled: (retryAfter: number) => GatewayError;
 }
 
 type Line = WaitQueue<Waiter & Place>;
 
 /**
- * Checks of passwords, so many at one time; they take a core each, or a connection to the engine. Networks have their turns, those
- * whose latest login was wrong behind all others, and those whose latest was right at least every second one: so a flood of wrong
- * ones, also from addresses that are always new, makes right ones from elsewhere wait for little.
+ * Runs password checks, each of which takes a core or a connection to the engine. Networks take
+ * turns: those whose latest login was wrong come last, those whose latest was right have at least
+ * every second turn. So a flood of wrong logins, also from new addresses, hardly delays right ones.
  */
 export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
   const preferred: Line = [];
-  /** In the order of their turns. */
   const networks = new Map<string, Line>();
   const wasRight = new LRUCache<string, boolean>({ max: MOST_KNOWN });
-  /** Whether the latest turn was that of a network of which nothing was known. */
+  /** True if the latest turn went to an unknown network. */
   let wasUnknown = false;
   let running = 0;
   let bytes = 0;
-  /** Checks since none was running: earlier ones tell nothing of now. */
+  /** Checks since the line was last idle; earlier ones tell nothing about now. */
   let measured = 0;
   let duration = 0;
 
-  /** Milliseconds until the turn of one that would come now. */
+  /** Milliseconds until the turn of a new login. */
   const expected = (network?: string) =>
     (aheadOf(network, { preferred, networks, wasRight }) * duration) / atOnce;
 
@@ -84,13 +81,12 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
     const { network, line } = turn;
     wasUnknown = !wasRight.has(network);
     networks.delete(network);
-    // Behind all others.
     if (line.length > 1) networks.set(network, line);
     return line[0];
   }
 
   return {
-    /** @throws GatewayError `login-queue`; why it left; what the check throws */
+    /** @throws GatewayError `login-queue`; the reason of `leaving`; errors of the check */
     async check<T>(place: Place, check: () => Promise<T>): Promise<T> {
       const { signal } = place.leaving;
       signal.throwIfAborted();
@@ -98,7 +94,7 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
       else await wait(place);
       const began = clock.now();
       try {
-        // It may have left in the very turn in which its own came.
+        // The client may have left in the turn in which its own came.
         signal.throwIfAborted();
         const checked = await check();
         measured = Math.min(measured + 1, LATEST);
@@ -111,11 +107,10 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
         if (running === 0) measured = duration = 0;
       }
     },
-    /** Told how a login of a network was. */
     ended: (network: string, right: boolean) => void wasRight.set(network, right),
-    /** Refuses those of a network that wait, but for those that go first. @param retryAfter seconds */
+    /** Refuses waiting logins of a network. @param retryAfter seconds */
     throttle(network: string, retryAfter: number): void {
-      // Each leaves the line then.
+      // Each abort changes the line.
       for (const { leaving, throttled } of networks.get(network)?.slice() ?? []) {
         leaving.abort(throttled(retryAfter));
       }
@@ -129,7 +124,6 @@ interface Lines {
   readonly networks: ReadonlyMap<string, Line>;
   readonly wasRight: Pick<LRUCache<string, boolean>, 'get'>;
 }
-/** How many logins have their turn before one that would come now. */
 function aheadOf(network: string | undefined, { preferred, networks, wasRight }: Lines): number {
   let ahead = preferred.length;
   if (network === undefined) return ahead;
@@ -139,7 +133,7 @@ function aheadOf(network: string | undefined, { preferred, networks, wasRight }:
   for (const [other, { length }] of networks) {
     const theirs = wasRight.get(other);
     if (other === network) ahead += own;
-    // Nothing says yet that its others come before.
+    // Only its next login is sure to come first.
     else if (theirs === undefined) unknown += Math.min(length, 1);
     else if (theirs === (isRight ?? true)) ahead += Math.min(length, own + 1);
     else if (theirs) ahead += length;

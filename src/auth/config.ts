@@ -1,31 +1,30 @@
-/** The section `auth`. */
 import { isAbsolute, relative, sep } from 'node:path';
 import * as kinds from '../settings/kinds.ts';
-import { READ_ERRORS, readNamed } from '../settings/named-files.ts';
+import { READ_ERRORS, readNamed } from '../settings/connection.ts';
 import type { Broken } from '../settings/problems.ts';
 import { key, list, orNull, section, type ValueOf } from '../settings/setting.ts';
 
 export const auth = section({
-  /** Where logins are checked: file compares with the users file; engine tries them at the engine,
-   * which must be asked with the login of the client (engine.login: forward). */
+  /** The place where logins are checked: the users file (file), or the engine (engine), which then
+   * needs engine.login: forward. */
   provider: key(kinds.choice('file', 'engine'), 'file'),
   /** The password file: lines of name:hash as written by htpasswd -B or mdx-gateway hash-password.
-   * It is read again when it changes. */
+   * A change is read automatically. */
   users: key(kinds.filePath, './users.htpasswd'),
   /** Users who may do everything. */
   admins: list(kinds.userName, ['ADMIN']),
-  /** Users who may see what the gateway does and how it is configured: all that is told by GET below
-   * /admin. No statements and no secrets, and neither /admin/explain nor /admin/compare. */
+  /** Users who may see what the gateway does and its configuration: every GET below /admin, except
+   * /admin/explain and /admin/compare. It shows no statements and no secrets. */
   viewers: list(kinds.userName, []),
   /** Users who may clear the cache. */
   purgers: list(kinds.userName, []),
-  /** For how long a login that was right counts without another check. With provider: file since its
-   * last use; null: until its line of the users file changes. With provider: engine since its check,
-   * at most 1h; null: 60s. 0: each request is checked. */
+  /** How long a verified login counts without another check. With provider: file, the time counts
+   * from its last use; null: until its line of the users file changes. With provider: engine, it
+   * counts from the check and is at most 1h; null: 60s. 0: each request is checked. */
   verified_for: orNull(kinds.duration('1s', '30d', 'off')),
-  /** With provider: engine, for how long since its last right check a login still gets hits from
-   * the cache, and nothing else, while it is checked again behind them. 0, here or in verified_for:
-   * not at all. It has no effect with provider: file. */
+  /** With provider: engine, how long after its last successful check a login still gets hits from
+   * the cache, but nothing else, while it is checked again in the background. 0, here or in
+   * verified_for, switches this off. It has no effect with provider: file. */
   believed_for: key(kinds.duration('1s', '1h', 'off'), '10m'),
 });
 
@@ -35,7 +34,7 @@ const HOUR = 3_600_000;
 
 export function* authRules(auth: AuthConfig, reading: kinds.Reading): Broken {
   if (auth.provider === 'file') yield* unusableUsers(auth.users, reading);
-  // The engine has to be asked whether a login is still right; the users file says so by itself.
+  // An engine must be asked again; the users file shows its changes.
   else if ((auth.verified_for ?? 0) > HOUR) {
     yield ['verified_for', 'must not be longer than 1h with auth.provider: engine'];
   }
@@ -50,7 +49,7 @@ function* unusableUsers(path: string, reading: kinds.Reading): Broken {
   }
 }
 
-/** The path as one word of a shell, short when it lies below the working folder. */
+/** The path as one word of a shell, short if it lies below the working folder. */
 function shellPath(path: string, workingFolder: string): string {
   const below = relative(workingFolder, path);
   const outside = below === '..' || below.startsWith(`..${sep}`) || isAbsolute(below);

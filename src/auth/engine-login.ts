@@ -8,25 +8,24 @@ import {
   type PasswordCheck,
 } from './authenticator.ts';
 
-/** Port: tries a header Authorization at the engine. A promise that rejects means `unavailable`. */
+/** Port: tries a header Authorization at the engine. A rejection means `unavailable`. */
 export type TryLogin = (
   authorization: string,
   signal: AbortSignal,
 ) => Promise<'accepted' | 'rejected' | 'unavailable'>;
 
-/** Names of which it is remembered that the engine has such a user. */
 const MAX_KNOWN = 10_000;
-/** How long an engine that rejected made-up credentials is taken to check logins. */
+/** How long an engine that rejected made-up credentials is trusted. */
 const CHECKED_FOR_MS = 3_600_000;
 
 const UNCHECKED =
   'all logins are refused: the engine accepts every login, so that auth.provider: engine proves nothing';
 
-/** Checks logins by trying them at the engine, with names exactly as sent: `admin` and `ADMIN` are two here. */
+/** Tries logins at the engine, names exactly as sent: `admin` and `ADMIN` are two here. */
 export function createEngineAuthenticator(
   options: LoginOptions & {
     readonly tryLogin: TryLogin;
-    /** ms; undefined: a minute */
+    /** ms; a minute by default */
     readonly verifiedFor: number | undefined;
     readonly believedFor: number;
   },
@@ -42,7 +41,7 @@ export function createEngineAuthenticator(
   const token = () => Buffer.from(random(12)).toString('hex');
   const rejectsMadeUpLogin = shareFor(0, clock, async () => {
     const at = clock.now();
-    // The operator may find the name in the log of the engine.
+    // The operator may find the name in the engine's log.
     const madeUp = { name: `mdx-gateway-test-${token()}`, password: token() };
     const answer = await ask(basicAuthorization(madeUp));
     if (answer === 'accepted') emit({ type: 'warning', message: UNCHECKED });
@@ -50,16 +49,15 @@ export function createEngineAuthenticator(
     return answer === 'rejected';
   });
 
-  /** An engine that accepts everything lets every client in: before an acceptance counts, it must have rejected. */
+  /** An engine that accepts everything proves nothing, so it must have rejected first. */
   const checksLogins = async () => clock.now() < checkedUntil || rejectsMadeUpLogin();
 
   const check: PasswordCheck = {
     atOnce: 8,
-    // It tells of no change.
     trust: { verifiedFor, since: 'check', believedFor },
-    // Which letters they are is for the engine to say.
+    // The engine decides which letters they are.
     principalOf: ({ nameAsSent }) => principalOf(nameAsSent),
-    // Directories take a name without a password for an anonymous login, and accept it (RFC 4513 §5.1.2).
+    // Directories accept an empty password as an anonymous login (RFC 4513 §5.1.2).
     mayCheck: (password) => password !== '',
     async check({ authorization, nameAsSent }) {
       const answer = await ask(authorization);
@@ -69,7 +67,7 @@ export function createEngineAuthenticator(
       return 'right';
     },
     users: {
-      // It does not tell what it knows of its users.
+      // The engine does not list its users.
       accounts: { get: () => 'engine', has: (name) => known.has(name) },
       lookAlikes: { has: () => true },
     },

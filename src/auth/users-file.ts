@@ -13,38 +13,36 @@ import {
   type PasswordCheck,
 } from './authenticator.ts';
 
-/** bcrypt reads this many bytes of a password and no more. */
+/** bcrypt ignores further bytes of a password. */
 export const MAX_PASSWORD_BYTES = 72;
-/** Below 4 there is no bcrypt; one comparison of cost 15 already takes seconds. */
+/** bcrypt begins at 4; one comparison of cost 15 already takes seconds. */
 const MIN_COST = 4;
 const MAX_COST = 15;
-/** More than 100,000 lines of the usual length. */
+/** More than 100,000 usual lines. */
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
-/** htpasswd takes no longer names. */
 const MAX_NAME_BYTES = 255;
-/** In one turn of the event loop; they take a few milliseconds. */
+/** A few milliseconds for one turn of the event loop. */
 const LINES_AT_ONCE = 500;
 const PROBLEMS_SHOWN = 10;
 const POLL_INTERVAL = 1000;
-/** A file whose state was the same so often is read again with every so many looks only. */
+/** A file unchanged for `untilAtRest` looks is read again only at each `whileAtRest`-th. */
 const LOOKS = { untilAtRest: 5, whileAtRest: 60 };
 
 interface UsersFile {
-  /** Its path; lines of `name:hash` as written by `htpasswd -B`. */
+  /** Path of a file with lines `name:hash` as `htpasswd -B` writes them. */
   readonly file: string;
-  /** Its content so far: see {@link parseUsers}. */
   readonly before?: Accounts | undefined;
-  /** Undefined: it is what it was the last time. */
+  /** Returns undefined for an unchanged file. */
   readonly read?: (file: string) => Promise<Uint8Array | undefined>;
   readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
 
-/** Checks by a password file. An unknown user costs one comparison, like a wrong password. @throws {UsersFileError} */
+/** Checks by a password file; an unknown user costs a comparison too. @throws UsersFileError */
 export async function createFileAuthenticator(
   options: LoginOptions &
     UsersFile & {
-      /** ms; undefined: until the line of the user changes */
+      /** ms; by default until the user's line changes */
       readonly verifiedFor: number | undefined;
       readonly compare?: typeof comparePassword;
       readonly comparisons?: number | undefined;
@@ -60,7 +58,7 @@ export async function createFileAuthenticator(
     mayCheck: isComparable,
     async check({ name, password }) {
       const account = users.accounts.get(name);
-      // Made for every login, so that no time tells whether it is used.
+      // Made for every login, so that the time does not reveal users.
       const decoy = createDecoyHash(users.commonCost);
       const isRight = await compare(password, account?.hash ?? decoy);
       return isRight && account !== undefined ? 'right' : 'wrong';
@@ -76,9 +74,10 @@ export async function createFileAuthenticator(
 }
 
 /**
- * Reads the users file and follows its changes by its content: notifications are lost when an editor renames over it,
+ * Follows the users file by its content: notifications get lost when an editor renames over it,
  * when Kubernetes swaps a symlink, and on network file systems. Two readings in a row must agree.
- * @returns one object, whose parts are replaced; @throws {UsersFileError} at the start
+ * @returns one object, whose parts are replaced
+ * @throws UsersFileError at the start
  */
 export async function followUsers({
   file,
@@ -100,20 +99,20 @@ export async function followUsers({
     for (const message of found.warnings) emit({ type: 'warning', message });
     return found;
   }
-  /** Content, or the same failure. Not by digests, which take the event loop for longer. */
+  /** Compares bytes: digests would block the event loop for longer. */
   const isSame = (one: Reading, other: Reading) =>
     one?.bytes && other?.bytes
       ? Buffer.compare(one.bytes, other.bytes) === 0
       : String(one?.cause) === String(other?.cause) && one?.bytes === other?.bytes;
 
-  /** The reading that was acted upon last, and the one that differs from it and was seen once. */
+  /** The last effective reading; `unconfirmed` differs from it and was seen once. */
   let settled = await observe();
   let unconfirmed: Reading;
   const users = await usersOf(settled, before);
   const closing = new AbortController();
   const { signal } = closing;
 
-  /** One after the other: a file system that hangs must not gather readings. */
+  /** Reads one at a time: a hanging file system must not gather readings. */
   async function follow(): Promise<never> {
     while (true) {
       await pause(signal);
@@ -138,19 +137,18 @@ export async function followUsers({
   return { users, close: () => closing.abort() };
 }
 
-/** Keeps no process alive. */
 const betweenReadings = (signal: AbortSignal): Promise<void> =>
   sleep(POLL_INTERVAL, undefined, { ref: false, signal });
 
 /**
- * Reads a file as long as it changes, and a few times more: two changes may have one time. Then mostly its state alone, which
- * takes the same with 100,000 lines; but not only that, since some file systems do not tell every change in it.
+ * Reads a file while it changes, and a few times more, since two changes may have one time; later
+ * mostly only its state, which some file systems do not always update.
  */
 export function createUsersReader() {
   let known: string | undefined;
   let looks = 0;
   return async (file: string): Promise<Uint8Array | undefined> => {
-    // A pipe or a device could wait for ever. Network file systems ask their server for the state of what is opened.
+    // A pipe or device could wait forever. Opening refreshes the state of network files.
     const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const state = await handle.stat({ bigint: true });
@@ -168,26 +166,25 @@ export function createUsersReader() {
   };
 }
 
-/** Accounts by exact spelling: another object as soon as the password changes, or the user was gone in between. */
+/** Accounts by exact spelling; a new object when the password changes or the user returns. */
 type Accounts = ReadonlyMap<string, { readonly hash: string }>;
 
-/** The message names file and lines, never a hash or any other content. */
+/** The message names file and lines, but shows no content. */
 export class UsersFileError extends Error {}
 
 /**
- * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8, as a whole; or @throws {UsersFileError}.
- * @param before the accounts so far: one whose line says the same stays the object that it is
+ * Reads lines `name:hash` as `htpasswd -B` writes them, in UTF-8.
+ * @param before earlier accounts, of which unchanged ones stay the same objects
+ * @throws UsersFileError
  */
 export async function parseUsers(bytes: Uint8Array, file: string, before: Accounts = new Map()) {
   if (!isUtf8(bytes)) throw unusable(file, ['it is not UTF-8 text'], 1);
 
   const accounts = new Map<string, { readonly hash: string }>();
   const lineOf = new Map<string, number>();
-  /** The first ones; a wrong file has one for each line. */
   const problems: string[] = [];
   let problemCount = 0;
   const costs = new Map<number, number>();
-  /** Names by their form, and those that share one. */
   const forms = new Map<string, string[]>();
   const twins = new Set<readonly string[]>();
   let count = 0;
@@ -222,7 +219,7 @@ export async function parseUsers(bytes: Uint8Array, file: string, before: Accoun
   const [[commonCost] = [MAX_COST]] = [...costs].toSorted(
     ([cost, alike], [other, others]) => others - alike || other - cost,
   );
-  // Each is a principal of its own; the author of the lines likely meant one.
+  // Each name is a principal, but the author of the lines likely meant one user.
   const warnings = [...twins].slice(0, PROBLEMS_SHOWN).map((names) => {
     const lines = names.map((name) => lineOf.get(name)).join(' and ');
     return `lines ${lines}: users whose names differ only in letter case or Unicode form`;
@@ -234,11 +231,10 @@ export async function parseUsers(bytes: Uint8Array, file: string, before: Accoun
     const told = 'the time of a refusal tells which users exist';
     warnings.push(`the hashes have different costs (${list.join(', ')}): ${told}`);
   }
-  // An unknown name costs a comparison of the cost that most have.
+  // A comparison for an unknown name has the commonest cost.
   return { accounts, commonCost, lookAlikes: new Set([...twins].flat()), warnings };
 }
 
-/** Without a byte order mark and line ends. */
 function* linesOf(bytes: Uint8Array): Generator<string> {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   let from = text.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0;
@@ -266,7 +262,7 @@ function problemOf(name: string, given: string | undefined): string | undefined 
   return `the cost of the hash is above ${MAX_COST}: each login would take seconds`;
 }
 
-/** Also letters of other widths and styles are the same. */
+/** Letters of other widths and styles count as equal, too. */
 const formOf = (name: string): string => foldCase(foldCase(name).normalize('NFKC'));
 
 function unusable(file: string, problems: readonly string[], count: number): UsersFileError {
@@ -285,22 +281,21 @@ function unreadable(file: string, cause: unknown): UsersFileError {
   return new UsersFileError(`users file ${file}: ${problem}`, { cause });
 }
 
-/** Cost, salt and digest, whose last characters carry 2 and 4 bits: with others there no comparison succeeds. */
+/** Cost, salt, digest. Their last characters carry 2 and 4 bits; others never match. */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/;
 
-/** Undefined where the text is no bcrypt hash. The cost may lie outside of the limits. */
+/** Undefined for what is no bcrypt hash. The cost may exceed the limits. */
 export function bcryptCost(text: string): number | undefined {
   const cost = BCRYPT.exec(text)?.[1];
   return cost === undefined ? undefined : Number(cost);
 }
 
-/** Whether bcrypt can tell this password from every other: some programs stop at a NUL. */
+/** False for passwords that bcrypt cannot tell apart: some programs stop at a NUL. */
 export const isComparable = (password: string): boolean =>
   Buffer.byteLength(password) <= MAX_PASSWORD_BYTES && !password.includes('\0');
 
-/** On the thread pool of libuv. `$2y$`, of htpasswd and PHP, is what the library calls `$2b$`. */
+/** Uses the thread pool of libuv. The library calls `$2y$` of htpasswd and PHP `$2b$`. */
 export const comparePassword = (password: string, given: string): Promise<boolean> =>
   compareByBcrypt(password, given.replace(/^\$2y/, '$$2b'));
 
-/** A hash that no known password has, for the comparison that an unknown user name must cost. */
 export const createDecoyHash = (cost: number): string => genSaltSync(cost) + '.'.repeat(31);

@@ -3,53 +3,49 @@ import type { Clock } from '../common/clock.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
 
-/** Headers, some 100,000 users and more; each takes 800 bytes (measured, rounded up). One that is dropped costs a check. */
+/** Enough for some 100,000 users; each takes 800 bytes (measured). A dropped one costs a check. */
 const MAX_HEADERS = 150_000;
-/** Pause after a check behind a hit that brought nothing. */
 const PAUSE_MS = 1_000;
 
-/** For how long credentials that were right count without another check (ms). */
+/** How long right credentials count without another check (ms). */
 export interface Trust {
-  /** For everything; 0: they are not kept. */
+  /** Counts for everything; 0: they are not kept. */
   readonly verifiedFor: number;
-  /** Whether that runs from their last use, or from when their last right check was sent. */
+  /** The start of that time: the last use, or the sending of the last right check. */
   readonly since: 'use' | 'check';
-  /** For hits alone, from when their last right check was sent. */
+  /** Counts for hits alone, from the sending of the last right check. */
   readonly believedFor: number;
 }
 
 export interface RememberedLogin {
   readonly principal: Principal;
-  /** Whether its header would still be answered with this principal and without a promise. */
+  /** True while the header gets this principal without a promise. */
   counts(): boolean;
-  /** True while it is good for a hit: it counts, or is believed while it is checked again. */
+  /** True while it counts, or is believed during another check. */
   countsForHits(): boolean;
 }
 
-/** Credentials that were right. */
 interface Verified {
   readonly principal: Principal;
-  /** The proof that they were compared with. */
   readonly proof: unknown;
-  /** When the last check that found them right was sent. */
+  /** When the last right check was sent. */
   checkedAt: number;
   usedAt: number;
-  /** When the next check behind a hit may begin. */
+  /** When the next background check may begin. */
   tryFrom: number;
 }
 
 export type VerifiedTable = ReturnType<typeof createVerifiedTable>;
-/** Verified credentials, by a keyed digest of their header. */
 export function createVerifiedTable(secret: Uint8Array, max = MAX_HEADERS) {
   const key = Buffer.from(secret).toString('base64');
   return {
     entries: createOwnedTable<Verified>(max),
-    /** The header itself is not kept. No HMAC, since it is never shown. */
+    /** Hides the header. No HMAC, since the digest is never shown. */
     digest: (authorization: string) => hash('sha256', key + authorization, 'base64url'),
   };
 }
 
-/** Says for how long what is in the table counts. The user must still have the proof that was compared with. */
+/** Decides how long an entry counts; its user must still have the same proof. */
 export function createVerifiedCredentials({
   table: { entries, digest },
   trust: { verifiedFor, since, believedFor },
@@ -80,11 +76,10 @@ export function createVerifiedCredentials({
 
   return {
     digest,
-    /** One that is good for a hit at least. */
     find(name: string): RememberedLogin | undefined {
       const entry = current(name);
       if (entry === undefined) return undefined;
-      // By the entry itself, not by its name: one that was forgotten and verified anew is another login.
+      // Compares the entry: one that was verified anew is another login.
       const isStill = () => current(name) === entry;
       const login = Object.freeze({
         principal: entry.principal,
@@ -93,9 +88,9 @@ export function createVerifiedCredentials({
       });
       return login.countsForHits() ? login : undefined;
     },
-    /** Whether they were right, at any time, by the proof that the user still has: no guess. */
+    /** True for credentials that were right once, by the proof that the user still has. */
     wasRight: (name: string) => current(name) !== undefined,
-    /** Keeps what was found right by comparing it with this proof, in a check that was sent `at` that time. */
+    /** @param at when the check was sent */
     remember(name: string, principal: Principal, proof: unknown, at: number): void {
       if (verifiedFor <= 0) return;
       const entry = current(name);
@@ -104,7 +99,7 @@ export function createVerifiedCredentials({
       else
         entries.set(name, principal.owner, { principal, proof, checkedAt: at, usedAt, tryFrom: 0 });
     },
-    /** Where a check behind a hit may begin: the next one may when what is returned was called, and a while is over. */
+    /** Begins a background check, unless one runs or ended just now. @returns ends it */
     beginTry(name: string): (() => void) | undefined {
       const entry = current(name);
       if (entry === undefined || clock.now() < entry.tryFrom) return undefined;

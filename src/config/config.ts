@@ -1,6 +1,6 @@
 /**
- * The whole configuration, composed of the sections that rooms and features declare in files of this name. The comment
- * before a key is its meaning in the reference. Durations are in ms, sizes in bytes, paths absolute; null is undefined.
+ * The whole configuration. A comment above a key is its text in the reference. Durations are in ms,
+ * sizes in bytes, paths absolute; null is undefined.
  */
 import { auth } from '../auth/config.ts';
 import { cacheKeys, fillInProject, projectKeys } from '../cache/config.ts';
@@ -29,7 +29,7 @@ import { fitMemory, type Memory } from './fit-memory.ts';
 const listen = section(
   {
     ...listenKeys,
-    /** Pages of other origins in the browsers of users, which may ask over XMLA (CORS). */
+    /** Pages of other origins that may ask over XMLA from the browsers of users (CORS). */
     cors,
   },
   ['hot_path'],
@@ -43,52 +43,51 @@ const cache = section({
 
 const project = section({
   ...projectKeys,
-  /** Finds out by itself whether the data behind the project changed, and purges it. */
+  /** Watches for changes of the data behind the project, and then purges the project. */
   watch: optional(watch),
-  /** The engine of this project, with the same keys as the section engine. What is left out is
-   * taken from there; null takes nothing from there. */
+  /** The engine of this project, with the same keys as the section engine. A key that is left out
+   * is taken from that section; a key that is null takes nothing from it. */
   engine: inherited(someOf(engine)),
 });
 
-/** The whole file. Its sections stand in the order in which the reference tells them. */
 export const schema = section({
-  /** Where the gateway listens. */
+  /** The address, port and certificate of the gateway. */
   listen,
-  /** How many processes serve. 1 is a single process. With more, each has its part of cache.memory,
-   * limits.in_flight, limits.concurrency, limits.queue and limits.connections, and one more process
-   * keeps what they share where there is no Redis. */
+  /** The number of processes that serve. With more than 1, each of them gets an equal part of
+   * cache.memory, limits.in_flight, limits.concurrency, limits.queue and limits.connections, and
+   * one more process keeps what they share without Redis. */
   workers: key(kinds.integer(1, 64), 1, 'restart'),
-  /** Who may log in, and who may do what. */
+  /** Logins and rights of users. */
   auth,
   /** The engine behind the gateway. */
   engine,
-  /** What is stored, where and for how long. */
+  /** Stored answers: which, where and for how long. */
   cache,
-  /** What is different for single projects, by name. Spellings that an engine may take for one name
-   * count as one (letter case, spaces around it, width, kana, composition); where several projects
-   * are such spellings, the strictest settings of all count, and each has its own engine. */
+  /** Settings of single projects, by name. Spellings that an engine may take for one name count as
+   * one (letter case, spaces around it, width, kana, composition). If several projects here differ
+   * only in such a way, the strictest settings of all of them count, but each keeps its own engine.
+   * */
   projects: byName(kinds.projectName, project),
-  /** Who tells by POST /hooks/NAME that data was loaded, which purges projects (docs/HOOKS.md). */
+  /** Programs that report loaded data by POST /hooks/NAME, which purges projects; see
+   * docs/HOOKS.md. */
   hooks,
   /** Where roles and datasets are kept. */
   storage: { ...storage, reload: 'restart' },
-  /** What protects the gateway and the engine. */
+  /** Limits that protect the gateway and the engine. */
   limits,
-  /** What is logged. */
+  /** Contents of the log. */
   log,
-  /** What is remembered of queries. */
+  /** Statistics of queries. */
   statistics,
   /** Filling the cache again after a purge. */
   warm,
 });
 
-/** The file after it was read and checked key by key, before anything is inherited. */
 export type CheckedFile = ValueOf<typeof schema>;
 export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get']>>;
-/** The configuration in force: every value is there, also where the file is silent. */
 export type Config = ReturnType<typeof fillIn>;
 
-/** @param withdrawn keys of former versions that stand in the file and have no effect */
+/** @param withdrawn keys of former versions in the file, without effect */
 export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly string[]) {
   const { cache, engine, limits } = file;
   const projects = [...file.projects].map(([name, own]) => {
@@ -104,7 +103,6 @@ export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly
     ...file,
     cache: { ...cache, memory: entries, max_entry: longest },
     engine: fillInEngine(engine),
-    /** Projects by their names as they are written. */
     projects: new Map(projects),
     storage: fillInStorage(file.storage),
     limits: { ...limits, in_flight: bodies, connections },
@@ -113,5 +111,5 @@ export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly
   };
 }
 
-/** The longest answer that is stored where the file does not say. */
+/** Default limit of a stored answer. */
 const LONGEST_ENTRY_BYTES = 64 * 1024 * 1024;

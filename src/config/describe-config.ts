@@ -1,10 +1,9 @@
-/** Describes a configuration for `check`, and tells what of a change of it waits for a restart. */
 import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { schema, type Config } from './config.ts';
 import type { Setting, Values } from '../settings/setting.ts';
 
-/** Writes a YAML file that holds every key. Secrets are masked; without any it reads back as an equal configuration. */
+/** Writes every key as YAML, secrets masked; without secrets it reads back equal. */
 export function describeConfig(config: Config): string {
   const whole: Setting<unknown> = schema;
   // Equal lists and sections would otherwise become anchors.
@@ -12,16 +11,16 @@ export function describeConfig(config: Config): string {
 }
 
 function asWritten(key: unknown, value: unknown): unknown {
-  // In the file `null` would be the idle time that is usual for the kind of engine.
+  // In a file, `null` would be the usual idle time of the engine's kind.
   if (key === 'session_idle') return value ?? 0;
-  // What looks like a reference to the environment in a value must read back as text.
+  // A value that looks like a reference must read back as text.
   return typeof value === 'string' ? value.replaceAll('${', () => '$${') : value;
 }
 
 /**
- * Decides what becomes of a configuration that a running gateway is to change to.
- * @returns the next configuration, with the running values of the keys that wait; and the keys that differ and that only
- *   a restart changes, `https` for the scheme
+ * Plans the change of a running gateway to another configuration.
+ * @returns the next configuration, with the running values of keys that need a restart, and the
+ *   names of those that differ (`https` for the scheme)
  */
 export function whatWaits(running: Config, next: Config) {
   const waiting = new Set<string>();
@@ -44,7 +43,7 @@ function merge(
     waiting.add(isScheme ? 'https' : name);
     return running;
   }
-  // Members of a mapping by name do not wait, nor what is in a section that is there in one of the two only.
+  // Members by name do not wait, nor keys of a section that exists on one side only.
   if (keys === undefined || next instanceof Map || !running || !next) return next;
   const merged = Object.entries(keys).map(([key, setting]) => {
     const [one, other] = [running, next].map((values) => (values as Values)[key]);

@@ -1,27 +1,24 @@
-/** How much memory entries, bodies and connections get where the file does not say: what is usual, or what fits. */
 import { sizes } from '../settings/kinds.ts';
 
-/** Bytes that there are: in the heap of each process, and in the container for all processes together. */
+/** Bytes of the heap of each process, and of the container. */
 export type Memory = Readonly<Record<'heap' | 'container', number>>;
 
 const MIB = 1024 * 1024;
 export const USUAL = { entries: 256 * MIB, bodies: 128 * MIB, connections: 160 * MIB } as const;
-/** For each process that serves. */
+/** Minimum for each process that serves. */
 const LEAST = { entries: 8 * MIB, bodies: 16 * MIB } as const;
-/** Connections may take this part of the memory. */
 const OF_CONNECTIONS = { heap: 1 / 4, container: 1 / 8 } as const;
-/** What an open connection takes beside twice its head. */
+/** Memory of an open connection, beside twice its head. */
 const CONNECTION_SIZE_BYTES = { http: 24 * 1024, https: 96 * 1024 } as const;
 /** Memory of a busy process beside all three. */
 const OF_PROCESS = 160 * MIB;
-/** A process that serves may be killed with less; the primary process of several comes beside. */
+/** With less, a process may be killed; several workers need the primary process too. */
 const NEEDED = { process: 192 * MIB, primary: 64 * MIB } as const;
-/** Memory that was given back lies between what is in use, and takes this part of it. */
+/** Freed memory is fragmented, and takes this share of the used one. */
 const SPREAD = 1 / 4;
 
 const written = (bytes: number) => sizes.format(Math.floor(bytes / MIB) * MIB);
 
-/** Settings of the file; undefined where it leaves the choice. */
 interface Written {
   readonly workers: number;
   readonly listen: { readonly certificate: string | undefined };
@@ -31,7 +28,6 @@ interface Written {
   >;
 }
 
-/** Memory of all workers together. */
 export function fitMemory(file: Written, { heap, container }: Memory) {
   const { workers, listen, cache, limits } = file;
   const primary = workers === 1 ? 0 : NEEDED.primary;
@@ -57,9 +53,8 @@ export function fitMemory(file: Written, { heap, container }: Memory) {
     entries,
     bodies,
     connections,
-    /** Whether garbage must not grow to a multiple of what is in use. */
+    /** True if garbage must not grow to a multiple of the used memory. */
     isTight,
-    /** Sentences, where they are true. */
     fitted: when(isFitted, `fitted to ${limit}: ${taken}, limits.connections ${connections}`),
     unfit: when(isUnfit, `${taken}: more than fits into ${limit}; the gateway may be killed`),
     tooLittle: when(container < needed, `${limit} is too little: ${what} ${written(needed)}`),
@@ -67,6 +62,6 @@ export function fitMemory(file: Written, { heap, container }: Memory) {
 }
 
 const when = (isSo: boolean, sentence: string) => (isSo ? sentence : undefined);
-/** Whole MiB. The upper bound counts where the bounds cross. */
+/** Whole MiB. `most` wins over `least`. */
 const clamp = (bytes: number, least: number, most: number) =>
   Math.min(most, Math.max(Math.floor(bytes / MIB) * MIB, least));

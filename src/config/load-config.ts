@@ -1,4 +1,3 @@
-/** Reads and checks the configuration, and fills in what it leaves out. */
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -7,19 +6,18 @@ import { type CheckedFile, type Config, fillIn, schema } from './config.ts';
 import type { Memory } from './fit-memory.ts';
 import type { ReadFile } from '../settings/kinds.ts';
 import { ConfigError, type Problem } from '../settings/problems.ts';
-import { readErrorText } from '../settings/named-files.ts';
+import { readErrorText } from '../settings/connection.ts';
 import { checkRules } from './rules.ts';
 import { type Environment, readYaml, type Sources } from '../settings/yaml-text.ts';
 
 export interface LoadOptions {
-  /** Its name on the command line, relative to `workingFolder`; undefined takes the default of every key. */
+  /** Relative to `workingFolder`; undefined takes the defaults. */
   readonly file: string | undefined;
-  /** The environment that `${NAME}` in a value is taken from. */
   readonly env: Environment;
-  /** Absolute. Relative paths start there when there is no file; otherwise in the folder of the file. */
+  /** Absolute. Relative paths in a file start at the file's folder, without a file here. */
   readonly workingFolder: string;
   readonly readFile: ReadFile;
-  /** Left out: without a limit. */
+  /** Unlimited by default. */
   readonly memory?: Memory;
 }
 
@@ -27,16 +25,16 @@ const UNLIMITED: Memory = { heap: Infinity, container: Infinity };
 const LARGEST_FILE = 1024 * 1024;
 export type ReadConfig = ReturnType<typeof readConfig>;
 
-/** @throws ConfigError with one line for each mistake; secrets, and what came from the environment or another file, stand in none */
+/** @throws ConfigError with a line for each mistake, none of which shows a secret or reference */
 export function loadConfig(options: LoadOptions): Config {
   return readConfig(options).config;
 }
 
-/** @param given what stood in the file when another process read it; the files that it names are read in any case */
+/** @param given the text that another process read; named files are read again */
 function readConfig(options: LoadOptions, given?: string) {
   const { file, env, workingFolder, readFile, memory = UNLIMITED } = options;
   const problems: Problem[] = [];
-  /** Each step takes for granted that there was nothing wrong in those before. */
+  /** Each step relies on the earlier ones. */
   const unlessWrong = <T>(result: T): T => {
     if (problems.length === 0) return result;
     throw new ConfigError(file ?? 'built-in defaults', problems);
@@ -72,26 +70,25 @@ function readText(path: string, readFile: ReadFile, complain: (message: string) 
 }
 
 export type ConfigFile = ReturnType<typeof createConfigFile>;
-/** How far apart two readings are. A file that takes longer than all of them needs another signal. */
 const INTERVAL_MS = 100;
 const MOST_READINGS = 100;
 
-/** Where a process has its configuration from. @throws ConfigError from what is returned, as {@link loadConfig} */
+/** The configuration of a process. Its methods throw as {@link loadConfig}. */
 export function createConfigFile({
   sleep,
   ...options
 }: Omit<LoadOptions, 'readFile'> & { sleep: (milliseconds: number) => Promise<void> }) {
-  /** `seen` tells apart what was found in all files, and when each was written. */
+  /** `seen` identifies the contents and write times of all files. */
   function attempt() {
     const digest = createHash('sha256');
     const readFile: ReadFile = (path) => {
-      // Of two empty readings the file may have been whole in between: each was then written at another time.
+      // The write time: the file may have been whole between two empty readings.
       const { written, content } = readRegular(path);
       digest.update(`${path} ${written} ${content.length} `).update(content);
       return content;
     };
     const result = Promise.try(readConfig, { ...options, readFile });
-    // Only the last one counts.
+    // Only the last result counts.
     result.catch(() => {});
     return { seen: digest.digest('base64'), result };
   }
@@ -99,7 +96,7 @@ export function createConfigFile({
   return {
     /** @param given as in {@link readConfig} */
     read: (given?: string) => readConfig({ ...options, readFile: readFileSync }, given),
-    /** For a process that runs: two readings must agree, since half a file is often one without a mistake. */
+    /** Two readings must agree: half a file is often one without a mistake. */
     async readAgain(): Promise<ReadConfig> {
       let before = attempt();
       for (let readings = 1; readings < MOST_READINGS; readings += 1) {
@@ -114,7 +111,7 @@ export function createConfigFile({
   };
 }
 
-/** Refuses pipes: what was read from one is gone, and to read one without a writer would take for ever. */
+/** Refuses pipes: reading consumes them, and waits forever without a writer. */
 function readRegular(path: string) {
   const state = statSync(path);
   if (!state.isFile() && !state.isDirectory()) {

@@ -1,4 +1,3 @@
-/** Rules across the sections of a configuration whose keys are right one by one. */
 import { authRules } from '../auth/config.ts';
 import type { CacheShare } from '../cache/config.ts';
 import { engineRules } from '../engine/config.ts';
@@ -12,7 +11,7 @@ import { storageRules } from '../storage/config.ts';
 import type { CheckedFile, CheckedProject, Config } from './config.ts';
 import { USUAL } from './fit-memory.ts';
 
-/** Adds what is wrong to `reading`. @param config made from the file, with what projects inherit */
+/** Adds mistakes to `reading`. @param config made from the file, with inherited values */
 export function checkRules(file: CheckedFile, config: Config, reading: Reading): void {
   const { listen, auth, engine, cache, storage } = file;
   const check = (path: KeyPath, broken: Broken): void => {
@@ -43,11 +42,11 @@ function* commonRules(
   { limits: { in_flight } }: Config,
 ): Broken {
   const divided = workers === 1 ? '' : `, of which each of the ${workers} workers has its part`;
-  // Where the engine knows the users, it must be told who asks; and roles are compared with names of the file.
+  // The engine must learn who asks; roles are compared with names of the file.
   if (auth.provider === 'engine' && engine.login !== 'forward') {
     yield ['auth.provider', `engine needs engine.login: forward (it is ${engine.login})`];
   }
-  // Where the container has less than usual, the largest answer is fitted, too.
+  // The largest answer is fitted too if the container has less than usual.
   if ((cache.max_entry ?? 0) > (cache.memory ?? USUAL.entries) / workers) {
     yield ['cache.max_entry', `must not be larger than cache.memory${divided}`];
   }
@@ -56,7 +55,7 @@ function* commonRules(
   }
 }
 
-/** @param written what stands in this section; the other parameters are what is in force */
+/** @param written keys of this section; other parameters are in force */
 function* shareRules(
   written: Pick<CheckedProject, 'share'> & { readonly engine?: CheckedProject['engine'] },
   share: CacheShare,

@@ -1,4 +1,3 @@
-/** The section `engine`, and what the engine of a project takes from it. */
 import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../common/engine-kinds.ts';
 import { whyNotNamed } from '../common/header-names.ts';
 import { loginRules, service, tlsFiles, tlsRules } from '../settings/connection.ts';
@@ -6,21 +5,23 @@ import * as kinds from '../settings/kinds.ts';
 import type { Broken } from '../settings/problems.ts';
 import { key, list, orNull, section, type ValueOf } from '../settings/setting.ts';
 
-/** In lower case: letter case does not count (RFC 9110 §5.1). */
+/** Lower case: letter case does not count (RFC 9110 §5.1). */
 const headerName = kinds.kind(
   'header name',
   'the name of a header: a letter, and then letters, digits, hyphens, underscores and dots',
   (text) => (/^[a-z][\w.-]*$/i.test(text) ? text.toLowerCase() : undefined),
 );
 
-/** A query is refused because the gateway adds that of the request, credentials because messages show the URL. */
+/**
+ * Refuses a query, since the gateway adds the request's, and credentials, since messages show it.
+ */
 const engineUrls = kinds.oneOrMore(
   kinds.textKind(
     'URL',
     'an http:// or https:// URL with a host, without user, password, query and fragment; ' +
       '{project} may stand in it once, as a whole segment of the path',
     kinds.isServerUrl,
-    // An @, a query or a fragment is where credentials would stand that were put into the URL by mistake.
+    // Credentials that were put into the URL by mistake stand at an @, a query or a fragment.
     { hides: (text) => /[@?#]/.test(text) },
   ),
   ' for the replicas of the engine, all with {project} or none',
@@ -31,39 +32,43 @@ export const engine = section({
   /** The XMLA endpoint of the engine, or a list of those of its replicas; a session stays with its
    * replica. {project} is replaced by the project of the request path. */
   url: key(engineUrls, 'http://127.0.0.1:8080/xmla'),
-  /** Which engine it is; docs/SESSIONS.md shows what that changes. generic fits all others. */
+  /** The kind of engine; docs/SESSIONS.md shows what that changes. generic fits all others. */
   kind: key(kinds.choice(...ENGINE_KIND_NAMES), 'generic'),
-  /** The login that the engine gets: of the client (forward), of a service account, or none. */
+  /** The login that the engine gets: that of the client (forward), that of the service account
+   * (service), or none. */
   login: key(kinds.choice('forward', 'service', 'none'), 'none'),
-  /** The service account. It stands here exactly when the login of this section is service. */
+  /** The service account. Required with login: service in this section, forbidden otherwise. */
   service,
-  /** What becomes of requests that ask for the rights of another identity (EffectiveUserName, Roles,
-   * CustomData, WS-Security …): forward sends them to the engine past the cache, refuse answers
-   * with a Fault. null: refuse with login: service, whose rights all could borrow, else forward. */
+  /** What happens to requests that ask for the rights of another identity (EffectiveUserName,
+   * Roles, CustomData, WS-Security …): forward sends them to the engine past the cache, refuse
+   * answers with a Fault. null: refuse with login: service, because all users could borrow the
+   * rights of that account; forward otherwise. */
   delegation: orNull(kinds.choice('forward', 'refuse')),
-  /** Headers of clients by which the engine answers, such as Accept-Language or X-Tenant: they are
-   * forwarded under exactly these names, and each value has entries of its own. A header that is not
-   * usual and stands in no such list is forwarded nowhere. */
+  /** Headers of clients on which the engine's answer depends, such as Accept-Language or X-Tenant.
+   * They are forwarded under exactly these names, and each value has entries of its own. Unusual
+   * headers that are not in this list are not forwarded. */
   headers: list(headerName, []),
-  /** After how long without a request the engine drops a session. After a quarter of it, an answer
-   * from the cache touches the session there. null: as usual for the kind of engine; 0: never. */
+  /** The idle time after which the engine drops a session. When a quarter of it has passed, an
+   * answer from the cache also sends an empty statement in the session to the engine. null: the
+   * idle time that is usual for the kind of engine; 0: the engine never drops a session. */
   session_idle: orNull(kinds.duration('1s', '30d', 'off')),
-  /** Whether clearCache also clears the cache of the engine: kylin calls its clearCache at every
-   * replica first; engine.url then ends in /mdx/xmla or /mdx/xmla/{project}. */
+  /** Whether clearCache also clears the cache of the engine: kylin first calls the engine's own
+   * clearCache at every replica; engine.url must then end in /mdx/xmla or /mdx/xmla/{project}. */
   clear: key(kinds.choice('none', 'kylin'), 'none'),
-  /** How long the engine may take to the first byte of its answer, and between two bytes of it. */
+  /** How long the engine may take until the first byte of its answer, and between two bytes of it.
+   * */
   timeout: key(kinds.duration('1s', '1h'), '300s'),
   ...tlsFiles,
 });
 
-/** The section as it was read, before anything is inherited. */
+/** The section before anything is inherited. */
 export type CheckedEngine = ValueOf<typeof engine>;
 export type EngineConfig = ReturnType<typeof fillInEngine>;
 
-/** MDX for Kylin has its clearCache beside its XMLA. */
-const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
+/** MDX for Kylin has its clearCache beside its XMLA; the server's base comes first. */
+export const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
 
-/** @param written what of the engine stands in this section; the rest was told of the one it comes from */
+/** @param written the engine's keys of this section; the mistakes of others are told elsewhere */
 export function* engineRules(
   written: Partial<CheckedEngine>,
   engine: Pick<CheckedEngine, 'login' | 'service' | 'clear' | 'url'>,
@@ -82,7 +87,9 @@ export function* engineRules(
   yield* tlsRules(written, reading);
 }
 
-/** Certificate and key are inherited as a pair, the service account only by a login that uses it. */
+/**
+ * Certificate and key are inherited as a pair, the service account only by a login that uses it.
+ */
 export function inheritEngine(own: Partial<CheckedEngine>, common: CheckedEngine): CheckedEngine {
   const login = own.login ?? common.login;
   const none = { certificate: undefined, key: undefined };
@@ -103,7 +110,7 @@ export function fillInEngine(engine: CheckedEngine) {
     ...engine,
     headers: engine.headers.toSorted(),
     delegation: delegation ?? (login === 'service' ? 'refuse' : 'forward'),
-    /** Undefined when the engine never drops a session. */
+    /** Undefined: the engine never drops a session. */
     session_idle: idle === 0 ? undefined : idle,
   };
 }

@@ -10,8 +10,8 @@ import { destinationOf, type EngineOf } from './understand.ts';
 export type BelievedHit = ReturnType<typeof createBelievedHit>;
 
 /**
- * Finds where the answer to a request would lie whose login is only believed. It walks the steps of the handler, less all
- * that keep or change something, or ask an engine.
+ * Finds the entry for a request whose login is only believed. Walks the steps of the handler, less
+ * all that keep or change something, or ask an engine.
  * @param parts.examine keeps no name
  */
 export function createBelievedHit(parts: {
@@ -24,10 +24,7 @@ export function createBelievedHit(parts: {
 }) {
   const { permissions, engineOf, memo, examine, queryOf, cache } = parts;
 
-  /**
-   * @returns undefined where the request needs more than what the cache holds
-   * @throws as those steps do
-   */
+  /** Undefined where the request needs more than the cache holds. @throws as those steps do */
   return async (arrived: Arrived, login: RememberedLogin): Promise<Known | undefined> => {
     const { client, address, principal, body, ofPage } = arrived;
     const { headers, method } = client.request;

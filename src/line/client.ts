@@ -41,22 +41,20 @@ import {
   requestId,
   traceOf,
 } from '../http/request-head.ts';
-import { answerHeaders, breakOff, endWith, SHORT } from '../proxy/forwarded.ts';
+import { answerHeaders, breakOff, endWith, SHORT_BODY_BYTES } from '../proxy/forwarded.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
-/** The facts of a replay. */
 type Replay = Parameters<Client['replay']>[1];
 
-/** Longest time for which a client may take nothing of its answer; engines are as patient by default. */
+/** Longest time that a client may take nothing of its answer; engines wait as long by default. */
 const LONGEST_STALL_MS = 300_000;
-/** Pause between two looks whether a client takes an answer that is made while it is taken. */
+/** Pause between two checks that a client still takes an answer made while it is sent. */
 const LOOK_MS = 10_000;
-/** In an answer with one of these a length would be wrong, or speak of another answer (RFC 9110 §8.6). */
+/** With one of these statuses a length would be wrong (RFC 9110 §8.6). */
 const BODILESS: ReadonlySet<number> = new Set([204, 304]);
-/** Characters that are told of what a request says of itself: the rest helps no reader. */
 const TOLD_CHARACTERS = 255;
 
-/** Longer bodies are read as they come (bytes): no more is taken ahead of their room. */
+/** Longest body taken at once (bytes): others wait for their room in the account. */
 const LONGEST_TAKEN = 64 * 1024;
 
 const TRANSPORT_CAPS = 'x-transport-caps-negotiation-flags';
@@ -64,20 +62,18 @@ const NO_TRANSPORT_CAPS = '0,0,0,0,0';
 
 export type Wishes = ReturnType<typeof wishesOf>;
 
-/** Reads how a request wants to be answered, and by which program it is sent. */
 export function wishesOf(headers: IncomingHttpHeaders, pageOrigins: PageOrigins) {
   return {
     takesGzip: acceptsGzip(headers['accept-encoding']),
-    /** Whether the client negotiates what it can read (SSAS); it is told on every reply: plain text. */
+    /** SSAS clients negotiate what they can read; every reply says plain text. */
     asksForCaps: headers[TRANSPORT_CAPS] !== undefined,
-    /** The class of the client program, `other` for one that is not known; '' where it names none. */
+    /** Kind of client program: `other` for an unknown one, '' where none is named. */
     program: clientProgram(headers['user-agent']),
-    /** Headers for the browser of a page; undefined where no origin is listed. */
     page: pageOrigins?.(headers.origin),
   } as const;
 }
 
-/** Indexes of the request's id and traceparent among the raw headers of a head. */
+/** Indexes among the raw headers. */
 export type Places = ReturnType<typeof placesIn>;
 
 export const placesIn = (rawHeaders: readonly string[]) => ({
@@ -85,9 +81,11 @@ export const placesIn = (rawHeaders: readonly string[]) => ({
   trace: placeOf('traceparent', rawHeaders),
 });
 
+type KnownWishes = Readonly<{ wishes: Wishes; places: Places }>;
+
 /**
- * The index of the value of a header (lower case) of which there is one. For none, or several, the length of the list, where
- * nothing stands: with -1 the look-up would take V8 some 20 times as long.
+ * Index of the value of a header (lower case) that occurs once. Otherwise the length of the list,
+ * where nothing stands: a look-up with -1 takes V8 some 20 times as long.
  */
 export function placeOf(name: string, rawHeaders: readonly string[]): number {
   const none = rawHeaders.length;
@@ -101,15 +99,12 @@ export function placeOf(name: string, rawHeaders: readonly string[]): number {
   return place;
 }
 
-type Answered = Extract<GatewayEvent, { type: 'xmla-answered' }>;
-const NO_NAMES: Answered['catalogs'] = [];
-/** Outcome of a request until there is another one. */
+type AnsweredEvent = Extract<GatewayEvent, { type: 'xmla-answered' }>;
+const NO_NAMES: AnsweredEvent['catalogs'] = [];
 const CLIENT_GONE: Outcome = { kind: 'gateway', detail: 'client-gone' };
 
-/** When each step towards the engine was made, and when its answer was over. */
 type EngineSteps = Partial<Record<EngineStep | 'ended', number>> & { readonly waits: number };
 
-/** @param now when the request is over */
 function engineTimes(steps: EngineSteps, now: number): EngineTimes {
   const { waits, asked, answers, ended = now } = steps;
   if (asked === undefined) return { waited: now - waits, first: undefined, last: undefined };
@@ -117,16 +112,12 @@ function engineTimes(steps: EngineSteps, now: number): EngineTimes {
   return { waited: asked - waits, first, last: ended - asked };
 }
 
-/** Collaborators of all clients. */
 interface ClientServices {
   readonly account: Pick<BodyAccount, 'request'>;
-  /** Counts a body for as long as it is sent. */
   readonly holdBody: MemoryTier['hold'];
-  /** Longest wait of a request of a project until it is at the engine (ms). */
+  /** Longest wait of a request until it is at the engine (ms). */
   readonly patience: (project: string | undefined) => number;
-  /** Address of the client, by the connection or a trusted proxy. */
   readonly addressOf: (request: IncomingMessage) => string;
-  /** Which pages of other origins may ask. */
   readonly pageOrigins: PageOrigins;
   readonly clock: Pick<Clock, 'now' | 'every'>;
   readonly newId: () => string;
@@ -134,17 +125,17 @@ interface ClientServices {
 }
 
 /**
- * The client of one XMLA request. Every head of an XMLA answer is written here and nowhere else, so that
- * Cache-Status, Age and the transport flags are on all of them; and here the one event of the request is told, when its
- * answer has been handed over or given up.
+ * The client of one XMLA request. Every head of an XMLA answer is written here, so that
+ * Cache-Status, Age and the transport flags are on all of them. The one event of the request is
+ * emitted here, once its answer was handed over or given up.
  *
- * A request that memory answers at once needs no listener; for all others {@link XmlaClient.watch} comes first.
+ * A request that memory answers at once needs no listener; for all others {@link XmlaClient.watch}
+ * comes first.
  */
 export class XmlaClient implements Client, PassThroughClient {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** The one event of the request, filled in as that becomes known. */
-  readonly facts: { -readonly [Fact in keyof Answered]: Answered[Fact] };
+  readonly facts: { -readonly [Fact in keyof AnsweredEvent]: AnsweredEvent[Fact] };
   readonly wishes: Wishes;
   /** User whose limits count for it; '' before the login. */
   owner = '';
@@ -152,7 +143,6 @@ export class XmlaClient implements Client, PassThroughClient {
   readonly #began: number;
   /** End of its wait; undefined until it must wait. */
   #until: number | undefined;
-  /** Undefined where no engine was needed. */
   #steps: EngineSteps | undefined;
   #isWatched = false;
   #isGone = false;
@@ -161,12 +151,12 @@ export class XmlaClient implements Client, PassThroughClient {
   #whenOver: (() => void)[] | undefined;
   #told = false;
 
-  /** @param head what is known of it; else its headers are read, which takes longer than all else of a hit */
+  /** @param head of a known request; reading the headers takes longer than all else of a hit */
   constructor(
     request: IncomingMessage,
     response: ServerResponse,
     services: ClientServices,
-    head?: { readonly wishes: Wishes; readonly places: Places },
+    head?: KnownWishes,
   ) {
     this.request = request;
     this.response = response;
@@ -199,7 +189,7 @@ export class XmlaClient implements Client, PassThroughClient {
     };
   }
 
-  /** Notices from now on when it goes away, and tells of its end; also of one that has gone already. */
+  /** Listens for its end, also where it has gone already. */
   watch(): void {
     if (this.#isWatched) return;
     this.#isWatched = true;
@@ -219,8 +209,8 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 
   /**
-   * A short body without a content coding that is there as a whole, as nearly all are a turn after their head.
-   * @param plain whether its head is known, and so has no coding
+   * Takes a short body without content coding that has arrived, as most have a turn after the head.
+   * @param plain whether the head is known, and so has no coding
    */
   takeBody(plain: boolean): Buffer | undefined {
     const { request } = this;
@@ -232,7 +222,6 @@ export class XmlaClient implements Client, PassThroughClient {
     return (request.read(request.readableLength) as Buffer | null) ?? Buffer.alloc(0);
   }
 
-  /** Takes over the facts of a request that was understood. */
   asks({ parts, request, subject, why, named }: UnderstoodRequest): void {
     if (request?.method === 'Execute') this.facts.statement = request.statement;
     if (parts !== undefined) this.facts.digest = parts.digest;
@@ -254,7 +243,7 @@ export class XmlaClient implements Client, PassThroughClient {
     return this.patience();
   }
 
-  /** Time left until it must be at the engine (ms): one for all its waits, from the first one on. */
+  /** Time left for all its waits together, until it is at the engine (ms). */
   patience(): number {
     const now = this.#services.clock.now();
     this.#until ??= now + this.#longestWait();
@@ -275,7 +264,7 @@ export class XmlaClient implements Client, PassThroughClient {
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
     if (!this.#isWatched && response.socket?.writableLength === 0) {
-      // The system has it already, as most answers: there is nothing to wait for.
+      // The system has taken all of it.
       return this.#tell(true);
     }
     this.watch();
@@ -284,15 +273,16 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 
   /**
-   * What is made for this client while that takes it has its share of the memory before it begins: many may ask at one time,
-   * and each takes it as slowly as it likes. One that takes nothing while others wait for memory is broken off.
+   * Streams a text made while it is sent. Memory for it is reserved first, since many may ask at
+   * once and take it slowly. A client that takes nothing while others wait for memory is broken
+   * off.
    */
   async #stream(answer: StoredAnswer, reply: Replay, text: AnswerText, sent: StreamedText) {
     const { response, facts, signal } = this;
     const { bytes, pieces, areOwn } = sent;
     const { account, clock, holdBody } = this.#services;
     const letGo = holdBody(text);
-    // It has waited for the engine already, as long as that took.
+    // The wait for the engine does not count.
     const room = account.request(this.owner, () => this.#longestWait());
     let stopLooks: Cancel | undefined;
     try {
@@ -378,10 +368,7 @@ export class XmlaClient implements Client, PassThroughClient {
       : new Promise((resolve) => void (this.#whenOver ??= []).push(resolve));
   }
 
-  /**
-   * Tells a browser what the page may send.
-   * @throws GatewayError `forbidden` when there is nothing to tell it: the origin of the page is not listed
-   */
+  /** @throws GatewayError `forbidden` where the origin of the page is not listed */
   allow(preflight: OfPage['preflight']): void {
     if (preflight === undefined) {
       this.facts.why = 'the origin of the page is not listed';
@@ -392,7 +379,6 @@ export class XmlaClient implements Client, PassThroughClient {
     this.end(0);
   }
 
-  /** @param shape how the error is told */
   fail(error: unknown, shape: ErrorShape = 'soap-fault'): void {
     this.watch();
     if (this.isGone) return;
@@ -406,14 +392,14 @@ export class XmlaClient implements Client, PassThroughClient {
     sendError(response, failure, shape, facts.id, this.#gatewayHeaders(failure.headers));
   }
 
-  /** Headers without those of a page that may ask here: an engine may judge origins by itself. */
+  /** An engine may judge origins itself, so those of an allowed page are left out. */
   get headersToEngine(): IncomingHttpHeaders {
     const { headers } = this.request;
     if (this.wishes.page?.preflight === undefined) return headers;
     return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfPage(name)));
   }
 
-  /** Headers of an answer that is not from the cache. @param others its other headers, which give way */
+  /** @param others headers of the answer, which give way */
   #gatewayHeaders(others: OutgoingHttpHeaders = {}): Record<string, string> {
     const { page, asksForCaps } = this.wishes;
     const headers: Record<string, string> = {
@@ -442,7 +428,7 @@ export class XmlaClient implements Client, PassThroughClient {
     this.#leave(clientGone());
   }
 
-  /** Its connection is gone; of an answer that waits behind others of the connection, Node.js does not say so. */
+  /** Node.js does not report a lost connection for an answer queued behind others on it. */
   #leave(reason: GatewayError): void {
     this.#isGone = true;
     this.#gone?.abort(reason);
@@ -468,33 +454,24 @@ export class XmlaClient implements Client, PassThroughClient {
 export type ClientOf = ReturnType<typeof createClients>;
 export const createClients =
   (services: ClientServices) =>
-  (
-    request: IncomingMessage,
-    response: ServerResponse,
-    head: { readonly wishes: Wishes; readonly places: Places } | undefined,
-  ): XmlaClient =>
+  (request: IncomingMessage, response: ServerResponse, head?: KnownWishes) =>
     new XmlaClient(request, response, services, head);
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
-/** A text that is made while it is sent. */
 interface StreamedText {
   readonly bytes: number;
   readonly pieces: () => Iterable<Buffer> | AsyncIterable<Buffer>;
-  /** Whether they are of this client alone. */
   readonly areOwn: boolean;
 }
 
-/** An id that stands in XML as it is, in every encoding whose letters are those of ASCII. */
+/** An id that needs no escape, and has the same bytes in every encoding based on ASCII. */
 const PLAIN_ID = /^[\w-]+$/;
 
 /**
- * Sends a stored answer, head and body, in one call of the system, and ends the response; the bytes of a long one are
- * not copied. One that lies compressed, for a client that does not take that, and a long one over TLS are still to be sent, as
- * fast as the client reads.
- * @param text compressed or not
- * @returns the bytes of the body
- * @throws as `withSession` does: then nothing was sent
+ * Sends head and body in one system call, without a copy of a long body. Left to stream: a
+ * compressed text for a client without gzip, and a long one over TLS.
+ * @throws as `withSession`, before anything is sent
  */
 function sendStored(
   response: ServerResponse,
@@ -505,7 +482,7 @@ function sendStored(
 ): { readonly bytes: number } | StreamedText {
   const { sessionId } = reply;
   const { session } = answer;
-  // Before the head: nothing of an answer that cannot be given to this client may be sent.
+  // Made before the head: this may throw.
   let pieces: readonly Buffer[];
   let coding: 'gzip' | undefined;
   if (Buffer.isBuffer(text)) {
@@ -518,7 +495,7 @@ function sendStored(
     pieces = withSession({ body: text, session }, sessionId);
     const bytes = sum(pieces);
     if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
-      // Written at once it would be encrypted at once, into memory that nothing counts.
+      // Encrypting all at once takes memory that nothing counts.
       return { bytes, pieces: () => inSlices(pieces), areOwn: false };
     }
   } else if (of.wishes.takesGzip) {
@@ -538,7 +515,6 @@ function sendStored(
 
 const sum = (pieces: readonly Buffer[]) => pieces.reduce((all, { length }) => all + length, 0);
 
-/** Bytes of a slice. */
 const SLICE = 64 * 1024;
 function* inSlices(pieces: readonly Buffer[]) {
   for (const piece of pieces) {
@@ -546,13 +522,13 @@ function* inSlices(pieces: readonly Buffer[]) {
   }
 }
 
-/** Each byte of a short answer as one letter; undefined where it is long, or its session takes more than that. */
+/** Latin-1 text of a short answer; undefined where it is long, or its session id needs more. */
 function shortText(
   body: Buffer,
   session: StoredAnswer['session'],
   id: string | undefined,
 ): string | undefined {
-  if (body.length > SHORT) return undefined;
+  if (body.length > SHORT_BODY_BYTES) return undefined;
   if (session === undefined) return body.toString('latin1');
   const isAscii = session.encoding === 'utf-8' || session.encoding === 'iso-8859-1';
   if (!isAscii || id === undefined || !PLAIN_ID.test(id)) return undefined;
@@ -594,10 +570,7 @@ function storedHead(
   return head;
 }
 
-/**
- * The value of the header Cache-Status (RFC 9211).
- * @param ttl milliseconds for which a hit may still be used
- */
+/** Value of the header Cache-Status (RFC 9211). @param ttl of a hit (ms) */
 export function cacheStatus(outcome: Outcome, ttl = 0): string {
   const detail = outcome.detail === undefined ? '' : `; detail=${outcome.detail}`;
   if (outcome.kind === 'hit') return `mdx-gateway; hit; ttl=${Math.floor(ttl / 1000)}${detail}`;

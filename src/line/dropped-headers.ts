@@ -2,20 +2,19 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Emit } from '../common/events.ts';
 import { isUsual, whyNotNamed } from '../common/header-names.ts';
 
-/** Clients choose the names: so many are told, and so much of each (characters). */
+/** Limits of names and of each name (characters), since clients choose them. */
 const MOST = 50;
 const LONGEST = 64;
 
 export type DroppedHeaders = ReturnType<typeof createDroppedHeaders>;
 
 /**
- * Tells once of each header that clients send and the engine is not sent, though it might answer by it: `engine.headers` may
- * name it, and nothing sends it as a matter of course.
+ * Warns once of each header that an engine might answer by and is not sent, as `engine.headers`
+ * does not name it. Headers that everything sends do not count.
  */
 export function createDroppedHeaders(emit: Emit) {
   const told = new Set<string>();
   return {
-    /** @param named the `engine.headers` of the engine that is asked */
     note(headers: IncomingHttpHeaders, named: readonly string[]): void {
       for (const name in headers) {
         const short = name.slice(0, LONGEST);

@@ -10,8 +10,9 @@ import { destinationOf, type EngineOf, understand } from './understand.ts';
 
 export type Look = ReturnType<typeof createLook>;
 /**
- * Tells what would become of a request, by the steps of the handler that change, ask and answer nothing.
- * @param parts.examine looks at sessions and names alone, and keeps nothing
+ * Tells what would become of a request, by those steps of the handler that change, ask and answer
+ * nothing.
+ * @param parts.examine keeps no name
  */
 export function createLook(parts: {
   readonly engineOf: EngineOf;
@@ -29,16 +30,9 @@ export function createLook(parts: {
     if (step === 'refuse') return refused('unknown-session');
     const { request, subject } = asked;
     const facts = { why: asked.why };
-    const source = {
-      asked,
-      destination,
-      principal,
-      body,
-      session: step.known,
-      fresh: false,
-      facts,
-    };
-    const query = step.reason ?? asked.bypass ?? (await queryOf(source));
+    const of = { destination, principal, body, session: step.known };
+    const query =
+      step.reason ?? asked.bypass ?? (await queryOf({ asked, ...of, fresh: false, facts }));
     const isBypassed = typeof query === 'string';
     const classification = {
       decision: isBypassed ? 'bypass' : 'cacheable',
@@ -56,7 +50,6 @@ export function createLook(parts: {
   return (question: AdminQuestion) =>
     look(question).catch((error: unknown) => {
       if (!(error instanceof GatewayError)) throw error;
-      // The XMLA request would fail, not the call that asks what would become of it.
       return refused(error.reason, error.message);
     });
 }
@@ -66,7 +59,6 @@ const refused = (reason: GatewayReason, why?: string) => ({
   query: undefined,
 });
 
-/** Explains what would become of a request. */
 export function createExplanation(parts: {
   readonly cache: Pick<QueryCache, 'explain'>;
   readonly look: Look;

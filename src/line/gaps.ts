@@ -3,19 +3,19 @@ import { GatewayError } from '../common/errors.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
-/** Longer bodies are not recognised or kept, which would take long in one turn. No client's query is so long. */
+/** Longer bodies (bytes) are not recognised: no client sends any. */
 export const MAX_BODY = 64 * 1024;
-/** One that seems to have more gaps is not recognised: no client writes so many ignored properties. */
+/** Bodies with more gaps are not recognised: no client writes so many ignored properties. */
 const MAX_GAPS = 32;
 
 /**
- * A place in a body whose content clients make anew for every request, and on which its answer does not depend: the id of
- * its session, and the values of properties of the ignore-list. A place below 0 counts from the end of the body, so that
- * one layout serves statements of all lengths.
+ * A part of a body that clients make anew for each request and that its answer does not depend on:
+ * its session id, or the value of an ignored property. Below 0, `at` counts from the end of the
+ * body, so that one layout serves statements of all lengths.
  */
 export interface Gap {
   readonly at: number;
-  /** In bytes: what is longer stands in another layout. */
+  /** Bytes: longer text is in another layout. */
   readonly length: number;
 }
 
@@ -32,9 +32,9 @@ export function textIn(body: Buffer, gap: Gap): string {
 }
 
 /**
- * Letters that may stand in a gap mean nothing to XML. In ignored properties they are those of numbers and GUIDs, so that
- * no word can stand there that an engine looks for in the whole body (`DbpropMsmdMDXCompatibility`). What looks like a gap
- * may stand anywhere: see {@link provenGaps}.
+ * Letters that may stand in a gap mean nothing to XML. In ignored properties they are those of
+ * numbers and GUIDs, so that no word can stand there that an engine looks for in the whole body
+ * (`DbpropMsmdMDXCompatibility`). What looks like a gap may not be one: see {@link provenGaps}.
  */
 const SESSION_GAP = /SessionId=["']([\w{}-]{1,128})["']/y;
 const IGNORED_GAP = new RegExp(
@@ -44,7 +44,6 @@ const IGNORED_GAP = new RegExp(
 export const IN_SESSION_GAP = lettersOf(/[\w{}-]/);
 export const IN_IGNORED_GAP = lettersOf(/[0-9A-Fa-f{}-]/);
 
-/** For each byte whether it is one of the letters. */
 function lettersOf(letters: RegExp): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) =>
     letters.test(String.fromCharCode(byte)) ? 1 : 0,
@@ -52,8 +51,8 @@ function lettersOf(letters: RegExp): Uint8Array {
 }
 
 /**
- * The gaps that a body seems to have. The statement, the longest part of it, stands in front of the properties and is not
- * searched. Undefined for what may name two sessions, has too many gaps, or is too long to be looked through in one turn.
+ * Finds what looks like gaps. The statement stands before the properties and is not searched.
+ * Undefined for what may name two sessions, has too many gaps, or is too long for one turn.
  */
 export function gapsIn(body: Buffer): Gaps | undefined {
   if (body.length > MAX_BODY) return undefined;
@@ -74,16 +73,16 @@ export function gapsIn(body: Buffer): Gaps | undefined {
   return ids.length > MAX_GAPS ? undefined : { session, ids };
 }
 
-/** In these every byte of ASCII is its letter, wherever it stands. */
+/** Encodings in which each ASCII byte is its letter. */
 export const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
 
 /**
- * The gaps of a body, when it is proven that every body which differs in them alone asks the same in the session that
- * stands in its gap. The proof is a second full reading with other letters in all gaps. Nothing that reads requests tells
- * letters apart that may stand in a gap, so what holds for one pair of values holds for all of that length. What only looks like a gap (in a
- * statement, a comment, an attribute of another name) shows in the second reading.
- * @param asked what was understood of the body
- * @param read the full reading, under the same head; where it refuses the other letters, nothing is proven
+ * Proves the gaps of a body: each body that differs in them alone asks the same, in the session
+ * named in its gap. The proof is a second full reading with other letters in all gaps. No reader
+ * tells such letters apart, so one pair of values stands for all of that length. A false gap (in a
+ * statement, a comment, another attribute) shows in the second reading.
+ * @param asked what the body asks
+ * @param read full reading, under the same head; a refusal proves nothing
  */
 export async function provenGaps(
   body: Buffer,
@@ -113,7 +112,7 @@ function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
   return session.kind === 'in' ? session.id : undefined;
 }
 
-/** Whether two requests ask the same but for the id of their session and the values of ignored properties. */
+/** Compares two requests, less session ids and values of ignored properties. */
 export function asksTheSame(one: UnderstoodRequest, other: UnderstoodRequest): boolean {
   const inOther = inSession(one, sessionIdOf(other));
   return isDeepStrictEqual(withoutIgnoredValues(inOther), withoutIgnoredValues(other));
@@ -124,10 +123,7 @@ function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown
   return { ...asked, request: { ...request, properties } };
 }
 
-/**
- * Puts the session of a recognised request into what was understood of it: the id stands in the same places as
- * in the one that it was learnt from, and nowhere else ({@link provenGaps}).
- */
+/** Replaces the session id wherever the request that was learnt has it. */
 export function inSession(asked: UnderstoodRequest, id: string | undefined): UnderstoodRequest {
   const { request, session, sessionIds } = asked;
   if (session.kind !== 'in' || id === undefined || request === undefined) return asked;

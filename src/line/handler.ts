@@ -25,7 +25,7 @@ const asIs = (error: unknown) => error;
 
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
-/** The story of a request below /mdx/xmla, from its head to its body. Knows nothing of Express. */
+/** Answers requests below /mdx/xmla. Knows nothing of Express. */
 export function createXmlaHandler(parts: {
   readonly clientOf: ClientOf;
   readonly memo: Memo;
@@ -37,12 +37,11 @@ export function createXmlaHandler(parts: {
   readonly believedHit: BelievedHit;
   readonly answerBody: AnswerBody;
   readonly clearCache: ClearCacheHandler;
-  /** Told of what is under way. */
   readonly work: Readonly<Record<'begin' | 'end', () => void>>;
 }) {
   const { memo, replay, login, account, work } = parts;
 
-  /** False when the request is for another handler. Its body must not have been read. */
+  /** Returns false when the request is for another handler. Its body must not have been read. */
   function handle(request: IncomingMessage, response: ServerResponse): boolean {
     const head = memo.headOf(request);
     const path = head ? undefined : readXmlaPath(request.url ?? '');
@@ -52,16 +51,16 @@ export function createXmlaHandler(parts: {
       void parts.clearCache(request, response, path.project).finally(work.end);
       return true;
     }
-    // The parser is then through everything that came together with the head.
+    // By then the parser has read what came together with the head.
     setImmediate(answer, parts.clientOf(request, response, head), head, path);
     return true;
   }
 
-  /** The steps of one request, from its head to its answer. A hit that memory can answer awaits nothing. Never rejects. */
+  /** Takes a request from head to answer. Awaits nothing for a hit in memory. Never rejects. */
   async function answer(client: XmlaClient, head?: KnownHead, path?: AskedPath): Promise<void> {
     const { request, facts } = client;
     let shape: ErrorShape = 'soap-fault';
-    /** A login that is only believed: it is checked before all but a hit, also before a refusal. */
+    /** Believed login: checked before all but a hit, also before a refusal. */
     let believed: RememberedLogin | undefined;
     const check = async () => login(request, facts.id);
     try {
@@ -72,7 +71,6 @@ export function createXmlaHandler(parts: {
       if (known && taken && (await replay.fetched(known, client, taken.length))) return;
       if (client.isGone) return;
 
-      // A head that is known has the path of a query.
       const asked = path ?? (readXmlaPath(request.url ?? '') as AskedPath);
       shape = errorShape(asked, request);
       const address = checkHead(request, asked, shape);
@@ -85,7 +83,7 @@ export function createXmlaHandler(parts: {
       const principal = (isVerified ? remembered : believed)?.principal ?? (await check());
       facts.principal = principal.name;
       client.owner = principal.owner;
-      // Not before: a client without a login could fill the labels of the metrics with invented names.
+      // Not before the login: clients could fill the labels of the metrics with invented names.
       facts.project = address.project ?? '';
       const ofPage = checkRequest(request, address, facts, page?.preflight !== undefined);
       const patience = () => client.patience();
@@ -118,7 +116,6 @@ export function createXmlaHandler(parts: {
 
 type AnswerBody = ReturnType<typeof createAnswerBody>;
 
-/** The second half of the story: from what a body asks to the answer of cache or engine. */
 export function createAnswerBody(parts: {
   readonly engineOf: EngineOf;
   readonly memo: Pick<Memo, 'read' | 'rememberPassing' | 'rememberAnswer'>;
@@ -130,7 +127,6 @@ export function createAnswerBody(parts: {
   readonly cache: Pick<QueryCache, 'answer'>;
   readonly pass: Pass;
   readonly seen: readonly Pick<Seen, 'query'>[];
-  /** Told of the headers of requests that go to an engine. */
   readonly dropped: Pick<DroppedHeaders, 'note'>;
 }) {
   const { memo, queryOf, pass } = parts;
@@ -143,7 +139,7 @@ export function createAnswerBody(parts: {
     const destination = destinationOf(engine, address, principal, headers.authorization);
     const toEngine = { client, principal, destination };
     if (known === undefined) parts.dropped.note(headers, engine.settings.headers);
-    // The body of another method is read all the same: some engine may take it for a POST.
+    // Bodies of other methods are read too: an engine may take them for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
     const read = await memo.read(arrived, destination);

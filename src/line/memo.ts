@@ -1,4 +1,7 @@
+import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
@@ -8,6 +11,8 @@ import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
+import { isWithoutEffect } from '../common/header-names.ts';
+import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
 import type { CacheShare } from '../cache/config.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
@@ -16,16 +21,25 @@ import type { XmlaAddress } from '../http/xmla-path.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
-import { type Places, placesIn, wishesOf, type Wishes, type XmlaClient } from './client.ts';
-import { inSession, MAX_BODY, provenGaps } from './gaps.ts';
 import {
-  BODIES,
-  createKnownBodies,
-  createKnownHeads,
-  KNOWN_OVERHEAD,
-  LAYOUT_BYTES,
-  type Layouts,
-} from './known.ts';
+  placeOf,
+  type Places,
+  placesIn,
+  wishesOf,
+  type Wishes,
+  type XmlaClient,
+} from './client.ts';
+import {
+  type Gap,
+  type Gaps,
+  IN_IGNORED_GAP,
+  IN_SESSION_GAP,
+  inSession,
+  MAX_BODY,
+  provenGaps,
+  startOf,
+  textIn,
+} from './gaps.ts';
 import type { Judge } from './ports.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import {
@@ -37,59 +51,46 @@ import {
   type UnderstoodRequest,
 } from './understand.ts';
 
-/** Client of requests that begin alike, and where their sessions live. */
 interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
   readonly project: string | undefined;
-  /** Login by the credentials in the head. */
   readonly login: RememberedLogin;
 }
 
-/** A head that was understood. */
 export interface KnownHead extends Asker {
-  /** Taken anew when they were checked again. */
+  /** Replaced when its credentials were checked again. */
   login: RememberedLogin;
   readonly wishes: Wishes;
   readonly places: Places;
-  /** Layouts of bodies that came under it. */
   readonly layouts: Layouts;
 }
 
-/** Requests that are alike but for ids, as they were understood. */
 interface KnownRequest {
-  /** In the session of the request that it was learnt from. */
+  /** Names the session of the request that was learnt. */
   readonly asked: UnderstoodRequest;
-  /** Place of its answer in the cache; undefined for one that goes past it. */
+  /** Undefined for one that goes past the cache. */
   readonly answer:
     | {
         readonly key: KnownKey;
-        /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
         readonly roles: string | undefined;
-        /** Its session at that time; undefined without one. */
         readonly session: SessionRecord | undefined;
       }
     | undefined;
 }
 
-/** A request that was recognised, or for which the cache was looked through. */
 export interface Known extends KnownRequest {
   readonly head: Asker;
-  /** The id of its own session. */
   readonly sessionId: string | undefined;
 }
 
-/** A request whose head was checked and whose body has come. */
 export interface Arrived {
   readonly client: XmlaClient;
   readonly address: XmlaAddress;
   readonly principal: Principal;
   readonly body: Buffer;
-  /** Undefined where the memo does not recognise it. */
   readonly known: Known | undefined;
-  /** Whether a page of another origin sends it. */
   readonly ofPage: boolean;
 }
 
-/** A request that went all steps. */
 export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
@@ -99,13 +100,13 @@ export interface Handled {
   readonly asked: UnderstoodRequest;
 }
 
-/** Bytes of a property, a header, a restriction or a value beside its text (20 to 55 measured). */
+/** Bytes of a property, header, restriction or value beside its text (20 to 55 measured). */
 const PIECE_BYTES = 60;
-/** Requests of more pieces are not recognised: what reading one takes beside its bytes goes by them. No client's has so many. */
+/** Requests of more pieces are not recognised: no client sends any. */
 const MOST_PIECES = 500;
-/** Learning a body reads it once more, and compares what was read. */
+/** Learning a body costs about as much as reading it so often. */
 const READINGS = 3;
-/** Statements that were passed through once: bytes of all, and of each beside its text. */
+/** Statements that passed once. Bytes, with those of each beside its text. */
 const PASSED_ONCE = {
   maxSize: 1024 * 1024,
   sizeCalculation: (_true: true, statement: string) => statement.length + 200,
@@ -124,8 +125,8 @@ interface MemoParts {
 export type Memo = ReturnType<typeof createMemo>;
 
 /**
- * Remembers what was understood of requests, byte by byte but for ids that clients make anew ({@link Layout}), so
- * that one that comes again need not be read. It decides nothing by itself.
+ * Remembers what was understood of requests, byte by byte but for ids that clients make anew
+ * ({@link Layout}), so that an equal one need not be read. Decides nothing.
  */
 export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()) {
   const readers: TagReaders = [];
@@ -133,7 +134,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
   const requests = createKnownBodies(({ asked }: KnownRequest) => besideBody(asked));
   const passedOnce = new LRUCache<string, true>(PASSED_ONCE);
 
-  /** Undefined where nothing may be noted under the head, also when it is seen for the first time. */
+  /** Undefined where nothing may be noted under the head, and on its first request. */
   function headFor({ request, address, destination, principal }: Handled): KnownHead | undefined {
     const { headers } = request;
     const login = parts.authenticator.remembered(headers.authorization ?? '');
@@ -160,13 +161,12 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       if (!room.grow(body.length)) return;
       await ownTurn(READINGS * body.length, principal.owner);
       const before = requests.find(head.layouts, body);
-      // A body that was proven before needs no proof again: none depends on where its answer is found.
+      // A proof does not depend on where the answer is found.
       const read = (other: Buffer) =>
         understand(request.headers, other, destination, () => undefined, readers);
       const gaps = before ? before.layout.gaps : await provenGaps(body, asked, read);
       if (gaps === undefined) return;
       const value = { asked: before?.value.asked ?? asked, answer };
-      // It takes more from now on.
       if (requests.keep(head.layouts, gaps, body, value))
         heads.note(request, principal.owner, head);
     } catch (error) {
@@ -177,7 +177,6 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
   }
 
   return {
-    /** Recognises the head of a request. */
     headOf: (request: IncomingMessage): KnownHead | undefined => heads.of(request),
     recognise(head: KnownHead | undefined, body: Buffer): Known | undefined {
       if (head === undefined || body.length > MAX_BODY) return undefined;
@@ -186,7 +185,6 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       const { asked, answer } = found.value;
       return { head, sessionId: found.session, asked, answer };
     },
-    /** Reads what a body asks, unless it was recognised. */
     async read(arrived: Arrived, destination: Destination): Promise<UnderstoodRequest> {
       const { client, principal, body, known } = arrived;
       if (known !== undefined) return inSession(known.asked, known.sessionId);
@@ -197,7 +195,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       };
       return understand(request.headers, body, destination, turnOfClient, readers);
     },
-    /** Notes a query that was answered from the cache. Never rejects. */
+    /** Notes a query answered from the cache. Never rejects. */
     async rememberAnswer(
       handled: Handled,
       { share, roles }: { readonly share: CacheShare; readonly roles: string | undefined },
@@ -210,7 +208,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       if (head === undefined) return;
       await note(head, handled, { key, roles, session: session?.record });
     },
-    /** Notes a request that goes past the cache, when it comes again. Never rejects. */
+    /** Notes a request that passes the cache, from its second time on. Never rejects. */
     async rememberPassing(handled: Handled): Promise<void> {
       const { request } = handled.asked;
       if (request === undefined || !isPlain(handled)) return;
@@ -224,7 +222,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
   };
 }
 
-/** @returns the key under which a request finds its answer, where login, session and roles are the same. Counts in this turn */
+/** @returns the key of a request whose login, session and roles are unchanged; for this turn */
 export const createKeyOf =
   (parts: {
     readonly sessions: Pick<Sessions, 'held'>;
@@ -251,7 +249,7 @@ export const createKeyOf =
 
 export type Replay = ReturnType<typeof createReplay>;
 
-/** Answers what was recognised, if nothing has changed since. */
+/** Answers recognised requests, if nothing has changed since. */
 export function createReplay(parts: {
   readonly keyOf: ReturnType<typeof createKeyOf>;
   readonly cache: Pick<QueryCache, 'recall' | 'bring' | 'textOf'>;
@@ -259,7 +257,7 @@ export function createReplay(parts: {
 }) {
   const { keyOf, cache, authenticator } = parts;
 
-  /** False where neither memory holds the answer nor Redis has brought it. */
+  /** Returns false where memory has no answer, and Redis brought none. */
   function atOnce(known: Known, client: XmlaClient, brought?: StoredAnswer): boolean {
     const key = keyOf(known);
     const recalled = key && cache.recall(key, brought);
@@ -277,7 +275,6 @@ export function createReplay(parts: {
     return true;
   }
 
-  /** Asks Redis for what memory does not hold. Everything is judged once more behind that. */
   async function fetched(known: Known, client: XmlaClient, bytes: number): Promise<boolean> {
     const key = keyOf(known);
     const brought = key && (await cache.bring(key, bytes));
@@ -287,14 +284,12 @@ export function createReplay(parts: {
   return { atOnce, fetched };
 }
 
-/** Bytes that are kept of a head. */
 const bytesOfHead = ({ project = '', endpoint, layouts }: KnownHead): number =>
   layouts.reduce(
     (sum, { gaps }) => sum + LAYOUT_BYTES.own + gaps.ids.length * LAYOUT_BYTES.gap,
     KNOWN_OVERHEAD + 2 * (project.length + endpoint.length),
   );
 
-/** Pieces that were read one by one: properties, restrictions and their values, headers. */
 function piecesOf({ request }: UnderstoodRequest): number {
   if (request === undefined) return 0;
   const { properties, headers } = request;
@@ -303,13 +298,13 @@ function piecesOf({ request }: UnderstoodRequest): number {
   return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
 }
 
-/** Bytes that are kept beside the body: the query of the path and named headers stand there several times. */
+/** Bytes kept beside the body: query of the path and named headers are there several times. */
 export function besideBody(asked: UnderstoodRequest): number {
   const ofHead = JSON.stringify([asked.parts?.query, asked.namedHeaders, asked.forwarded]);
   return piecesOf(asked) * PIECE_BYTES + ofHead.length * BODIES.times;
 }
 
-/** Whether bodies may be recognised under the head. */
+/** Bodies may be recognised under the head. */
 function isPlain({ request, body, asked }: Handled): boolean {
   return (
     request.method === 'POST' &&
@@ -319,4 +314,194 @@ function isPlain({ request, body, asked }: Handled): boolean {
     // One that names its session in a header has another head in each session.
     asked.forwarded?.['x-as-sessionid'] === undefined
   );
+}
+
+/** Bytes of all heads; a quarter of them at most are of one user. */
+const MAX_HEAD_BYTES = 16 * 1024 * 1024;
+/** Bytes of heads that one connection keeps, and of one head: there may be thousands of them. */
+const MAX_OF_CONNECTION = 16 * 1024;
+const MAX_KEPT = 8 * 1024;
+/** Bytes beside texts (rounded up): of a text, of a head on a connection, of a noted one. */
+const TEXT_OVERHEAD = 32;
+const HEAD_OVERHEAD = 256;
+const KNOWN_OVERHEAD = 1_000;
+
+interface Noted<T> {
+  value: T | undefined;
+}
+
+/** A head as it came, with credentials; it is dropped with its connection. */
+interface SeenHead<T> extends Pick<IncomingMessage, 'url' | 'httpVersion' | 'rawHeaders'> {
+  readonly noted: Noted<T>;
+  readonly size: number;
+}
+
+/**
+ * Recognises heads. On the connection where a head was seen its texts are compared, which is
+ * quicker than a digest. On others it is found by a digest under the secret, so that no credentials
+ * outlive their connection.
+ * @param bytesOf bytes of a value
+ */
+export function createKnownHeads<T extends object>(secret: string, bytesOf: (value: T) => number) {
+  /** Keyed by credentials, the latest last: a proxy's connection carries those of many users. */
+  const connections = new WeakMap<Socket, Map<string, readonly SeenHead<T>[]>>();
+  const heads = createOwnedTable<Noted<T>>(
+    MAX_HEAD_BYTES,
+    (_name, { value }) => (value === undefined ? 0 : bytesOf(value)),
+    (noted) => (noted.value = undefined),
+  );
+
+  function digestOf({ method, url, httpVersion, rawHeaders }: IncomingMessage): string {
+    const parts = [secret, method, url, httpVersion];
+    for (let i = 0; i < rawHeaders.length; i += 2) {
+      const name = rawHeaders[i] ?? '';
+      parts.push(name, isWithoutEffect(name) ? '' : rawHeaders[i + 1]);
+    }
+    return hash('sha256', JSON.stringify(parts), 'base64url');
+  }
+
+  function see(request: IncomingMessage, noted: Noted<T>): void {
+    const { url = '', httpVersion, rawHeaders, socket } = request;
+    const size = url.length + sizeOf(rawHeaders);
+    if (size > MAX_KEPT) return;
+    const seen = connections.get(socket) ?? new Map<string, readonly SeenHead<T>[]>();
+    connections.set(socket, seen);
+    const login = credentialsIn(rawHeaders);
+    const others = (seen.get(login) ?? []).filter((one) => !isSameHead(one, request));
+    seen.delete(login);
+    seen.set(login, [{ url, httpVersion, rawHeaders, noted, size }, ...others]);
+    let room = MAX_OF_CONNECTION;
+    for (const [of, heads] of [...seen].toReversed()) {
+      const kept = heads.filter((one) => (room -= one.size) >= 0);
+      if (kept.length === 0) seen.delete(of);
+      // `filter` leaves room in the array.
+      else if (kept.length < heads.length) seen.set(of, kept.slice());
+    }
+  }
+
+  return {
+    /** Finds the value of this head: same method, target, version and headers in order. */
+    of(request: IncomingMessage): T | undefined {
+      if (request.method !== 'POST') return undefined;
+      const login = credentialsIn(request.rawHeaders);
+      if (login === '') return undefined;
+      const seen = connections.get(request.socket)?.get(login);
+      for (const one of seen ?? NO_HEADS) {
+        if (one.noted.value !== undefined && isSameHead(one, request)) return one.noted.value;
+      }
+      const noted = heads.get(digestOf(request));
+      if (noted !== undefined) see(request, noted);
+      return noted?.value;
+    },
+    note(request: IncomingMessage, user: string, value: T): void {
+      if (request.method !== 'POST' || credentialsIn(request.rawHeaders) === '') return;
+      const noted = { value };
+      heads.set(digestOf(request), user, noted);
+      see(request, noted);
+    },
+  };
+}
+
+const NO_HEADS: readonly never[] = [];
+
+const sizeOf = (rawHeaders: readonly string[]) =>
+  rawHeaders.reduce((sum, text) => sum + text.length + TEXT_OVERHEAD, HEAD_OVERHEAD);
+
+const credentialsIn = (rawHeaders: readonly string[]) =>
+  rawHeaders[placeOf('authorization', rawHeaders)] ?? '';
+
+function isSameHead<T>(one: SeenHead<T>, request: IncomingMessage): boolean {
+  const { rawHeaders: headers } = one;
+  const { rawHeaders } = request;
+  if (headers.length !== rawHeaders.length) return false;
+  if (one.url !== request.url || one.httpVersion !== request.httpVersion) return false;
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] ?? '';
+    if (name !== rawHeaders[i]) return false;
+    if (headers[i + 1] !== rawHeaders[i + 1] && !isWithoutEffect(name)) return false;
+  }
+  return true;
+}
+
+interface Layout {
+  readonly gaps: Gaps;
+  readonly id: number;
+  used: number;
+}
+
+/** Most gaps first: a layout with fewer fits more bodies, and is seldom theirs. */
+export type Layouts = Layout[];
+
+/** Bodies of one client differ in properties, session and lengths of ids. */
+const MAX_LAYOUTS = 16;
+/** Bytes (measured, rounded up). */
+const LAYOUT_BYTES = { own: 200, gap: 64 } as const;
+/** Bytes of all bodies; each takes `times` its text, and `overhead`. */
+const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
+/** Bytes of the layout's id before a body. */
+const PREFIX = 6;
+
+/** Recognises bodies byte by byte but for their gaps. @param bytesOf bytes beside its texts */
+export function createKnownBodies<T extends object>(bytesOf: (value: T) => number = () => 0) {
+  const bodies = new LRUCache<string, T>({
+    maxSize: BODIES.maxBytes,
+    sizeCalculation: (value, name) => name.length * BODIES.times + BODIES.overhead + bytesOf(value),
+  });
+  const scratch = Buffer.alloc(PREFIX + MAX_BODY);
+  let lastId = 0;
+  let uses = 0;
+
+  /** Latin-1 with zeros in the gaps; undefined where a gap holds what it may not. */
+  function nameOf(body: Buffer, { id, gaps: { session, ids } }: Layout): string | undefined {
+    const { length } = body;
+    scratch.writeUIntLE(id, 0, PREFIX);
+    scratch.set(body, PREFIX);
+    if (session !== undefined && !clear(session, length, IN_SESSION_GAP)) return undefined;
+    for (const gap of ids) if (!clear(gap, length, IN_IGNORED_GAP)) return undefined;
+    return scratch.toString('latin1', 0, PREFIX + length);
+  }
+
+  /** Returns false where another letter stands in the gap, or the body is too short. */
+  function clear(gap: Gap, length: number, letters: Uint8Array): boolean {
+    const start = startOf(gap, length);
+    if (start < 0 || start + gap.length > length) return false;
+    const end = PREFIX + start + gap.length;
+    for (let i = PREFIX + start; i < end; i += 1) {
+      if (letters[scratch[i] ?? 0] !== 1) return false;
+      scratch[i] = 0;
+    }
+    return true;
+  }
+
+  return {
+    find(layouts: Layouts, body: Buffer) {
+      for (const layout of layouts) {
+        const name = nameOf(body, layout);
+        const value = name === undefined ? undefined : bodies.get(name);
+        if (value === undefined) continue;
+        layout.used = uses += 1;
+        const { session } = layout.gaps;
+        return { layout, value, session: session && textIn(body, session) };
+      }
+      return undefined;
+    },
+    keep(layouts: Layouts, gaps: Gaps, body: Buffer, value: T): boolean {
+      const before = lastId;
+      let layout = layouts.find((one) => isDeepStrictEqual(one.gaps, gaps));
+      if (layout === undefined) {
+        lastId += 1;
+        layout = { gaps, id: lastId, used: 0 };
+        if (layouts.length === MAX_LAYOUTS) {
+          const unused = layouts.reduce((one, other) => (other.used < one.used ? other : one));
+          layouts.splice(layouts.indexOf(unused), 1);
+        }
+        layouts.push(layout);
+        layouts.sort((one, other) => other.gaps.ids.length - one.gaps.ids.length);
+      }
+      layout.used = uses += 1;
+      const name = nameOf(body, layout);
+      if (name !== undefined) bodies.set(name, value);
+      return lastId > before;
+    },
+  };
 }

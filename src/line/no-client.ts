@@ -1,6 +1,6 @@
 import type { Client, Query } from '../cache/query.ts';
 
-/** Query that ends with the signal too. No client is shown a session that the engine begins by itself. */
+/** A query that the signal ends too. No client is shown a session that the engine begins. */
 export const ofNoClient = (query: Query, signal: AbortSignal): Query => ({
   ...query,
   began: async () => {},
@@ -10,7 +10,6 @@ export const ofNoClient = (query: Query, signal: AbortSignal): Query => ({
 /** Longest wait of any client; the signal is what bounds this one. */
 const LONGEST_WAIT_MS = 3_600_000;
 
-/** Takes an answer as fast as it comes, in the place of a client, and keeps nothing of it. */
 export const withoutReader = (signal: AbortSignal): Client => ({
   signal,
   waits: () => LONGEST_WAIT_MS,

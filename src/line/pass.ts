@@ -13,23 +13,19 @@ import type { Seen } from './ports.ts';
 import { noteBegun, type SessionStep } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
-/** One request that goes to the engine and past the cache. */
 interface Passing {
   readonly client: XmlaClient;
   readonly principal: Principal;
   readonly destination: Destination;
-  /** Undefined for a request without a body, other than a POST. */
   readonly asked?: UnderstoodRequest;
   readonly body?: Buffer;
-  /** Meaning of its sessions for it; undefined where they were not looked at. */
   readonly step?: SessionStep;
-  /** Whether what it changes is purged, unless the engine did nothing. */
+  /** Its changes are purged, unless the engine did nothing. */
   readonly purges?: boolean;
 }
 
 export type Pass = ReturnType<typeof createPass>;
 
-/** Passes requests through, and sees to what their answers mean for sessions and cache. */
 export function createPass(parts: {
   readonly sessions: Pick<Sessions, 'begin' | 'dirty' | 'forwarded'>;
   readonly invalidate: Invalidate;
@@ -37,7 +33,7 @@ export function createPass(parts: {
 }) {
   const { sessions, invalidate, seen } = parts;
 
-  /** @throws GatewayError `purge-failed`: the client must not take a change for seen by all that is not */
+  /** @throws GatewayError `purge-failed`: not every user sees the change yet */
   async function drop(passing: Passing, state: 'after' | 'unknown'): Promise<void> {
     const { principal, client, asked } = passing;
     const why = asked?.change?.why ?? `${asked?.bypass}: ${asked?.why}`;
@@ -88,7 +84,7 @@ export function createPass(parts: {
   };
 }
 
-/** True for a request that certainly only reads, and neither begins nor ends a session nor runs in one. */
+/** A request that certainly only reads, and neither begins, ends nor uses a session. */
 function mayBeSentAgain({ asked, client }: Passing): boolean {
   if (asked === undefined || client.request.method !== 'POST') return false;
   const { session, sessionIds, sessionToken, leavesState, change } = asked;
@@ -96,7 +92,7 @@ function mayBeSentAgain({ asked, client }: Passing): boolean {
   return !isInSession && !leavesState && change === undefined;
 }
 
-/** Names what a statement made stale: the catalogs in which it may have run, or everything where none is named. */
+/** Catalogs in which a statement may have run; everything where none is named. */
 function staleAfter({ asked, destination, step }: Passing): readonly Stale[] {
   const { engine, addressee } = destination;
   const { request, change } = asked ?? {};
@@ -114,29 +110,30 @@ function staleAfter({ asked, destination, step }: Passing): readonly Stale[] {
   return [...new Set(named)].flatMap((project) => (project ? [{ project }] : []));
 }
 
-/** Statuses of a proxy before the engine that has its answer from no engine (RFC 9110 §15.6.3 to §15.6.5). */
+/** A proxy before the engine may send these by itself (RFC 9110 §15.6.3 to §15.6.5). */
 const OF_A_PROXY: ReadonlySet<number> = new Set([502, 503, 504]);
 
 /**
- * Looks for the session that an answer begins, and waits for what a statement in passing changed.
- * @param told.began told of each session before the client has the end of the answer; undefined where none may begin
- * @param told.changed called when the change was done (`after`), or when it may have been done or be under way still
- *   (`unknown`). What it throws the client is told instead of the answer. Undefined where nothing waits for a change
- * @param told.undoneByFault whether a Fault and nothing else as the answer means that nothing was done
- * @returns undefined when there is nothing to be told
+ * Looks for the session that an answer begins, and waits for the purge of a change.
+ * @param on.began called for each session before the client has the end of the answer; undefined
+ *   where none may begin
+ * @param on.changed called once the change was done (`after`), or may be done or under way
+ *   (`unknown`). What it throws is answered to the client. Undefined where nothing is purged
+ * @param on.undoneByFault a Fault as the only answer means that nothing was done
+ * @returns undefined when there is nothing to watch
  */
-export function watchFor(told: {
+export function watchFor(on: {
   readonly began: Query['began'] | undefined;
   readonly changed: ((state: 'after' | 'unknown') => Promise<void>) | undefined;
   readonly undoneByFault: boolean;
 }): AnswerWatch | undefined {
-  const { began, changed, undoneByFault } = told;
+  const { began, changed, undoneByFault } = on;
   if (began === undefined && changed === undefined) return undefined;
   let tell: ReturnType<typeof tellSessions> | undefined;
   let reader: ReturnType<typeof watchAnswer> | undefined;
   let ofProxy = false;
   return {
-    // The piece that completes the id of a session is handed on when it has been told.
+    // The piece that completes a session id waits until `began` has resolved.
     holdsLast: changed !== undefined,
     head(head) {
       if (began && head.status === 200) tell = tellSessions(head, began);

@@ -22,6 +22,5 @@ export interface Seen {
     parts: Query['parts'],
     session: KnownSession | undefined,
   ): void;
-  /** @param profile the profile under which the session is noted */
   beginning(request: SeenRequest, profile: string): void;
 }

@@ -13,32 +13,26 @@ import type { Judge, Seen } from './ports.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
-/** A query, and by whose answers it may be answered. */
 export interface SharedQuery extends Query {
   readonly share: CacheShare;
-  /** The name of the roles under which it is shared; undefined where it is not shared by roles. */
+  /** Name of the role set that shares it; undefined where not shared by roles. */
   readonly roles: string | undefined;
 }
 
-/** Source of a query: a request that was understood. */
 interface QuerySource {
   readonly asked: UnderstoodRequest;
   readonly destination: Destination;
   readonly principal: Principal;
   readonly body: Buffer;
-  /** The principal's own, clean; undefined without a session. */
   readonly session: KnownSession | undefined;
-  /** Whether the client wants a fresh answer. */
   readonly fresh: boolean;
-  /** Told why it passes, where the reason alone does not say that and there is no client. */
   readonly facts?: { why: string };
-  /** Told what the engine took; undefined where it is not asked. */
   readonly client?: Pick<XmlaClient, 'waits' | 'engineStep' | 'facts'>;
 }
 
 export type QueryOf = ReturnType<typeof createQueryOf>;
 
-/** Makes queries for the cache of what was understood, or says why the configuration forbids that. */
+/** Makes queries for the cache, or says why a request passes it. */
 export function createQueryOf(parts: {
   readonly sessions: Pick<Sessions, 'begin' | 'confirm' | 'dirty' | 'forwarded'>;
   readonly names: Pick<KnownNames, 'answered'>;
@@ -52,7 +46,6 @@ export function createQueryOf(parts: {
   readonly seen: readonly Pick<Seen, 'beginning'>[];
 }) {
   const { sessions, names, config, judges, seen } = parts;
-
   const { provider } = config.auth;
   /** Kind of user in the key: a name of the users file is not that of the engine. */
   const ofUser = provider === 'file' ? 'user' : `${provider}-user`;
@@ -61,9 +54,7 @@ export function createQueryOf(parts: {
     const { asked, destination, principal, body, session, fresh, client } = source;
     const { request, parts: keyParts, forwarded, named, projects: inRequest } = asked;
     const { engine, traits, addressee, settings, user } = destination;
-    if (!request || !keyParts || !forwarded || !named) {
-      return 'unknown-shape';
-    }
+    if (!request || !keyParts || !forwarded || !named) return 'unknown-shape';
     const { project } = addressee;
     const { spansCatalogs, qualified } = named.catalogs;
     // The engine works in the session's catalog where the request names none.
@@ -84,7 +75,7 @@ export function createQueryOf(parts: {
       const judged = judge(scopes);
       if (judged !== undefined) return judged;
     }
-    // A project may be shared because its own engine is asked with one login for all; this may be another engine.
+    // A shared project may rely on one engine login for all; this engine may be another.
     const dependsOnUser = settings.login === 'forward' && !config.cache.engine_permissions_ignored;
     const share = dependsOnUser ? 'user' : policy.share;
     const roles = share === 'roles' ? await parts.roleSets.nameFor(principal.name) : undefined;
@@ -92,7 +83,6 @@ export function createQueryOf(parts: {
     return {
       parts: {
         asked: keyParts,
-        // Those whose answers it may be given.
         identity: share === 'everyone' ? share : (roles ?? `${ofUser}:${user}`),
         session: session === undefined ? null : sessionPart(asked, session),
       },
@@ -120,14 +110,9 @@ export function createQueryOf(parts: {
         const { replica: only } = session?.record ?? {};
         // A query only reads.
         const again = asked.sessionIds.length === 0 && asked.session.kind === 'none';
-        const to = {
-          ...addressee,
-          query: keyParts.query,
-          replica: only,
-          again,
-          label: inRequest[0],
-        };
-        // It shapes no answer, so it is not in the key.
+        const { query } = keyParts;
+        const to = { ...addressee, query, replica: only, again, label: inRequest[0] };
+        // Shapes no answer, so it is not in the key.
         const headers = { ...forwarded, traceparent: client?.facts.trace || undefined };
         const answer = await engine.ask(to, headers, body, signal, unwanted, client);
         replica = answer.replica;

@@ -21,39 +21,33 @@ export interface KnownSession {
   readonly record: SessionRecord;
 }
 
-/** Meaning of the sessions that a request names. Nothing has been done yet. */
 export interface SessionStep {
-  /** Why it goes past the cache; undefined where it runs in none, or in a clean one of the principal's (`known`). */
+  /** Undefined where it runs in none, or in `known`, clean and of this principal. */
   readonly reason: BypassReason | undefined;
-  /** Work before it reaches the engine, and the sessions that it is done to. */
   readonly before: SessionPlan['before'];
   readonly names: readonly SessionName[] | 'all';
   /** Last known record of the session whose catalog it names. */
   readonly named: SessionRecord | undefined;
-  /** The session that it runs in, if it is known. */
   readonly known: KnownSession | undefined;
-  /** Whether its answer may bring a new session. */
   readonly begins: boolean;
-  /** The replica of the engine where its sessions live, if it is known. */
   readonly replica: string | undefined;
 }
 
 export type Examine = ReturnType<typeof createExamine>;
 
-/** Examines requests by the names in them and by their sessions, before anything is kept under them or changed in these. */
 export function createExamine(parts: {
   readonly config: { readonly cache: Pick<CacheConfig, 'purge_on_refresh_cube'> };
   readonly permissions: Pick<Permissions, 'mayPurge'>;
   readonly sessions: Pick<Sessions, 'find'>;
-  /** `admit` says whether anything may be kept under these names of the user. */
+  /** `admit`: whether anything may be kept under these names. */
   readonly names: Pick<KnownNames, 'admit'>;
 }) {
   const { config, permissions, sessions, names } = parts;
 
   /**
-   * @returns the request as it goes on; whether what it changes is purged, unless the engine did nothing; and what its
-   *   sessions mean for it: `refuse` for what is answered with the Fault for unknown sessions
-   * @param ofPage whether a page of another origin sends it
+   * @returns the request as it goes on, and what is purged unless the engine did nothing. Step
+   *   `refuse` is answered with the Fault for unknown sessions
+   * @param ofPage a page of another origin sends it
    * @throws GatewayError `identity-refused`; `forbidden` for what such a page may not do
    */
   return async function examine(
@@ -87,7 +81,7 @@ const asksForOther = () =>
     'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
   );
 
-/** Members for a request that runs in no session that is known. */
+/** Step of a request in no known session. */
 const STRANGE = { named: undefined, known: undefined, begins: false, replica: undefined } as const;
 
 async function planFor(
@@ -97,7 +91,7 @@ async function planFor(
   find: Sessions['find'],
 ): Promise<SessionStep | 'refuse'> {
   const { session, sessionIds, sessionToken, bypass } = asked;
-  /** It cannot be told for certain in which sessions it runs, so all of them become dirty. */
+  /** Its sessions are not certain, so all that it names become dirty. */
   const unclear = { ...STRANGE, reason: bypass ?? 'session', before: 'dirty' } as const;
   if (sessionIds === 'unknown') return { ...unclear, names: 'all' };
   const names = sessionIds.map((id) => ({ endpoint, id }));
@@ -105,9 +99,9 @@ async function planFor(
   if (name === undefined) {
     const nothing = { ...STRANGE, names, before: 'nothing' } as const;
     if (session.kind === 'begin') return { ...nothing, reason: unclear.reason, begins: true };
-    // A session without an id: what an engine makes of it is not known.
+    // What an engine makes of a session without an id is not known.
     if (session.kind !== 'none' || sessionToken) return { ...unclear, names };
-    // Where strange sessions are refused, one that the engine begins by itself must not be strange.
+    // Where strange ones are refused, a session that the engine begins must be known.
     return { ...nothing, reason: undefined, begins: traits.strangeSessions === 'refuse' };
   }
   const found = await Promise.all(names.map((one) => find(one)));
@@ -135,19 +129,19 @@ async function planFor(
   return { reason, before, names, named, known: isKnown, begins: false, replica };
 }
 
-/** The one replica on which all of them live that are known. */
+/** The one replica of all known sessions. */
 function replicaOf(found: readonly FoundSession[]): string | undefined {
   const replicas = new Set(found.flatMap((one) => lastRecord(one)?.replica ?? []));
   const [replica] = replicas;
   return replicas.size === 1 ? replica : undefined;
 }
 
-/** The code of eMondrian for it, at which clients begin a new one. */
+/** Fault code of eMondrian at which clients begin a new session. */
 const UNKNOWN_SESSION = '3238789130';
 
 /**
- * Does what must be done before the request goes on.
- * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be told of a change
+ * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be
+ *   told of a change
  */
 export async function enterSession(
   asked: UnderstoodRequest,
@@ -162,7 +156,7 @@ export async function enterSession(
     );
   }
   const { before, names, named, known } = step;
-  // Another request may have noted that catalog, and wait before it takes it to the engine.
+  // Another request may have noted that catalog, and still wait.
   if (named !== undefined) await sessions.settled(named);
   if (before === 'nothing') return step;
   const [name] = names === 'all' ? [] : names;
@@ -185,9 +179,9 @@ export async function enterSession(
 }
 
 /**
- * Notes a session that the engine began with an answer, before its id reaches the client. Never rejects.
- * @param before other ids that the same answer named before
- * @returns the profile under which it is noted; undefined where it is not clean
+ * Notes a session that the engine began, before its id reaches the client. Never rejects.
+ * @param before other ids in the same answer
+ * @returns its profile; undefined where it is not clean
  */
 export async function noteBegun(
   sessions: Pick<Sessions, 'begin' | 'dirty'>,
@@ -196,16 +190,15 @@ export async function noteBegun(
   before: readonly string[],
   begun: {
     readonly principal: string;
-    /** Request that began it; undefined where what it names may not be kept. */
+    /** Undefined where what it names may not be kept. */
     readonly asked: Pick<UnderstoodRequest, 'request' | 'namedHeaders'> | undefined;
     readonly replica: string | undefined;
-    /** Whether the request may have left something behind in it. */
     readonly leftState: boolean;
   },
 ): Promise<string | undefined> {
   const { request, namedHeaders } = (traits.keepsProperties ? begun.asked : undefined) ?? {};
   const profile = request ? sessionProfile(request, namedHeaders) : '';
-  // Two names of one session: neither may stay clean when something is done under the other.
+  // May be two names of one session: a change under either counts for both.
   const dirty = begun.leftState || before.length > 0;
   const isNoted = await sessions.begin(
     { endpoint, id },
@@ -222,8 +215,8 @@ export async function noteBegun(
 }
 
 /**
- * True for a request that may change what others are answered, cannot be read well enough to say that it does not, brings a login of its
- * own, or holds a command other than a statement, such as Cancel or Backup.
+ * May change what others are answered, cannot be read well enough, brings its own login, or holds a
+ * command other than a statement, such as Cancel or Backup.
  */
 function doesMore({ change, request }: UnderstoodRequest): boolean {
   if (request === undefined || request.security) return true;
@@ -232,13 +225,13 @@ function doesMore({ change, request }: UnderstoodRequest): boolean {
   return request.method === 'Execute' && request.commands.some((name) => name !== 'Statement');
 }
 
-/** A statement that is purged after needs no mark, unless its session sees more than it changed for all. */
+/** The purge is enough, unless the session sees more than was changed for all. */
 function isOnlyPurged({ change, request }: UnderstoodRequest, purges: boolean): boolean {
   if (!purges || change === undefined || change.leavesState) return false;
   return request !== undefined && request.unexpected === undefined && !request.security;
 }
 
-/** The catalog that a request names by the property, and whether every engine reads it so; none that may not be kept. */
+/** `certain`: every engine reads it so. None that may not be kept. */
 function catalogOf({ request, unkept }: UnderstoodRequest) {
   if (unkept !== undefined) return { catalog: undefined, certain: false };
   const named = (request?.properties ?? []).filter(({ name }) => foldName(name) === 'catalog');
@@ -248,13 +241,12 @@ function catalogOf({ request, unkept }: UnderstoodRequest) {
 
 const namesCatalog = ({ name, value }: Property) => name === 'Catalog' && value !== '';
 
-/** Part of the time in which the engine drops an idle session, after which a request touches it. */
+/** A session idle for this part of the time in which the engine drops it is touched. */
 const SHARE_OF_IDLE = 1 / 4;
 
-/** Longest wait of a hit for the touch of its session: an engine that hangs must not keep it. */
+/** Longest wait of a hit for the touch of its session. */
 const PATIENCE_MS = 5_000;
 
-/** Home of a session that is answered from the cache. */
 interface Home extends Pick<Destination, 'addressee'> {
   readonly engine: Pick<Engine, 'touch'>;
   readonly settings: Pick<Destination['settings'], 'session_idle'>;
@@ -263,22 +255,20 @@ interface Home extends Pick<Destination, 'addressee'> {
 export type KeepAlive = ReturnType<typeof createKeepAlive>;
 
 /**
- * Keeps a session alive at the engine, which sees none of the requests that the cache answers. Rides on one of these, with
- * its login, since no credentials are kept.
+ * Keeps sessions alive at the engine, which does not see requests that the cache answers. Uses the
+ * login of such a request, since none is kept.
  */
 export function createKeepAlive(parts: {
   readonly sessions: Pick<Sessions, 'forwarded' | 'end'>;
   readonly clock: Pick<Clock, 'wall' | 'after'>;
 }) {
   const { sessions, clock } = parts;
-  /** One for each session at one time. */
   const underWay = new Map<string, Promise<Touch | undefined>>();
 
-  /** Resolves to undefined where the engine has not answered in time. */
   function touch({ name, record }: KnownSession, { engine, addressee }: Home, key: string) {
     const { promise, resolve } = Promise.withResolvers<Touch | undefined>();
     const cancel = clock.after(PATIENCE_MS, () => resolve(undefined));
-    // Bound to no client: others ride on it, and its answer counts when all of them have gone.
+    // Bound to no client: others wait for it too, and it counts when all have gone.
     const { signal } = new AbortController();
     void engine
       .touch({ ...addressee, replica: record.replica }, name.id, signal)
@@ -295,7 +285,7 @@ export function createKeepAlive(parts: {
     return promise;
   }
 
-  /** Resolves to the answer of an engine that no longer knows the session; then it is forgotten here too. */
+  /** Resolves to the Fault of an engine that has dropped the session. */
   return async function keepAlive(
     session: KnownSession,
     home: Home,
@@ -310,10 +300,7 @@ export function createKeepAlive(parts: {
   };
 }
 
-/**
- * Whether the engine has not heard of a session for so long that it has to be touched (by the wall clock).
- * @param idle undefined when the engine never drops a session
- */
+/** @param idle undefined when the engine never drops one */
 export function isTouchDue(record: SessionRecord, idle: number | undefined, wall: number): boolean {
   if (idle === undefined) return false;
   const waited = wall - record.forwardedAt;

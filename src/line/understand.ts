@@ -55,12 +55,11 @@ const NOTHING_HERE =
 const MISSPELT =
   'Nothing was done: nothing is served under this path. Did you mean clearCache? It is at /mdx/xmla/clearCache and /mdx/xmla/{project}/clearCache, and its letter case counts.';
 
-/** Every path below /mdx/xmla but those of clearCache. */
 export type AskedPath = Exclude<XmlaPath, { kind: 'clear-cache' }>;
 
 /**
- * How errors are told. A request that may mean clearCache, misspelt, and is no XMLA by its head is told as clearCache is
- * (a project may have such a name).
+ * A request that looks like a misspelt clearCache, and by its head is no XMLA, gets errors as
+ * clearCache does: a project may have such a name.
  */
 export function errorShape({ likeClearCache }: AskedPath, request: IncomingMessage): ErrorShape {
   if (likeClearCache !== true) return 'soap-fault';
@@ -69,15 +68,12 @@ export function errorShape({ likeClearCache }: AskedPath, request: IncomingMessa
   return isXmla ? 'soap-fault' : clearCacheShape(request);
 }
 
-/**
- * Checks what is checked before the login.
- * @throws GatewayError `bad-request`, `not-found`
- */
+/** @throws GatewayError `bad-request`, `not-found` */
 export function checkHead(request: IncomingMessage, path: AskedPath, shape: ErrorShape) {
   const unclear = unclearHead(request);
   if (unclear !== undefined) throw unclear;
   if (path.kind === 'bad-project') throw new GatewayError('bad-request', path.message);
-  // An engine may answer it by 200, which a scheduler would take for a purge.
+  // An engine might answer 200, which a scheduler would take for a purge.
   if (shape !== 'soap-fault' || path.kind === 'not-found') {
     throw new GatewayError('not-found', path.likeClearCache ? MISSPELT : NOTHING_HERE);
   }
@@ -85,11 +81,10 @@ export function checkHead(request: IncomingMessage, path: AskedPath, shape: Erro
 }
 
 /**
- * Checks what is checked after the login.
- * @param isListed whether its Origin is one whose pages may ask
+ * @param isListed pages of its Origin may ask
  * @returns whether a page of another origin sends it
- * @throws GatewayError `forbidden` for what a page of another site can send as text/plain without asking;
- *   `identity-refused`, `bad-request`, `method-not-allowed`
+ * @throws GatewayError `forbidden` for what a page of another site can send as text/plain without
+ *   asking; `identity-refused`, `bad-request`, `method-not-allowed`
  */
 export function checkRequest(
   { headers, method = '' }: IncomingMessage,
@@ -119,7 +114,6 @@ export function checkRequest(
   return isListed && forgery(headers) !== undefined;
 }
 
-/** The engine of a project, and what its configuration says beside its address. */
 export interface ChosenEngine extends Pick<StatementRules, 'volatile'> {
   readonly engine: Engine;
   readonly settings: Pick<
@@ -130,10 +124,8 @@ export interface ChosenEngine extends Pick<StatementRules, 'volatile'> {
 
 export type EngineOf = (project: string | undefined) => ChosenEngine;
 
-/** Where a request goes, and in whose name. */
 export type Destination = ReturnType<typeof destinationOf>;
 
-/** @param login the header Authorization of its client */
 export function destinationOf(
   { engine, settings, volatile }: ChosenEngine,
   { project, search }: XmlaAddress,
@@ -144,7 +136,7 @@ export function destinationOf(
   const isForwarded = settings.login === 'forward';
   const authorization = isForwarded ? canonicalAuthorization(login) : undefined;
   const addressee: EngineAddressee = { project, query, user, authorization, replica: undefined };
-  // In the spelling in which purges name it: an engine may take two spellings for one project.
+  // Spelt as purges name it: an engine may take two spellings for one project.
   const told = engine.tellsProject && project !== undefined ? projectScope(project) : null;
   return {
     engine,
@@ -152,21 +144,19 @@ export function destinationOf(
     traits: traitsOf(settings),
     volatile,
     addressee,
-    /** Owner of answers and sessions. */
     user: isForwarded ? forwardedAs : name,
-    /** Where a session lives: one engine, and one project where the engine is told of it. */
+    /** One engine, and one project where the engine is told of it. */
     endpoint: `${told ?? ''}${engine.id}`,
   };
 }
 
-/** An engine that gets one login for all users cannot tell whose a session is: then the gateway must. */
+/** An engine with one login for all cannot tell whose a session is: the gateway must. */
 function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
   const traits = ENGINE_KINDS[kind];
   if (login === 'forward' || !traits.checksSessionOwner) return traits;
   return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
 }
 
-/** Parts of the destination by which a request is understood. */
 export interface AskedOf
   extends Pick<Destination, 'traits' | 'settings'>, Pick<StatementRules, 'volatile'> {
   readonly engine: Pick<Engine, 'id'>;
@@ -177,42 +167,34 @@ type Asked = ReturnType<typeof whatIsAsked>;
 
 type OfUnderstood = 'request' | 'parts' | 'encoding' | 'namedHeaders' | 'forwarded' | 'named';
 
-/** A request with a body, as far as it was understood from its headers and its body alone. */
+/** Facts of headers and body. Members are missing where the body was not understood. */
 export interface UnderstoodRequest
   extends Omit<Asked, OfUnderstood | 'unkept'>, Partial<Pick<Asked, OfUnderstood>> {
-  /** Why nothing may be kept under the names in it; undefined when it may. */
+  /** Why nothing may be kept under the names in it. */
   readonly unkept?: Asked['unkept'] | 'many-names';
-  /** Every session that envelope and headers may speak of. */
   readonly sessionIds: SessionIds;
-  /** True where it asks for the rights of another identity, or may, and that is refused (`engine.delegation`). */
   readonly asksForOther: boolean;
 }
 
-/**
- * Waits for a turn of the event loop in which so many bytes may be read for the user; by default for one of its own.
- * Undefined where this turn is one.
- */
+/** Waits for a turn in which so much may be read. Undefined where this turn is one. */
 export type OwnTurn = (bytes?: number, user?: string) => Promise<unknown> | undefined;
 
-/** Reading longer bodies (bytes) takes long: each has a turn of its own. A hostile one of this length takes some 12 ms. */
+/** Longer bodies (bytes) get a turn each: a hostile one of this length takes some 12 ms. */
 const LONG = 64 * 1024;
-/** The longest body that is short (bytes), as nearly all are, and how much of these is read in one turn beside longer ones. */
+/** Short bodies (bytes), and how much of them one turn reads beside longer ones. */
 const SHORT = 8 * 1024;
 const OF_SHORT = 16 * 1024;
 
 /**
- * Shares the turns of the event loop among those who read: what came meanwhile is answered between one turn and the
- * next, however many bodies come at once. Short bodies do not wait behind longer ones.
+ * Shares the turns of the event loop among readers, so that other work runs between. Short bodies
+ * do not wait behind longer ones.
  */
 export function createOwnTurns(): OwnTurn {
   const [short, longer] = [shareTurns(OF_SHORT), shareTurns(LONG)];
   return (bytes = Infinity, user = '') => (bytes <= SHORT ? short : longer)(bytes, user);
 }
 
-/**
- * In one turn so many bytes may be read, or one longer body. What finds no room waits, each user's in order and the
- * users in turn.
- */
+/** Lets this many bytes, or one longer body, be read in a turn; users wait in turn. */
 function shareTurns(most: number) {
   const waiting = new Map<string, { readonly bytes: number; readonly begin: () => void }[]>();
   let left = most;
@@ -253,18 +235,15 @@ function shareTurns(most: number) {
   };
 }
 
-/** No client's request names more than two. Each one costs all gateways a question. */
+/** No client names more than two. Each costs every gateway a question. */
 const MOST_SESSIONS = 16;
-/** Engines make ids of some forty characters. */
+/** Characters; engines make ids of some forty. */
 const LONGEST_SESSION_ID = 1_024;
-/** The header by which a client asks SSAS for a token of its session. */
+/** SSAS clients ask by it for a token of their session. */
 const TOKEN_HEADER = 'x-as-getsessiontoken';
 const OWN_NAME = 'mdx-gateway';
 
-/**
- * @param readers those of earlier requests
- * @throws GatewayError `bad-request` for what must not reach an engine
- */
+/** @throws GatewayError `bad-request` for what must not reach an engine */
 export async function understand(
   headers: IncomingHttpHeaders,
   body: Buffer,
@@ -297,7 +276,6 @@ export async function understand(
   return { ...asked, sessionIds, asksForOther };
 }
 
-/** Members for a body that could not be read. */
 const NOTHING_UNDERSTOOD = {
   subject: '',
   session: { kind: 'none' },
@@ -335,7 +313,7 @@ function whatIsAsked(
   const query = byForm === undefined ? { ...extra, ...(forwarded as QueryHeaders) } : undefined;
   return {
     request,
-    /** Parts of the key that say what is asked, for any user and session. */
+    /** Parts of the key alike for every user and session. */
     parts: askedOf({
       engine: engine.id,
       project: addressee.project ?? null,
@@ -347,43 +325,35 @@ function whatIsAsked(
       namedHeaders: extra,
       request,
     }),
-    /** Headers of the client that `engine.headers` names. */
     namedHeaders: extra,
-    /** Encoding of the body, and whether the body names it. */
     encoding: spelt,
-    /** For the log: Discover request type or `Execute`; '' when it is not known. */
     subject: request.method === 'Discover' ? request.requestType : request.method,
-    /** For the log: what was not understood; '' for none. */
     why: (isOther ? OTHER_ENCODING : bypass === 'unknown-shape' ? request.unexpected : '') ?? '',
-    /** Why it is passed through, sessions and configuration aside; undefined when it may be looked up. */
+    /** Why it passes, sessions and configuration aside. */
     bypass,
-    /** The functions that it calls, as spelt, of which only the configuration may say that they are stable. */
+    /** Unknown functions: only the configuration can call them stable. */
     functions: statement.unknown,
-    /** The headers with which it goes to the engine when it may be looked up. */
     forwarded: query,
-    /** The one session element of the envelope, or the session of the header X-AS-SessionID. */
     session: withHeader(request.session, inHeaders),
     sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
-    /** True where it may leave something behind in the session in which it runs. */
     leavesState:
       contradicted ||
       (isQuery ? request.sessionToken : leavesState(request, statement)) ||
-      // Engines may read other letters than those that are noted of the session.
+      // Engines may read other letters than are noted of the session.
       (isOther && !isAscii(JSON.stringify([request.properties, request.headers]))),
-    /** Change of the engine's data when it succeeds. */
     change: isQuery ? undefined : passingChange(request, statement, isOther),
-    /** Names in it; those of the statement are left out where it passes. */
+    /** Those of the statement are left out where it passes. */
     named: { catalogs, cubes },
-    /** Every project and catalog that it names: first that of the path. */
+    /** All projects and catalogs in it, that of the path first. */
     projects,
     unkept,
   };
 }
 
 /**
- * The Content-Type with the encoding of a body that is not UTF-8: where no charset names it, only the body shows it,
- * and engines may answer in the encoding in which they were asked. And with the name by which the body declares it: without
- * one an engine that goes by that alone reads another text, and not every engine knows every name.
+ * The Content-Type with an encoding other than UTF-8, in which engines may answer, and with its
+ * declared name: an engine that goes by that alone reads another text without it, and not every
+ * engine knows every name.
  */
 function keyedContentType(
   contentType: string,
@@ -393,7 +363,7 @@ function keyedContentType(
   return `${contentType} (${encoding.name}${encoding.declared ? `, declared ${encoding.declared}` : ''})`;
 }
 
-/** @throws GatewayError `bad-request` for more, or longer ones, than any client but an attacker sends */
+/** @throws GatewayError `bad-request` for more or longer ids than a client sends */
 function together(inBody: readonly string[], inHeaders: readonly string[]): readonly string[] {
   const ids = [...new Set([...inBody, ...inHeaders])];
   if (ids.length > MOST_SESSIONS) throw refused(`it names more than ${MOST_SESSIONS} sessions`);
@@ -407,7 +377,7 @@ function refused(detail: string): GatewayError {
   return new GatewayError('bad-request', `The XMLA request is refused: ${detail}.`);
 }
 
-/** The session that both name. Where they contradict each other, more than one id is known. */
+/** Where envelope and header contradict each other, more than one id is known. */
 function withHeader(session: SessionHeader, [id]: readonly string[]): SessionHeader {
   if (id === undefined) return session;
   if (session.kind === 'none') return { kind: 'in', id, understand: SESSION_HEADER };
@@ -415,10 +385,7 @@ function withHeader(session: SessionHeader, [id]: readonly string[]): SessionHea
   return { ...session, understand: `${session.understand} ${SESSION_HEADER}` };
 }
 
-/**
- * The headers with which a cacheable request goes to the engine, built from what is in the key, or the
- * reason why they cannot be built.
- */
+/** Headers to the engine, made from what is in the key; or the reason why that cannot be. */
 function queryHeaders(
   headers: IncomingHttpHeaders,
   { method }: XmlaRequest,
@@ -443,9 +410,9 @@ function queryHeaders(
 }
 
 /**
- * Every session that the headers of a request may name, each once: they are forwarded in each spelling that some
- * server takes for the name, and several values as one text with commas between them (RFC 9110 §5.3), which an
- * engine may split or not.
+ * All sessions that the headers may name: each spelling is forwarded that a server takes for the
+ * name, and several values as one text with commas (RFC 9110 §5.3), which an engine may split or
+ * not.
  */
 function sessionsInHeaders(headers: IncomingHttpHeaders): readonly string[] {
   const texts = valuesOf(headers, SESSION_HEADER);
@@ -457,7 +424,7 @@ function sessionsInHeaders(headers: IncomingHttpHeaders): readonly string[] {
 function valuesOf(headers: IncomingHttpHeaders, wanted: string): readonly string[] {
   const found: string[] = [];
   for (const name in headers) {
-    // Read in another way a name keeps its length, and few are as long.
+    // Read otherwise a name keeps its length.
     if (name.length !== wanted.length || nameAsRead(name) !== wanted) continue;
     found.push(...[headers[name] ?? []].flat());
   }

@@ -1,15 +1,13 @@
-/** Keys and rules that sections of connections to a server have in common: TLS files, the service account. */
-import { createPrivateKey } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import * as kinds from './kinds.ts';
-import { readCertificates, readNamed, shown } from './named-files.ts';
-import type { Broken } from './problems.ts';
+import { type Broken, SECRET_MASK } from './problems.ts';
 import { key, optional, orNull, REQUIRED, section, type ValuesOf } from './setting.ts';
 
 export const tlsFiles = {
-  /** A PEM file with the certificates of the authorities that may have signed the certificate of
-   * the server. null trusts those of Node.js. */
+  /** A PEM file with the certificates of the authorities that may sign the server's certificate.
+   * null trusts those of Node.js. */
   ca: orNull(kinds.filePath),
-  /** A PEM file with a client certificate for the server. Certificate and key stand together. */
+  /** A PEM file with a client certificate for the server. Set certificate and key together. */
   certificate: orNull(kinds.filePath),
   /** A PEM file with the private key of the client certificate, without a passphrase. */
   key: orNull(kinds.filePath),
@@ -19,14 +17,15 @@ export const service = optional(
   section({
     /** The user name of the service account. */
     name: key(kinds.loginName, REQUIRED),
-    /** Its password. Take it from a file, ${file:/run/secrets/service_password}, or from the environment, ${SERVICE_PASSWORD}. */
+    /** The password of that account. Take it from a file, ${file:/run/secrets/service_password}, or
+     * from the environment, ${SERVICE_PASSWORD}. */
     password: key(kinds.secretText(1), REQUIRED),
   }),
 );
 
 type TlsFiles = Partial<ValuesOf<typeof tlsFiles>>;
 
-/** @param needs what is wrong with the files where the connection is not encrypted */
+/** @param needs the mistake when files stand with an unencrypted connection */
 export function* tlsRules(files: TlsFiles, reading: kinds.Reading, needs = ''): Broken {
   const { ca, certificate, key } = files;
   for (const [name, path] of Object.entries({ ca, certificate, key })) {
@@ -50,4 +49,49 @@ export function* loginRules({ login, service }: Login): Broken {
   const missing = 'is missing; login: service needs service: { name, password }';
   const surplus = `must only stand together with login: service (login is ${login})`;
   if ((login === 'service') !== !!service) yield ['service', service ? surplus : missing];
+}
+
+export const READ_ERRORS: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist',
+  ENOTDIR: 'does not exist',
+  EACCES: 'cannot be read: permission denied',
+  EPERM: 'cannot be read: permission denied',
+  EISDIR: 'is a folder',
+  NOT_REGULAR: 'is no regular file, which alone can be read again',
+};
+
+/** Continues a sentence that begins with the file. */
+export function readErrorText(error: unknown): string {
+  const { code = '' } = error as { readonly code?: string };
+  return READ_ERRORS[code] ?? `cannot be read${code === '' ? '' : ` (${code})`}`;
+}
+
+const shown = (path: string, { hiddenPaths }: kinds.Reading) =>
+  hiddenPaths.has(path) ? SECRET_MASK : path;
+
+export function* readNamed<T>(
+  key: string,
+  path: string,
+  reading: kinds.Reading,
+  parse: (text: string) => T,
+  wanted: string,
+): Generator<readonly [key: string, message: string], T | undefined> {
+  let bytes: Uint8Array | undefined;
+  try {
+    bytes = reading.readFile(path);
+    return parse(new TextDecoder().decode(bytes));
+  } catch (error) {
+    const problem = bytes === undefined ? readErrorText(error) : `holds no ${wanted}`;
+    yield [key, `${shown(path, reading)} ${problem}`];
+    return undefined;
+  }
+}
+
+const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
+
+/** @throws Error when there is none, or a broken one */
+function readCertificates(pem: string): readonly X509Certificate[] {
+  const blocks = pem.match(PEM_CERTIFICATE) ?? [];
+  if (blocks.length === 0) throw new Error('no certificate');
+  return blocks.map((block) => new X509Certificate(block));
 }

@@ -1,43 +1,39 @@
-/** Kinds of values. A kind knows how a value is read and written, and says in words what is allowed. */
 import { resolve } from 'node:path';
 import { type KeyPath, SECRET_MASK, type Problem } from './problems.ts';
 import { ReferenceText } from './yaml-text.ts';
 
-/** Reads a whole file. @throws an Error with the `code` of the system, such as ENOENT, or NOT_REGULAR. */
+/** @throws Error with the system's `code`, such as ENOENT, or NOT_REGULAR. */
 export type ReadFile = (path: string) => Uint8Array;
 
-/** One reading of a configuration, at the place of one value. Folders are absolute. */
+/** The reading of one value. Folders are absolute. */
 export interface Reading {
   readonly path: KeyPath;
-  /** Where relative paths start. */
+  /** Relative paths start here. */
   readonly folder: string;
-  /** Where the operator stands, for commands in messages. */
+  /** The operator's folder, for commands in messages. */
   readonly workingFolder: string;
   readonly readFile: ReadFile;
-  /** Absolute paths that came from the environment or another file, so that no message may show them. */
+  /** Absolute paths from the environment or another file, which no message may show. */
   readonly hiddenPaths: Set<string>;
-  /** Where there is anything, the values that were read count for nothing. */
   readonly problems: Problem[];
-  /** Keys of former versions that stand in the file. */
   readonly withdrawn: string[];
 }
 
 export interface Kind<T> {
   /** One or two words for the configuration reference. */
   readonly type: string;
-  /** The end of the sentence "must be …". */
+  /** The rest of a sentence that begins with "must be". */
   readonly allowed: string;
-  /** The value as the program uses it, undefined when it is not allowed. */
+  /** Undefined for a value that is not allowed. */
   read(input: unknown, reading: Reading): T | undefined;
-  /** The value as an operator would write it; a secret is masked. */
+  /** Writes the value as an operator would; masks a secret. */
   write(value: T): unknown;
-  /** The right spelling of a value that is not allowed, where it can be told. */
+  /** Guesses the right spelling of a wrong value. */
   spelling?(text: string): string | undefined;
-  /** True when a message must not show this value. */
   hides(text: string): boolean;
 }
 
-/** The text of a scalar: what came from the environment, or a value of one of these types of YAML. */
+/** Text of a scalar, or of a reference. @param types accepted types of YAML */
 export function textOf(input: unknown, types: readonly string[] = ['string']): string | undefined {
   if (input instanceof ReferenceText) return input.text;
   return types.includes(typeof input) ? String(input) : undefined;
@@ -67,17 +63,16 @@ export function textKind(
 
 export const CONTROL = /\p{Cc}/u;
 
-/** Whole numbers with a unit ('' for none). @param writes units in which they are written, the largest first */
+/** Whole numbers with a unit ('' for none). @param writes units for writing, largest first */
 function amounts(units: Readonly<Record<string, number>>, writes = Object.keys(units)) {
   return {
-    /** @returns undefined when the text is no amount, or too large to be exact; 0 needs no unit */
+    /** Undefined for what is no amount or too large to be exact; 0 needs no unit. */
     parse(text: string): number | undefined {
       const [, digits, unit = ''] = /^(\d{1,16})([A-Za-z]*)$/.exec(text) ?? [];
       const isZero = unit === '' && Number(digits) === 0;
       const amount = isZero ? 0 : Number(digits) * (units[unit] ?? Number.NaN);
       return Number.isSafeInteger(amount) ? amount : undefined;
     },
-    /** In the largest unit that keeps the amount exact. */
     format(amount: number): string {
       const fits = (size = 1) => amount >= size && amount % size === 0;
       const unit = writes.find((one) => fits(units[one]));
@@ -86,9 +81,9 @@ function amounts(units: Readonly<Record<string, number>>, writes = Object.keys(u
   };
 }
 
-/** Milliseconds. A bare 30 might mean seconds or minutes. */
+/** Milliseconds; a bare 30 might mean seconds or minutes. */
 export const durations = amounts({ d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 });
-/** Bytes. The spelling counts: people mean different things by `KB` and `mb`. */
+/** Bytes. Letter case counts: people mean different things by `KB` and `mb`. */
 export const sizes = amounts(
   { GiB: 2 ** 30, MiB: 2 ** 20, KiB: 2 ** 10, GB: 1e9, MB: 1e6, kB: 1e3, '': 1 },
   ['GiB', 'MiB', 'KiB'],
@@ -97,7 +92,7 @@ export const sizes = amounts(
 const within = (value = NaN, min = NaN, max = NaN) =>
   value >= min && value <= max ? value : undefined;
 
-/** Between two amounts as they are written. `off`: 0 is allowed too and switches something off. */
+/** @param off also allows 0, which switches something off */
 const amountKind =
   (type: string, such: string, { parse, format: write }: ReturnType<typeof amounts>) =>
   (min: string, max: string, off?: 'off'): Kind<number> =>
@@ -123,7 +118,6 @@ export const flag = kind(
   { types: ['boolean'] },
 );
 
-/** One word of a closed list. */
 export function choice<const T extends string>(...words: readonly T[]): Kind<T> {
   const allowed = `one of ${words.join(', ')}`;
   return kind('word', allowed, (text) => words.find((word) => word === text));
@@ -131,7 +125,7 @@ export function choice<const T extends string>(...words: readonly T[]): Kind<T> 
 
 export const onOrOff = choice('on', 'off');
 
-/** Read as its absolute path. Whether it is there is checked later. */
+/** Reads an absolute path. Later checks look for the file. */
 export const filePath = kind('path', 'the path of a file', (text, reading, input) => {
   if (text.trim() === '' || CONTROL.test(text)) return undefined;
   const path = resolve(reading.folder, text);
@@ -139,7 +133,7 @@ export const filePath = kind('path', 'the path of a file', (text, reading, input
   return path;
 });
 
-/** A secret of `min` to 1024 characters, without control characters (RFC 7617 §2 bars them from passwords). */
+/** RFC 7617 §2 bars control characters from passwords. */
 export function secretText(min: number): Kind<string> {
   return textKind(
     'secret',
@@ -150,7 +144,7 @@ export function secretText(min: number): Kind<string> {
   );
 }
 
-/** A colon ends the name in Basic authentication, control characters are forbidden (RFC 7617 §2). */
+/** RFC 7617 §2 bars the colon, which ends the name, and control characters. */
 const isLoginName = (name: string) => /^[^:\p{Cc}]+$/u.test(name) && name.isWellFormed();
 export const loginName = textKind(
   'user name',
@@ -158,7 +152,7 @@ export const loginName = textKind(
   isLoginName,
 );
 
-/** It can stand in a password file, where # begins a comment and htpasswd sets the length. */
+/** Accepts names for a password file: # begins a comment, htpasswd limits the length. */
 export function isUserName(name: string): boolean {
   const isLine = !name.startsWith('#') && name.trim() === name;
   return isLoginName(name) && isLine && Buffer.byteLength(name) <= 255;
@@ -171,7 +165,7 @@ export const userName = textKind(
   isUserName,
 );
 
-/** A project is one segment of a request path (the interface document §4.3), so it can be no dot segment. */
+/** A project is one path segment (interface document §4.3), so it cannot be a dot segment. */
 export const projectName = textKind(
   'project name',
   'a project name: not empty, not . or .., without control characters',
@@ -180,7 +174,7 @@ export const projectName = textKind(
 
 export const PROJECT_PLACE = '{project}';
 const HTTP_URL = /^https?:\/\/[^/?#@\\\s\p{Cc}{}]+(?<path>\/[^?#\\\s\p{Cc}]*)?$/iu;
-// A brace, or a dot segment, also percent-encoded: the URL class would climb the path and lose segments on the way.
+// Braces and dot segments, also percent-encoded: the URL class would climb and lose segments.
 const BAD_SEGMENT = /[{}]|^(?:\.|%2e){1,2}$/i;
 
 /** Accepts an http:// or https:// URL in which {project} may stand once. */
@@ -202,7 +196,7 @@ export const masked = (url: string) =>
 export const MASKED_URL: Partial<Kind<string>> = { hides: () => true, write: masked };
 
 const MOST_URLS = 16;
-/** One URL, or a list of different ones that are alike in what `traitOf` says of them. */
+/** One URL, or a list of different ones with equal traits. */
 export function oneOrMore(
   one: Kind<string>,
   which: string,

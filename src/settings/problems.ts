@@ -1,18 +1,15 @@
-/** How a mistake in the configuration is told: one line, with the path of the key and what is allowed. */
 export type KeyPath = readonly (string | number)[];
-/** One mistake. `message` is the rest of a sentence that begins with the key. */
+/** `message` continues a sentence that begins with the key. */
 export type Problem = Readonly<{ path: KeyPath; message: string }>;
-/** Keys that are wrong, from the section in question on, each with the rest of a sentence that begins with it. */
+/** Mistakes of a section: key and message as in {@link Problem}. */
 export type Broken = Iterable<readonly [key: string, message: string]>;
 
-/** Stands in a message, and in the output of `check`, in place of a secret. */
 export const SECRET_MASK = '(a secret)';
 
-/** `message` holds one line for each mistake. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 
-  /** @param source what the operator calls the configuration: the file as named on the command line */
+  /** @param source the file as the command line names it */
   constructor(source: string, problems: readonly Problem[]) {
     const lines = problems.map(({ path, message }) => {
       const key = path.length === 0 ? '' : `${formatKeyPath(path)}: `;
@@ -22,7 +19,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** Escapes control characters, the line separators of Unicode and halves of surrogate pairs: they could break the line. */
+/** Escapes characters that could break the line: controls, line separators, lone surrogates. */
 function escapeUnprintable(text: string): string {
   return text.replace(
     /[\p{Cc}\p{Cs}\u2028\u2029]/gu,
@@ -31,7 +28,6 @@ function escapeUnprintable(text: string): string {
 }
 
 const LONGEST_SHOWN = 60;
-/** The beginning of a text in quotes. */
 export function quoteStart(text: string): string {
   const characters = [...text];
   const shown = characters.slice(0, LONGEST_SHOWN).join('');
@@ -47,7 +43,7 @@ function formatKeyPath(path: KeyPath): string {
   return steps.join('').replace(/^\./, '');
 }
 
-/** How many characters must be added, removed or exchanged to make one word of the other (Levenshtein). */
+/** Levenshtein distance. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (const [i, letter] of [...from].entries()) {
@@ -61,12 +57,12 @@ function editDistance(from: string, to: string): number {
   return row[to.length] ?? 0;
 }
 
-/** People confuse the case, and hyphens with underscores. */
+/** People confuse letter case, hyphens and underscores. */
 const fold = (text: string) => text.slice(0, 100).toLowerCase().replaceAll('-', '_');
-/** Two letters exchanged are two edits; short words leave room for one. */
+/** Two exchanged letters are two edits; short words leave room for one. */
 const mostEdits = ({ length }: string) => (length <= 3 ? 1 : Math.max(2, length / 3));
 
-/** The message about a word that is not on a list. `what` names its kind: `key`, `option`. */
+/** @param what the kind of the word: `key`, `option` */
 export function unknownWord(what: string, word: string, allowed: readonly string[]): string {
   const [near] = allowed
     .map((one) => ({ one, distance: editDistance(fold(word), fold(one)) }))

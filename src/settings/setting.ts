@@ -1,24 +1,22 @@
-/** How keys, lists and sections are declared; each knows how it is read from a file and written. */
 import { textOf, type Kind, type Reading } from './kinds.ts';
 import { quoteStart, SECRET_MASK, unknownWord } from './problems.ts';
 import { ReferenceText } from './yaml-text.ts';
 
-/** When a change counts. `https`: another file at a reload, the change between HTTP and HTTPS at a restart. */
+/** When a change counts. `https`: a restart changes the scheme, a reload everything else. */
 export type Reload = 'reload' | 'restart' | 'https';
 export const REQUIRED = Symbol('required');
-/** A key that is not written takes its value from elsewhere, and is not there after reading. */
+/** Marks a key that takes its value from elsewhere and is absent after reading. */
 export const INHERITED = Symbol('inherited');
 
-/** All that is declared of one key. A section has the type `mapping` and an empty `allowed`. */
+/** Declaration of one key. A section has the type `mapping` and an empty `allowed`. */
 export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> {
-  /** The default as an operator would write it; REQUIRED or INHERITED. */
   readonly fallback: unknown;
   readonly reload: Reload;
-  /** The keys of a section, or of each member that is one. */
+  /** Keys of a section, or of each member that is a section. */
   readonly keys?: Settings;
-  /** Adds what is wrong to `reading.problems`; the result then counts for nothing. */
+  /** Adds mistakes to `reading.problems`; then the result does not count. */
   read(input: unknown, reading: Reading): unknown;
-  /** Never there: the type of what is read. */
+  /** Never set; carries the type. */
   readonly value?: T;
 }
 
@@ -36,7 +34,6 @@ export function key<T>(kind: Kind<T>, fallback: unknown, reload: Reload = 'reloa
 }
 
 const LONGEST_LIST = 1000;
-/** A key with a list in which nothing stands twice. */
 export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<readonly T[]> {
   const allowed = `a list, each item ${kind.allowed}`;
   return {
@@ -62,7 +59,7 @@ export function list<T>(kind: Kind<T>, fallback: readonly string[]): Setting<rea
 
 const MAPPING = { type: 'mapping', allowed: '', fallback: {}, reload: 'reload' } as const;
 
-/** A mapping of known keys. @param withdrawn of former versions: they have no effect, and are told in a warning */
+/** @param withdrawn keys of former versions, which only cause a warning */
 export function section<K extends Settings>(keys: K, withdrawn: string[] = []): Section<K> {
   const names = Object.keys(keys);
   return {
@@ -79,7 +76,7 @@ export function section<K extends Settings>(keys: K, withdrawn: string[] = []): 
         if (Object.hasOwn(written, name)) values[name] = read(written[name], at);
         else if (typeof fallback !== 'symbol') values[name] = read(fallback, at);
         else if (fallback === REQUIRED && unknown.length === 0) {
-          // With an unknown key it is misspelt: one mistake, of which the message about the spelling says more.
+          // A key may be missing because it is misspelt: then only the spelling is reported.
           refuse(at, `is missing; must be ${allowed}`);
         }
       }
@@ -101,33 +98,30 @@ export function section<K extends Settings>(keys: K, withdrawn: string[] = []): 
   };
 }
 
-/** A key or section that is there as a whole or not at all; not at all is `null`, which is read as undefined. */
+/** A key or section that may be `null`, which is read as undefined. */
 export function optional<T>(setting: Setting<T>): Setting<T | undefined> {
   const read: Setting<T>['read'] = (input, reading) =>
     isNull(input) ? undefined : setting.read(input, reading);
   return { ...setting, fallback: null, read } as Setting<T | undefined>;
 }
 
-/** A key whose value may be `null` too, and is so unless it is written. */
 export const orNull = <T>(kind: Kind<T>, reload?: Reload): Setting<T | undefined> =>
   optional(key({ ...kind, allowed: `${kind.allowed}; or null` }, null, reload));
 
-/** Accepts the default of a reference, too. A value from outside is a text: a secret may read so. */
+/** Takes `null` from the default of a reference too; from outside it may be a secret. */
 const isNull = (input: unknown): boolean =>
   input === null || (input instanceof ReferenceText && !input.fromOutside && input.text === 'null');
 
-/** Not there unless it is written. */
 export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: INHERITED } as Setting<T | undefined>;
 }
 
-/** A section with some of the keys of another one; what is not written is not there. */
+/** A section with optional keys of another one. */
 export function someOf<K extends Settings>({ keys }: Section<K>): Setting<Partial<ValuesOf<K>>> {
   const some = Object.entries(keys).map(([name, one]) => [name, inherited(one)] as const);
   return section(Object.fromEntries(some)) as Setting<Partial<ValuesOf<K>>>;
 }
 
-/** A mapping whose keys are names that the operator chooses. */
 type ByName<T> = Setting<ReadonlyMap<string, T>>;
 export function byName<T>(kind: Kind<string>, { keys, read, write }: Setting<T>): ByName<T> {
   const type = `mapping by ${kind.type}`;
@@ -168,7 +162,7 @@ function refuse({ problems, path }: Reading, message: string): undefined {
   problems.push({ path, message });
 }
 
-/** For the end of a message. Anything that came from the environment or another file is a secret. */
+/** Hides every value from the environment or another file, which may be a secret. */
 function describeValue(value: unknown, isSecret: boolean): string {
   if (value === undefined || value === null) return 'nothing';
   if (isSecret) return SECRET_MASK;
@@ -177,7 +171,7 @@ function describeValue(value: unknown, isSecret: boolean): string {
   return typeof value === 'string' ? quoteStart(value) : String(value);
 }
 
-/** For where a secret may have been written by mistake, also inside a list or mapping. */
+/** Names the type alone: a secret may stand here by mistake. */
 function describeKind(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
   if (typeof value === 'string' || value instanceof ReferenceText) return 'a text';

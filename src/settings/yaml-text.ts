@@ -1,24 +1,22 @@
-/** From the text of a configuration file to plain data, with what it takes from the environment and from other files. */
 import { isAlias, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml';
 import type { ErrorCode } from 'yaml';
 import type { KeyPath, Problem } from './problems.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where the references in a value are taken from. */
 export interface Sources {
   readonly environment: Environment;
-  /** The text of the file that `${file:PATH}` names. Returns undefined when it told what is wrong. */
+  /** Reads the file of `${file:PATH}`; returns undefined after a complaint. */
   readonly readText: (path: string, complain: (message: string) => void) => string | undefined;
 }
 
 /**
- * A text that was put together from references: a key that wants a number can take it, while a quoted number in the file
- * stays a mistake, and no message shows what came from outside.
+ * A text made from references. A key that wants a number takes it, while a quoted number is still a
+ * mistake, and no message shows a value from outside.
  */
 export class ReferenceText {
   readonly text: string;
-  /** False when nothing but defaults from the file went into the text. */
+  /** False for a text made only of defaults in the file. */
   readonly fromOutside: boolean;
 
   constructor(text: string, fromOutside: boolean) {
@@ -27,7 +25,7 @@ export class ReferenceText {
   }
 }
 
-/** The parser's own messages quote the text around a mistake, which may be a password. Other codes are told as `SYNTAX`. */
+/** Replaces the parser's messages, which quote the text: that may be a password. */
 const YAML_MISTAKES: Partial<Record<ErrorCode, string>> = {
   BAD_ALIAS: 'aliases and anchors are not allowed',
   BAD_DIRECTIVE: 'this directive is unknown',
@@ -50,7 +48,7 @@ const SYNTAX = 'this is not YAML';
 const DEEPEST = 16;
 const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/;
 
-/** Reads one document of the core schema. References are replaced after parsing, so that they bring in no YAML. */
+/** Reads one document of the core schema, then replaces references, which so add no YAML. */
 export function readYaml(text: string, sources: Sources, problems: Problem[]): unknown {
   const lineCounter = new LineCounter();
   const refuse = (offset: number | undefined, message: string, path: KeyPath = []): void => {
@@ -107,8 +105,8 @@ const NO_REFERENCE =
 const REFERENCE = /\$\$\{|\$\{(?:file:([^}]+)\}|([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?/g;
 
 /**
- * Replaces every reference in one scalar value. As in a shell, the default also takes the place of an empty variable.
- * What a variable or a file holds is not looked at again. `$${` stands for the two characters `${`.
+ * Replaces the references in a scalar once. An empty variable takes the default, as in a shell.
+ * `$${` stands for `${`.
  * @param complain takes the rest of a sentence about the value; returns an empty text
  */
 function substitute(
@@ -126,7 +124,7 @@ function substitute(
       if (file !== undefined) {
         fromOutside = true;
         const content = readText(file, (message) => complain(`the file ${file} ${message}`));
-        // Editors, `echo` and `openssl rand` end a line; what hands out secrets does not.
+        // Editors, `echo` and `openssl rand` end a line; secret stores do not.
         return content?.replace(/\r?\n$/, '') ?? '';
       }
       if (name === undefined) return complain(NO_REFERENCE);

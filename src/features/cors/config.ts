@@ -1,9 +1,8 @@
-/** The section `listen.cors`. */
 import { duration, textKind } from '../../settings/kinds.ts';
 import { key, list, section, type ValueOf } from '../../settings/setting.ts';
 
 const ORIGIN = /^https?:\/\/(?:[a-z\d._-]{1,253}|\[[\da-f:.]+\])(?::\d+)?$/;
-/** As browsers serialize it (HTML, "ASCII serialization of an origin"), since it is compared as text. */
+/** Origins are compared as text, so they must be serialized as in browsers (HTML). */
 const isOrigin = (text: string) => ORIGIN.test(text) && URL.parse(text)?.origin === text;
 const origin = textKind(
   'origin',
@@ -21,7 +20,7 @@ export const cors = section({
   /** The origins whose pages may ask, exactly as browsers send them. docs/SECURITY.md says what it
    * means to list one. */
   origins: list(origin, []),
-  /** For how long a browser may remember that it may send requests. 0: it asks before each one. */
+  /** How long a browser may remember that it may send requests. 0: it asks before each of them. */
   max_age: key(duration('1s', '1d', 'off'), '2h'),
 });
 

@@ -1,10 +1,9 @@
-/** The section `hooks`: one hook. */
 import { isLongName, LONGEST_NAME } from '../../common/fold-case.ts';
 import * as kinds from '../../settings/kinds.ts';
 import type { Broken } from '../../settings/problems.ts';
 import { byName, key, orNull, REQUIRED, section, type ValueOf } from '../../settings/setting.ts';
 
-/** Names of projects as they are called elsewhere → as they are here. A list stands for names that are the same. */
+/** Names of projects elsewhere, mapped to ours. A list stands for equal names. */
 const projectNames: kinds.Kind<ReadonlyMap<string, string>> = {
   type: 'list of project names, or mapping',
   allowed: `a list of different project names, or a mapping of other names to them: at least one, each of at most ${LONGEST_NAME} bytes`,
@@ -30,15 +29,16 @@ const hookName = kinds.textKind(
 );
 
 const hook = section({
-  /** Who calls, and how its messages are written: Kylin 5 about a finished job, or dbt Cloud about a
-   * run. Others call clearCache. */
+  /** The caller and the format of its messages: Kylin 5 about a finished job, or dbt Cloud about a
+   * run. Other callers use clearCache. */
   format: key(kinds.choice('kylin5', 'dbt'), REQUIRED),
-  /** With kylin5: the user with whose login it calls. It needs no right beside that. */
+  /** With kylin5: the user whose login Kylin sends; this user needs no right in auth. */
   user: orNull(kinds.userName),
-  /** With dbt: the secret by which it signs. Take it from a file, ${file:/run/secrets/dbt_secret}, or from the environment, ${DBT_SECRET}. */
+  /** With dbt: the secret with which dbt Cloud signs. Take it from a file,
+   * ${file:/run/secrets/dbt_secret}, or from the environment, ${DBT_SECRET}. */
   secret: orNull(kinds.secretText(16)),
-  /** What it may purge. With kylin5 the projects that messages may name, by their names there where
-   * these differ; with dbt those that each message purges. */
+  /** The projects that the hook may purge. With kylin5, those that messages may name; if their
+   * names in Kylin differ, a mapping from these. With dbt, those that each message purges. */
   projects: key(projectNames, REQUIRED),
 });
 

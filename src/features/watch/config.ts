@@ -1,4 +1,3 @@
-/** The section `watch` of a project. */
 import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
 import type { CheckedEngine } from '../../engine/config.ts';
 import { tlsFiles, tlsRules } from '../../settings/connection.ts';
@@ -6,7 +5,7 @@ import * as kinds from '../../settings/kinds.ts';
 import { SECRET_MASK, type Broken } from '../../settings/problems.ts';
 import { key, orNull, REQUIRED, section, type ValueOf } from '../../settings/setting.ts';
 
-/** A query may stand in an http:// URL, and a secret in it. */
+/** A query may stand in an http:// URL, with a secret in it. */
 const watchUrl = kinds.textKind(
   'URL',
   'a URL such as https://etl.example/loaded or postgres://user:password@db.example:5432/dwh; ' +
@@ -30,33 +29,34 @@ const statement = kinds.textKind(
 );
 
 export const watch = section({
-  /** What is asked: the engine of the project for the dates of its cubes (xmla), MDX for Kylin's
-   * server for its segments (kylin), a PostgreSQL (postgres), an HTTP server (url), or the file
-   * system (file). docs/FRESHNESS.md says what each of them sees. */
+  /** The source that is asked: the project's engine for the dates of its cubes (xmla), an Apache
+   * Kylin 5 for the segments of its models (kylin), a PostgreSQL database (postgres), an HTTP
+   * server (url), or the file system (file). docs/FRESHNESS.md says what each of them sees. */
   kind: key(kinds.choice('xmla', 'kylin', 'postgres', 'url', 'file'), REQUIRED),
-  /** How often. */
+  /** The time between two questions. */
   every: key(kinds.duration('1s', '1d'), '60s'),
-  /** With changes that come quickly one after another, at most one purge in this time; the last
-   * change is never lost. 0: each is purged at once. */
+  /** The least time between two purges when changes come quickly; the last change is never lost.
+   * 0: each is purged at once. */
   min_interval: key(kinds.duration('1s', '1d', 'off'), '0'),
-  /** What becomes of the requests of the project when three questions in a row had no answer: they
-   * are answered as always (keep), or pass the cache (bypass) until one has an answer again. */
+  /** What happens to requests of the project after three questions in a row without an answer: they
+   * are answered as always (keep), or bypass the cache until the source answers again (bypass). */
   when_blind: key(kinds.choice('keep', 'bypass'), 'keep'),
-  /** With kylin: what stands before /api/models, such as http://kylin.example:7070/kylin. With
+  /** With kylin: the part before /api/models, such as http://kylin.example:7070/kylin. With
    * postgres: postgres://user:password@host:5432/database. With url: the address. */
   url: orNull(watchUrl),
-  /** With kylin: the name of the project there. */
+  /** With kylin: the name of the project in Kylin. */
   project: orNull(kinds.projectName),
-  /** With postgres: one statement that reads, and whose rows differ after a load. */
+  /** With postgres: one statement that only reads, and whose rows differ after a load. */
   query: orNull(statement),
-  /** With file: its path. */
+  /** With file: the path of the file. */
   path: orNull(kinds.filePath),
-  /** With xmla, kylin and url: a login of the watcher's own. Without it xmla takes engine.service,
-   * and the others have none. */
+  /** With xmla, kylin and url: a login of the watcher's own. Without one, xmla uses engine.service,
+   * and the others send no login. */
   user: orNull(kinds.loginName),
-  /** Its password. Take it from a file, ${file:/run/secrets/watch_password}, or from the environment, ${WATCH_PASSWORD}. */
+  /** The password of that login. Take it from a file, ${file:/run/secrets/watch_password}, or from
+   * the environment, ${WATCH_PASSWORD}. */
   password: orNull(kinds.secretText(1)),
-  /** With postgres: whether the connection is encrypted, and the certificate of the server checked. */
+  /** With postgres: encrypts the connection and checks the certificate of the server. */
   tls: key(kinds.flag, false),
   ...tlsFiles,
 });
@@ -66,7 +66,7 @@ export type WatchConfig = ValueOf<typeof watch>;
 const FILES = ['ca', 'certificate', 'key'] as const;
 const LOGIN = ['user', 'password'] as const;
 type WatchKeys = readonly (keyof WatchConfig)[];
-/** The keys that stand with one kind of watcher only: those that it needs, and those that it may have. */
+/** Keys that each kind needs, and those that it may have. */
 const WATCH_KEYS: Record<WatchConfig['kind'], Record<'needed' | 'possible', WatchKeys>> = {
   xmla: { needed: [], possible: LOGIN },
   kylin: { needed: ['url', 'project'], possible: [...LOGIN, ...FILES] },
@@ -76,7 +76,6 @@ const WATCH_KEYS: Record<WatchConfig['kind'], Record<'needed' | 'possible', Watc
 };
 const OF_ALL_KINDS: WatchKeys = ['kind', 'every', 'min_interval', 'when_blind'];
 
-/** @param engine of its project */
 export function* watchRules(
   watch: WatchConfig,
   engine: CheckedEngine,

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { isDeepStrictEqual } from 'node:util';
 import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
 import { inSession, provenGaps } from '../../../../src/line/gaps.ts';
-import { createKnownBodies, type Layouts } from '../../../../src/line/known.ts';
+import { createKnownBodies, type Layouts } from '../../../../src/line/memo.ts';
 import { understand, type UnderstoodRequest } from '../../../../src/line/understand.ts';
 import { IGNORED_PROPERTIES } from '../../../../src/xmla/request/property-policy.ts';
 import { discover, execute } from '../../../support/envelopes.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
 import { asksTheSame, provenGaps } from '../../../../src/line/gaps.ts';
-import { createKnownBodies, type Layouts } from '../../../../src/line/known.ts';
+import { createKnownBodies, type Layouts } from '../../../../src/line/memo.ts';
 import { understand, type UnderstoodRequest } from '../../../../src/line/understand.ts';
 import { discover, execute } from '../../../support/envelopes.ts';
 import { excelRequests } from '../../../support/excel-session.ts';

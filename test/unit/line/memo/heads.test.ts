@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import { createKnownHeads } from '../../../../src/line/known.ts';
+import { createKnownHeads } from '../../../../src/line/memo.ts';
 
 /** Their values are new in every request. */
 const IDS = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { gapsIn } from '../../../../src/line/gaps.ts';
-import { createKnownBodies, type Layouts } from '../../../../src/line/known.ts';
+import { createKnownBodies, type Layouts } from '../../../../src/line/memo.ts';
 
 const NO_GAPS = { session: undefined, ids: [] };
 const bytes = (body: string) => Buffer.from(body, 'latin1');
