@@ -6,26 +6,25 @@ import { meaningOf } from '../../common/reasons.ts';
 import { REMEDIES } from '../../common/remedies.ts';
 import type { ReasonCount, Sums } from '../hour-report.ts';
 
-/** What the rules look at. Times are ms. */
+/** Facts that the rules look at. Times are ms. */
 export interface State {
   readonly now: number;
   readonly redis: RedisFacts;
   readonly engines: readonly ReplicaState[];
   readonly storage: Readonly<Record<'driver' | 'state', string>>;
-  /** Scopes whose purge Redis has not confirmed. */
   readonly owed: readonly string[];
-  /** The latest first. */
+  /** Latest first. */
   readonly purges: readonly PurgeRecord[];
-  /** Projects that were asked in the last hour, and not purged for longer than their ttl. */
+  /** Projects asked in the last hour, and not purged for longer than their ttl. */
   readonly unpurged: readonly string[];
   readonly hour: Sums;
   readonly reasons: readonly ReasonCount[];
   readonly evictions: readonly Readonly<Record<'all' | 'unused', number>>[];
-  /** Until the certificate of the gateway ends; Infinity without one. */
+  /** Time to the end of the gateway's certificate; Infinity without one. */
   readonly certificateLeft: number;
   readonly reloaded: boolean;
   readonly processes: Readonly<Record<'told' | 'wanted', number>>;
-  /** Of clients; an engine might answer by them. */
+  /** Headers of clients that an engine might answer by. */
   readonly droppedHeaders: readonly string[];
   readonly timedOut: readonly TimedOutQuery[];
   readonly ofFeatures: readonly Finding[];
@@ -42,7 +41,7 @@ const toldTimeout = ({ digest, project, since, refused }: TimedOutQuery) =>
 const counted = ({ reasons }: State, outcome: string, reason = '') =>
   reasons.find((one) => one.outcome === outcome && one.reason === reason)?.count ?? 0;
 
-/** Finds each reason of more than a fifth of what ended so, if that is fifty at least. @param what ends so */
+/** Finds reasons of more than a fifth of all that ended so, from fifty on. @param what ends so */
 function frequent(state: State, wanted: 'bypass' | 'miss', total: number, what: string) {
   return state.reasons.flatMap(({ outcome, reason, count }) => {
     const isFrequent = outcome === wanted && total >= 50 && count > total / 5;
@@ -82,7 +81,7 @@ function isCrowded(state: State): boolean {
   return all >= 100 && unused > all / 2;
 }
 
-/** Whether hits are few, and nothing else that is found explains it. */
+/** Hits are few, and no other finding explains it. */
 function isLow(state: State): boolean {
   const { hits, misses } = state.hour;
   const queries = hits + misses;
@@ -217,7 +216,7 @@ const RULES: readonly Rule[] = [
       Call clearCache at the end of each load, have the project watched (projects.NAME.watch), or set a shorter projects.NAME.ttl.`,
 ];
 
-/** What an operator should look at, the worst first. */
+/** Lists what an operator should look at, the worst first. */
 export function findingsOf(state: State): readonly Finding[] {
   const found = RULES.flatMap((rule) => rule(state));
   return SEVERITIES.flatMap((severity) => found.filter((one) => one.severity === severity));

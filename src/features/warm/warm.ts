@@ -66,7 +66,6 @@ export function warm(core: Core): Feature {
   };
 }
 
-/** Says how many runs of the last hour gave up. */
 export function failedFinding(hour: HourCounts) {
   const failed = hour(REASON).find(({ name }) => name === 'warm-up-failed')?.asks ?? 0;
   return finding('warning', 'warm-up-failed', failed > 0)`

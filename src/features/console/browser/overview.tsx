@@ -1,4 +1,4 @@
-/** The page Overview: what is wrong, and how well the cache does. */
+/** Page Overview: what is wrong, and how well the cache does. */
 import { Chart } from './chart.tsx';
 import type { Overview } from './json.ts';
 import { link, type Page, type PageView } from './page.ts';

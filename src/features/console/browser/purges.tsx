@@ -1,4 +1,4 @@
-/** The page Purges: drops what is cached, of everything or a project, and says who did. */
+/** Page Purges: drops what is cached, of everything or a project, and says who did. */
 import { Component, type ComponentChildren, createRef } from 'preact';
 import type { PurgeOutcome } from '../../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
@@ -33,11 +33,11 @@ export const purgesPage: Page = {
   ),
 };
 
-/** What is typed to confirm that everything is meant. */
+/** Word to type to confirm that everything is meant. */
 const EVERYTHING = 'everything';
 
 interface PurgingState {
-  /** The project that is to be purged; '' for everything. */
+  /** Project to be purged; '' for everything. */
   readonly scope?: string;
   readonly typed?: string;
   readonly receipt?: ComponentChildren;
@@ -111,7 +111,7 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
   }
 }
 
-/** What a purge drops, as far as this user may see that. */
+/** Effect of a purge, as far as this user may see it. */
 function concerned(view: PageView, scope: string): string {
   const { memory } = view.told<Status>('status') ?? {};
   const entries = memory ? plural(memory.entries, 'entry', 'entries') : 'entries';

@@ -1,4 +1,4 @@
-/** The page System: what runs, with which configuration, and what its words mean. */
+/** Page System: what runs, with which configuration, and what its words mean. */
 import type { Reasons, System } from './json.ts';
 import type { Page } from './page.ts';
 import { code, col, type Column, facts, figure, ofLimit, table, time } from './parts.tsx';

@@ -1,4 +1,4 @@
-/** The page Warm-up: what is asked again after a purge, and what became of that. */
+/** Page Warm-up: what is asked again after a purge, and what became of that. */
 import { Component } from 'preact';
 import { call, problemOf } from './call.ts';
 import type { WarmUp } from './json.ts';
@@ -29,7 +29,7 @@ export const warmPage: Page = {
     )),
 };
 
-/** Begins a run with the login of who clicks. */
+/** Begins a run with the login of the user who clicks. */
 class RunNow extends Component<{ view: PageView }, { said?: string }> {
   readonly begin = submitted(async (typed) => {
     const answer = await call(link('/admin/warm', typed), { method: 'POST' });
@@ -51,7 +51,7 @@ class RunNow extends Component<{ view: PageView }, { said?: string }> {
   }
 }
 
-/** How many, with their reasons. */
+/** Counts by reasons. */
 const counts = (by: Readonly<Record<string, number>>) =>
   Object.entries(by)
     .map(([reason, times]) => `${times} ${reason}`)

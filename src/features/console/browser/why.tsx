@@ -1,4 +1,4 @@
-/** The page Why: what becomes of a request, why, and whether the cache says what the engine says. */
+/** Page Why: what becomes of a request, why, and whether the cache says what the engine says. */
 import { Component } from 'preact';
 import type { Stale } from '../../../common/events.ts';
 import { explainInWords, type Explanation } from '../../../http/explain-words.ts';
@@ -23,7 +23,7 @@ export const whyPage: Page = {
 interface WhyState {
   readonly explained?: Answer;
   readonly compared?: Answer | undefined;
-  /** Whether the engine is asked now. */
+  /** True while the engine is asked. */
   readonly asks?: boolean;
 }
 
@@ -34,7 +34,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
     this.setState({ ...asks(true), compared: undefined });
     const answer = await call(link(`/admin/${act}`, isComparison ? client : { ...client, user }), {
       method: 'POST',
-      // It counts as that of the client whose request it is.
+      // It counts as the client whose request it is.
       headers: { accept: '*/*' },
       body: xmla,
     });
@@ -123,7 +123,7 @@ function explanationOf(view: PageView, told: unknown) {
   );
 }
 
-/** Every purge renews what belongs to no project. Names of projects are compared as the gateway folds them: nearly. */
+/** Every purge renews what belongs to no project. Names fold nearly as the gateway folds them. */
 const covers = (scope: string, purged: Stale) =>
   scope === 'unassigned' ||
   (typeof purged === 'string'
@@ -162,7 +162,7 @@ function comparisonOf(view: PageView, told: unknown) {
 const escaped = (text: string) =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 
-/** A request that asks a statement as plainly as it can be asked: what a client sends beside it, the key holds too. */
+/** Makes a plain request for a statement. What a client sends beside it is in the key too. */
 function envelopeOf(statement: string, catalogs: string): string {
   const [catalog = ''] = catalogs.split(', ');
   return `<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body>
