@@ -11,7 +11,7 @@ export interface Parts {
   readonly randomBytes: (count: number) => Buffer;
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly emit: Emit;
-  /** Longest time that a short answer waits, so that its head can say whether it was stored (ms). */
+  /** Longest time that a short answer waits to say in its head whether it was stored (ms). */
   readonly holdTime?: number | undefined;
   /** Time that idle connections stay while the server closes (ms). */
   readonly breath?: number | undefined;
@@ -36,10 +36,7 @@ export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => st
   };
 }
 
-/**
- * Tells each event to all. A fault of one subscriber must end neither a request nor the process; the others hear of it,
- * if they can.
- */
+/** Tells each event to all. A fault of one ends neither request nor process; others hear of it. */
 export function tellAll(subscribers: readonly Emit[]): Emit {
   return (event) => {
     for (const subscriber of subscribers) {
@@ -54,7 +51,7 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
   };
 }
 
-/** Tells events to a listener, and to subscribers that come later, who hear the earlier ones then. */
+/** Tells events to a listener, and to later subscribers, who then hear the earlier events too. */
 export function createHub(listener: Emit) {
   const early: GatewayEvent[] = [];
   const all: Emit[] = [listener, (event) => void early.push(event)];
@@ -69,8 +66,8 @@ export function createHub(listener: Emit) {
 }
 
 /**
- * Tells the events of one turn of the event loop together at its end: one after the other they take half of what each takes
- * between two requests. Those of a turn in which the program breaks are lost.
+ * Tells the events of one turn of the event loop together at its end: told one by one between
+ * requests they take twice as long. Those of a turn in which the program breaks are lost.
  */
 export function tellTogether(emit: Emit): Emit {
   let told: Parameters<Emit>[0][] = [];

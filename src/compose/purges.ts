@@ -25,10 +25,7 @@ const MAX_SERIES = 2_000;
 export function createPurging(purges: Purges, pause: () => number, clock: Clock, emit: Emit) {
   /** Repetitions by the id of a run; callers who share a run share it. */
   const repeats = createTimers(clock);
-  /**
-   * Series of later drops by scopes: spellings of one project share a series, as they share an
-   * epoch.
-   */
+  /** Series of later drops by scopes; spellings of one project share one. */
   const series = createTimers(clock);
   let closed = false;
 
@@ -86,11 +83,10 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
   };
 }
 
-/** Timers of later drops, by names. */
 function createTimers(clock: Clock) {
   const set = new Map<string, { readonly stale: Stale; readonly cancel: Cancel }>();
 
-  /** In place of what the name stood for. @param pauses before each time (ms) */
+  /** Replaces what the name stood for. @param pauses before each time (ms) */
   function start(name: string, stale: Stale, pauses: readonly number[], act: () => unknown): void {
     const [pause, ...later] = pauses;
     set.get(name)?.cancel();

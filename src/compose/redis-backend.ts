@@ -62,12 +62,10 @@ export async function inRedis(redis: Config['cache']['redis'], ground: CacheGrou
     entries: createSharedEntries(values, sealer, common),
     sharedFlights: createSharedFlights({ ...common, locks }),
     sweep,
-    /** For connections that are made from now on. @throws where one cannot be read */
+    /** Renews them for connections to come. @throws where a file cannot be read */
     renewCertificates: () => void Object.assign(tls, readPemFiles(redis)),
     state: health.state,
-    /** Why Redis cannot be used now; undefined where it can. */
     why: () => health.trouble()?.why,
-    /** Why something failed that was asked of Redis. */
     whyFailed: (error: unknown) => health.causeOf(error).why,
     conditions: conditions.list,
     async close() {
