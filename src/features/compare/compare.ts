@@ -1,6 +1,6 @@
 import { inflatedWithSession, type StoredAnswer, withSession } from '../../cache/stored-answer.ts';
 import { GatewayError } from '../../common/errors.ts';
-import { type AdminQuestion, questionAct } from '../../http/admin-act.ts';
+import type { AdminQuestion } from '../../http/admin-act.ts';
 import { ofNoClient, withoutReader } from '../../line/no-client.ts';
 import type { SharedQuery } from '../../line/query.ts';
 import { createOwnTurns, type OwnTurn } from '../../line/understand.ts';
@@ -22,6 +22,7 @@ export const compare = ({ emit }: Core): Feature => ({
       emit({ type: 'compared', id, principal, project, digest, verdict: compared.verdict });
       return compared;
     };
+    const { questionAct } = await import('../../http/admin-act.ts');
     return { acts: { '/admin/compare': questionAct(tell, { user: false }) } };
   },
   findings: async (hour) => staleFinding(hour),
@@ -30,8 +31,8 @@ export const compare = ({ emit }: Core): Feature => ({
 export function staleFinding(hour: HourCounts) {
   const stale = hour('stale').map(({ name }) => name);
   return finding('problem', 'stale-answer', stale.length > 0)`
-      In the last hour the cache held answers that the engine no longer gave: ${listOf(stale)}.
-      The data changed, and no purge followed; or the engine answers users differently who share answers.
+      In the last hour the cache held answers that differ from those of the engine: ${listOf(stale)}.
+      The data changed and no purge followed, or the engine gives different answers to users who share them.
       Run mdx-gateway purge PROJECT, and have the load job call clearCache at its end.`;
 }
 
