@@ -27,30 +27,27 @@ import { auditLines, createLog, type Log } from './observability/log.ts';
 import { createLink } from './workers/link.ts';
 import { CONNECTIONS, WORKER, type WorkerProcess } from './workers/pool.ts';
 
-// V8 would make objects of a kind that survived for a while old from the start, and an old one keeps all of its request in
-// memory until the next full collection (docs/BENCHMARKS.md).
+// Without this V8 makes objects of a kind that often survives old from the start, and an old one
+// keeps its whole request in memory until the next full collection (docs/BENCHMARKS.md).
 setFlagsFromString('--no-allocation-site-pretenuring');
-// V8 would let the heap grow by a tenth or several times, as its estimates happen to be, before it looks at all of it again: in a
-// bad stretch every 100 ms, which took up to a sixth of all time. Now it is to three times what was in use, and near its limit
-// half of the way to that (docs/BENCHMARKS.md).
+// Without this V8 lets the heap grow by a tenth or several times before a full collection: in a bad
+// stretch one every 100 ms, up to a sixth of all time. With it the heap grows to three times what
+// was in use, and half of the way there near its limit (docs/BENCHMARKS.md).
 setFlagsFromString('--heap-growing-percent=200');
-/** In a small container that much would be all there is. */
+/** In a small container that growth would take all there is. */
 const growLittle = () => setFlagsFromString('--heap-growing-percent=20');
-
-/** What is under way at SIGTERM has this long (ms). */
-const SHUTDOWN_DEADLINE = 30_000;
+const SHUTDOWN_DEADLINE_MS = 30_000;
 const [STDOUT, STDERR] = [1, 2];
 /**
- * What a worker has as standard input, output and error is its own: Node.js makes these blocking when it starts a
- * process with them and when one ends, for all that share them. The log goes to another descriptor, by its place here.
+ * A worker's standard streams are its own: Node.js makes them blocking at the start and end of a
+ * process, for all that share them. The log goes to another descriptor, by its index here.
  */
 const WORKER_STDIO: StdioOptions = ['ignore', 'ignore', 'pipe', 'ipc', STDOUT];
 const WORKER_LOG = 4;
-/** Holds the number of a worker in its environment. */
+/** The environment variable with the number of a worker. */
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep, node: process };
-
 const print = (text: string) => write(process.stdout, text);
 const complain = (text: string) => write(process.stderr, text);
 const asJson = (value: object) => `${JSON.stringify(value, null, 2)}\n`;
@@ -60,7 +57,7 @@ async function run(words: readonly string[]): Promise<number> {
   const command = parseArguments(words);
   switch (command.kind) {
     case 'serve':
-      // What Node.js itself has to say to a reader of standard error that stalls would keep the process.
+      // Output of Node.js to a stalled reader of standard error would keep the process.
       return process.exit(await serve(command.config));
     case 'demo':
     case 'demo-engine': {
@@ -99,7 +96,7 @@ async function run(words: readonly string[]): Promise<number> {
         output: process.stdout,
         prompts: process.stderr,
         config: storage,
-        // Whatever the storage tells beside its results belongs to one that serves.
+        // Events of the storage belong to a process that serves.
         createStorage: (config: SqliteConfig | PostgresConfig) =>
           createStorage(config, auth.admins, { ...parts, emit() {} }),
         now: parts.clock.now,
@@ -125,12 +122,12 @@ async function run(words: readonly string[]): Promise<number> {
   }
 }
 
-/** Asked for where they are used: Node.js opens them then. */
+/** Opens the streams only where they are used: Node.js does it on access. */
 function commandStreams() {
   return { input: process.stdin, output: { write: print }, prompts: { write: complain } };
 }
 
-/** That nothing takes the text changes nothing of what was done, and so not the exit status. */
+/** An output without a reader changes nothing that was done, and so not the exit status. */
 function write(stream: NodeJS.WriteStream, text: string): void {
   if (stream.listenerCount('error') === 0) {
     stream.on('error', ({ code, message }: NodeJS.ErrnoException) => {
@@ -148,7 +145,7 @@ async function serve(file: string | undefined): Promise<number> {
   return lead(configFile(file));
 }
 
-/** As what listens: this process, or the primary process of several. */
+/** Leads as the process that listens, or as the primary process of several. */
 async function lead(source: ConfigFile): Promise<number> {
   const initial = source.read();
   const { config } = initial;
@@ -163,7 +160,7 @@ async function lead(source: ConfigFile): Promise<number> {
   let stopping = false;
   // Before anything is awaited: the signal would end the process.
   process.on('SIGHUP', () => {
-    // It will read what the file says then.
+    // The waiting reload will read the file.
     if (reloadWaits) return;
     reloadWaits = true;
     inTurn(reload).catch(() => {});
@@ -175,7 +172,7 @@ async function lead(source: ConfigFile): Promise<number> {
   const signal = await untilStopped();
   stopping = true;
   log.info({ signal }, 'shutting down');
-  await served.close(SHUTDOWN_DEADLINE);
+  await served.close(SHUTDOWN_DEADLINE_MS);
   return 0;
 
   async function start() {
@@ -212,10 +209,9 @@ async function lead(source: ConfigFile): Promise<number> {
   }
 }
 
-/** Starts worker processes, one with each call. */
 function createForks(): () => WorkerProcess {
   const [, program = '', ...words] = process.argv;
-  // Takes what Node.js itself has to say there of errors and warnings.
+  // Takes what Node.js itself writes there of errors and warnings.
   const stderr = openUnblocked(STDERR);
   let id = 0;
   return () => {
@@ -225,7 +221,7 @@ function createForks(): () => WorkerProcess {
       try {
         writeSync(stderr, bytes);
       } catch {
-        // As in a process that writes there itself, what finds no room is lost.
+        // Output that finds no room is lost, as in a process that writes there itself.
       }
     });
     const ended = new Promise<number | string>((resolve) => {
@@ -239,9 +235,9 @@ function createForks(): () => WorkerProcess {
   };
 }
 
-/** One of the processes that serve. It is told everything by the primary process, and ends with it. */
+/** Obeys the primary process in everything, and ends with it. */
 async function serveAsWorker(file: string | undefined, worker: number): Promise<number> {
-  // They may reach the whole group of processes; the primary process says what follows from them.
+  // They may reach the whole group of processes; the primary process decides what follows.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {});
   const link = createLink(process, 'the primary process');
   const { promise: ended, resolve: end } = Promise.withResolvers<'stopped' | 'orphaned'>();
@@ -249,7 +245,7 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
   let starting: ReturnType<typeof start> | undefined;
   let serves = false;
   link.serve(WORKER, {
-    // Many would say the same of a start that fails; the primary process says it once.
+    // Many workers would report the same failed start; the primary process reports it once.
     start: (text: string | null, workers: number) =>
       (starting = start(text, workers)).then(() => undefined, messageOf),
     reload: async (text: string | null) => (await starting)?.reload(text),
@@ -265,11 +261,11 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
   const started = await starting?.catch(() => undefined);
   if (started === undefined) return 1;
   if (why === 'orphaned') started.log.warn('the primary process is gone: shutting down');
-  await started.gateway.close(SHUTDOWN_DEADLINE);
+  await started.gateway.close(SHUTDOWN_DEADLINE_MS);
   return 0;
 
   async function start(text: string | null, workers: number) {
-    // As JSON an argument that is undefined becomes null.
+    // JSON turns an undefined argument into null.
     const partOf = (of: string | null) => workerShare(source.read(of ?? undefined).config, workers);
     const config = partOf(text);
     if (config.memory.isTight) growLittle();
@@ -289,7 +285,7 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
 
 function openLog(config: Config, stdout = STDOUT, base?: object): Log {
   unblock(stdout);
-  // What Node.js prints there itself, of errors and warnings, would wait for its reader.
+  // Node.js prints errors and warnings there, and would wait for its reader.
   unblock(STDERR);
   const output = openLogOutput(
     openUnblocked(stdout),
@@ -299,7 +295,7 @@ function openLog(config: Config, stdout = STDOUT, base?: object): Log {
   return createLog(EVENTS, config.log, output, base);
 }
 
-/** Most of the program is loaded here, so that other commands are quick, and its compiled code is found again. */
+/** Loads most of the program here: other commands stay quick, and compiled code is found again. */
 const buildGateway: typeof createGateway = async (...given) =>
   (await import('./gateway.ts')).createGateway(...given);
 
@@ -315,24 +311,22 @@ function configFile(file: string | undefined): ConfigFile {
       // Zero, or far more than there is, where no control group (cgroup v1 or v2) sets a limit.
       container: process.constrainedMemory() || Infinity,
     },
-    // A reload that waits for a file holds up no shutdown.
+    // A reload that waits for a file must not hold up a shutdown.
     sleep: (milliseconds) => sleep(milliseconds, undefined, { ref: false }),
   });
 }
 
-/** Each takes a core, and a thread of libuv (bin/mdx-gateway), of which files and DNS names need some. */
+/** Each takes a core and a libuv thread (bin/mdx-gateway), which files and DNS need too. */
 function comparisons(workers: number): number {
   const threads = Number(process.env.UV_THREADPOOL_SIZE) || 4;
   return Math.max(1, Math.min(Math.floor(availableParallelism() / workers), threads - 2));
 }
 
-/** Resolves to the name of the signal that asks the process to stop. */
 async function untilStopped(): Promise<string> {
   const [signal] = await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
   return signal as string;
 }
 
-/** Aborted by such a signal. */
 function stopSignal(): AbortSignal {
   const stopping = new AbortController();
   void untilStopped().then(() => stopping.abort());
@@ -344,8 +338,8 @@ function version(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-// Keeps compiled code for the next start, beside the code itself: a user who can write there could change that as well. Where
-// this process cannot, it does without.
+// Keeps compiled code for the next start beside the code, since a user who can write there could
+// change that too. A process that cannot write there does without.
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/mdx-gateway', import.meta.url)));
 process.exitCode = await run(process.argv.slice(2)).catch((error: unknown) => {
   const isUsage = error instanceof UsageError;

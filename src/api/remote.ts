@@ -111,7 +111,7 @@ async function ask<T>(
   signal: AbortSignal | undefined,
   take: (answer: IncomingMessage, head: AcceptedHead) => Promise<T>,
 ): Promise<T> {
-  const { service, timeout, url, login } = config;
+  const { service, timeout: timeoutMs, url, login } = config;
   const { method, headers: given } = request;
   const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
   const authorization = service ? serviceAuthorization(service) : given.authorization;
@@ -119,7 +119,7 @@ async function ask<T>(
   const headers = requestHeaders(given, authorization, body?.length, (name) => SENT.has(name));
   let answer: IncomingMessage | undefined;
   try {
-    answer = await upstream.forward({ method, path, headers, body }, { signal, timeout });
+    answer = await upstream.forward({ method, path, headers, body }, { signal, timeoutMs });
     const head = answerHead(answer);
     if (head.status >= 300 && head.status < 400) {
       const doubt = outcome === 'unknown' ? ' Whether the change was made is not known.' : '';

@@ -1,8 +1,7 @@
-/** What the command line asks for. */
 import { parseArgs } from 'node:util';
 import { unknownWord } from '../settings/problems.ts';
 
-/** How a program ends after a command line that it does not understand. */
+/** The exit status for a wrong command line. */
 export const EXIT_USAGE = 2;
 
 const OPTIONS = {
@@ -29,12 +28,12 @@ CONNECTION to a running gateway:
   --url URL             else MDX_GATEWAY_URL, else http://127.0.0.1:7080
   --user NAME           else MDX_GATEWAY_USER
   --password-file FILE  its first line; else MDX_GATEWAY_PASSWORD, else it is asked for
-  --ca FILE             the only authority that is believed (PEM), where it is a private one
+  --ca FILE             the only authority to trust (PEM), for a private one
   --json                one JSON value on standard output, of a failure too
 `;
 const CONNECTION = (ABOUT_CONNECTION.match(/--\S+(?: [A-Z]+)?/g) ?? []).join('] [');
 
-/** The first line of each says what it takes, the others what it does. */
+/** First line: arguments; others: help. */
 const COMMANDS = {
   serve: `[--config FILE]
 run the gateway; without FILE every key has its default`,
@@ -44,7 +43,7 @@ run the gateway before a made-up engine, on this machine only;
   'demo-engine': `[--port N]
 run the made-up engine alone, on all addresses, for a gateway that runs elsewhere`,
   check: `--config FILE [--connect]
-say what is wrong with a configuration, or print the one in effect;
+report what is wrong with a configuration, or print the one in effect;
 --connect also says whether engines, Redis, storage and what is watched answer`,
   'hash-password': `[NAME]
 ask for a password, or read a line of standard input, and print the line for the users file;
@@ -56,12 +55,12 @@ the gateway may run meanwhile`,
 read them from a file, or from standard input, into a storage that holds none yet:
 all of them, or none`,
   status: `[${CONNECTION}]
-say of a running gateway whether it is ready (else: exit status 3), and what its cache does`,
+show whether a running gateway is ready (else: exit status 3), and what its cache does`,
   purge: `[PROJECT] [${CONNECTION}]
-have a running gateway drop everything, or a project, from the cache, everywhere;
+make a running gateway drop everything, or a project, from the cache of all gateways;
 exit status 3: Redis did not confirm it, it is pending`,
   explain: `FILE [--project NAME] [--as NAME] [--header LINE] [${CONNECTION}]
-say what a running gateway would do with an XMLA request (- for standard input) at a project,
+show what a running gateway would do with an XMLA request (- for standard input) at a project,
 of a user, with a header such as "User-Agent: MSOLAP"; for administrators`,
   help: `[COMMAND] [--json]
 print this text, or that of one command; so does --help`,
@@ -71,16 +70,12 @@ print the version; so does --version`,
 type Command = keyof typeof COMMANDS;
 const NAMES = Object.keys(COMMANDS) as Command[];
 
-/** The command line is wrong. `message` is one line. */
+/** `message` is one line. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/**
- * Reads the words after the name of the program. `serve` is the command when none is named; `--help` and
- * `--version` count wherever they stand.
- * @throws UsageError
- */
+/** `serve` is the default; `--help` and `--version` count anywhere. @throws UsageError */
 export function parseArguments(words: readonly string[]) {
   const { values, positionals, tokens } = parseWords([...words]);
   const { help, version, port, ...options } = values;
@@ -98,7 +93,7 @@ export function parseArguments(words: readonly string[]) {
     if (token.kind !== 'option') continue;
     const { name, rawName, value } = token;
     if (!new RegExp(`--${name}\\b`).test(takes)) throw refuse(rawName);
-    if (seen.has(name)) throw new UsageError(`${kind}: ${rawName} stands twice`);
+    if (seen.has(name)) throw new UsageError(`${kind}: ${rawName} is given twice`);
     if (value === '') throw new UsageError(`${kind}: ${rawName} needs a value`);
     if (name !== 'header') seen.add(name);
   }
@@ -114,7 +109,7 @@ export function parseArguments(words: readonly string[]) {
   return { ...options, kind, name, port: portOf(kind, port) };
 }
 
-/** What a command is given, but `help` and `version`. */
+/** Arguments of a command other than `help` and `version`. */
 export type Given = Extract<ReturnType<typeof parseArguments>, { readonly port: unknown }>;
 
 const isCommand = (word: string): word is Command => Object.hasOwn(COMMANDS, word);
@@ -128,7 +123,7 @@ function parseWords(args: string[]) {
   if (args.some((word) => /^--password(?:=|$)/.test(word))) {
     const ways = 'use --password-file FILE, MDX_GATEWAY_PASSWORD, or type it when it is asked for';
     throw new UsageError(
-      `--password is not taken: all users of a machine can see command lines; ${ways}`,
+      `--password is not accepted: all users of a machine can see command lines; ${ways}`,
     );
   }
   try {
@@ -136,7 +131,7 @@ function parseWords(args: string[]) {
   } catch (error) {
     // The first sentence says what is wrong; further ones explain Node.js.
     const [problem] = (error as Error).message.split(/\. |\.?\n/, 1);
-    throw new UsageError(`${problem}; mdx-gateway --help tells what is allowed`);
+    throw new UsageError(`${problem}; mdx-gateway --help shows what is allowed`);
   }
 }
 
@@ -154,7 +149,6 @@ const about = (name: Command) => {
   return { name, takes, does };
 };
 
-/** The text of `--help`: of all commands, or of one. */
 export function helpText(command?: Command): string {
   const entries = helpValue(command).commands.map(({ name, takes, does }) => {
     const line = `${name === 'serve' ? '[serve]' : name} ${takes.replace(CONNECTION, 'CONNECTION')}`;
@@ -176,7 +170,6 @@ Exit status: 0 done, 1 refused, failed, or the input is wrong, 2 the command lin
 `;
 }
 
-/** The same for programs. */
 export const helpValue = (command?: Command) => ({
   commands: (command === undefined ? NAMES : [command]).map(about),
 });

@@ -1,4 +1,4 @@
-/** The commands that ask a running gateway: what they have in common, `purge`, and `explain`. */
+/** The commands that ask a running gateway. */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { meaningOf } from '../common/reasons.ts';
@@ -16,16 +16,12 @@ import {
 import { type PasswordPrompt, readInput } from './password.ts';
 import { status } from './status.ts';
 
-/** How long they may take (ms). A purge: a login and clearing by the engines, 30 s each, and two runs of tries and waits. */
-const TIMEOUTS = { purge: 120_000, status: 30_000, explain: 30_000 };
+/** A purge takes a login, clearing by the engines, 30 s each, and two runs of tries and waits. */
+const TIMEOUTS_MS = { purge: 120_000, status: 30_000, explain: 30_000 };
 
-/**
- * Asks a running gateway, and writes what it says to `output` (standard output), what went wrong to `prompts`.
- * @returns the exit status: 0 done, 1 refused or failed, 3 not ready, or pending
- * @throws UsageError
- */
+/** @returns the exit status: 0 done, 1 failed, 3 not ready or pending. @throws UsageError */
 export async function askGateway(
-  kind: keyof typeof TIMEOUTS,
+  kind: keyof typeof TIMEOUTS_MS,
   command: Given,
   parts: ClientParts & { readonly output: { write(text: string): unknown } },
 ): Promise<number> {
@@ -37,9 +33,9 @@ export async function askGateway(
     if (kind !== 'status' && !(command.user ?? parts.env['MDX_GATEWAY_USER'])) {
       throw new UsageError(`${kind} needs --user NAME, or MDX_GATEWAY_USER`);
     }
-    // What is wrong with the words and the file is said before a password is asked for.
+    // Wrong words and files are reported before a password is asked for.
     const run = kind === 'status' ? status : { purge, explain }[kind](command, parts);
-    client = await connectGateway(command, TIMEOUTS[kind], parts);
+    client = await connectGateway(command, TIMEOUTS_MS[kind], parts);
     const { exit, value, lines, warning } = await run(client);
     if (json) tell(value);
     else parts.output.write(lines.map((line) => `${line.replaceAll(/\p{Cc}/gu, ' ')}\n`).join(''));
@@ -47,7 +43,7 @@ export async function askGateway(
     return exit;
   } catch (error) {
     if (error instanceof UsageError) throw error;
-    // What reads files and passwords has no word for it.
+    // Errors of files and passwords have no word.
     const { word = 'input', message, details } = error as Error & Partial<Failure>;
     if (json) tell({ error: word, message, ...details });
     say(message);
@@ -57,10 +53,10 @@ export async function askGateway(
   }
 }
 
-/** After these it may have been done, or not. */
+/** Failures after which the purge may have been done, or not. */
 const DOUBTFUL = /^(?:broken-off|timeout|stopped|not-a-gateway|internal)$/;
 
-/** @throws UsageError for a name that no path can carry: another server on the way could take it for everything */
+/** @throws UsageError for a name no path can carry: a server on the way might read everything */
 function purge({ name: project }: Given): (client: GatewayClient) => Promise<Told> {
   const ofProject = project === undefined ? '' : `/${encodeURIComponent(project)}`;
   const path = `/mdx/xmla${ofProject}/clearCache`;
@@ -88,7 +84,7 @@ function purge({ name: project }: Given): (client: GatewayClient) => Promise<Tol
   };
 }
 
-/** @returns asks, and throws Failure. @throws UsageError, what reading the file throws */
+/** @throws UsageError, errors of reading the file */
 export function explain(
   { name: file = '-', project, as: user, header = [] }: Given,
   parts: Required<PasswordPrompt>,

@@ -1,4 +1,4 @@
-/** The commands that write everything of a storage into a file, and fill an empty storage from it. */
+/** The commands that write a whole storage into a file, and fill an empty storage from it. */
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, lstatSync, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
@@ -13,28 +13,23 @@ import type { Storage } from '../storage/sql-storage.ts';
 export interface StoreCommandParts {
   readonly config: StorageConfig;
   readonly createStorage: (config: SqliteConfig | PostgresConfig) => Promise<Storage>;
-  /** Standard input and output, for where no file is named. */
+  /** Used where no file is named. */
   readonly input: Readable;
   readonly output: Writable;
-  /** Standard error: takes progress and complaints. */
+  /** Takes progress and complaints. */
   readonly prompts: { readonly isTTY?: boolean | undefined; write(text: string): unknown };
-  /** Milliseconds of a clock that never steps back. */
+  /** Monotonic milliseconds. */
   readonly now: () => number;
-  /** Aborted when the command is asked to stop. */
   readonly stopped: AbortSignal;
 }
 
-/**
- * Writes the lines of {@link toLines} into a new file, or to `output` (standard output) when no file is named. They
- * hold everything in the storage, of one moment; gateways may use it meanwhile.
- * @returns the exit status, as {@link runStoreCommand}
- */
+/** Writes everything in the storage, of one moment; gateways may use it meanwhile. */
 export function exportStore(file: string | undefined, parts: StoreCommandParts): Promise<number> {
   const { config, output, stopped } = parts;
   return runStoreCommand('export-store', parts, async (storage, progress) => {
     // The driver would make it, and nothing would show that nothing was exported.
     if (config.driver === 'sqlite' && !existsSync(config.path)) {
-      throw new Error(`storage.path: ${config.path} is not there to be exported`);
+      throw new Error(`storage.path: ${config.path} does not exist, so there is nothing to export`);
     }
     await storage.open();
     const records = counted(storage.dump(), countRecord(progress));
@@ -47,11 +42,7 @@ export function exportStore(file: string | undefined, parts: StoreCommandParts):
   });
 }
 
-/**
- * Reads what export-store wrote, from a file, or from `input` (standard input) when none is named, into a storage that
- * holds nothing yet. Either all of it is there afterwards, or nothing.
- * @returns the exit status, as {@link runStoreCommand}
- */
+/** Fills a storage that is still empty from an export, with all of it or with nothing. */
 export function importStore(file: string | undefined, parts: StoreCommandParts): Promise<number> {
   return runStoreCommand('import-store', parts, async (storage, progress) => {
     await storage.open();
@@ -60,15 +51,11 @@ export function importStore(file: string | undefined, parts: StoreCommandParts):
     addAbortSignal(parts.stopped, input);
     const read = counted<Uint8Array>(input, ({ length }) => progress.add({ bytes: length }));
     await storage.restore(counted(fromLines(read), countRecord(progress)));
-    return 'everything is imported; a gateway that serves this storage must now be told to clear its cache (clearCache)';
+    return 'everything is imported; now clear the cache of the gateways that serve this storage (clearCache)';
   });
 }
 
-/**
- * Works with the storage, and closes it.
- * @param work opens the storage, and resolves to what was done, in one line
- * @returns the exit status: 0 when it was done, 1 when not; `prompts` then has one line with the reason
- */
+/** @param work opens the storage, and resolves to a line that says what was done */
 async function runStoreCommand(
   command: string,
   { config, createStorage, prompts, now, stopped }: StoreCommandParts,
@@ -96,7 +83,7 @@ async function runStoreCommand(
   }
 }
 
-/** The file is there when it is whole, and only its owner may read it. */
+/** The file appears when it is whole, and only its owner may read it. */
 async function writeNewFile(file: string, lines: AsyncIterable<Buffer>): Promise<void> {
   refuseExisting(file);
   const temporary = `${file}.${randomUUID()}.part`;
@@ -121,7 +108,7 @@ function sizeOf(file: string): number {
   return stats.size;
 }
 
-/** Passes everything on, and counts each when the next one is asked for: it is dealt with then. */
+/** Counts each item when the next one is asked for, since it is dealt with then. */
 async function* counted<T>(items: AsyncIterable<T>, count: (item: T) => void) {
   for await (const item of items) {
     yield item;
@@ -134,7 +121,7 @@ const countRecord = (progress: Progress) => (record: StorageRecord) => {
   else progress.add({ records: 1 });
 };
 
-/** What an operator needs to know of a failure: a storage that is away says why in its cause. */
+/** A storage that is away says why in its cause. */
 function reasonOf(error: Error): string {
   const { message, cause } = error;
   const isAway = error instanceof StorageUnavailable && error.outcome === 'nothing-done';
@@ -146,10 +133,9 @@ type Prompts = StoreCommandParts['prompts'];
 type Amounts = Readonly<{ records?: number; bytes?: number }>;
 type Progress = ReturnType<typeof createProgress>;
 
-/** How far a long command is. */
 export function createProgress(command: string, output: Prompts, now: () => number) {
   const terminal = output.isTTY === true;
-  /** At most this often (ms): a terminal's line is rewritten, a log should not be filled. */
+  /** Milliseconds; a terminal's line is rewritten, but a log should not be filled. */
   const every = terminal ? 100 : 5_000;
   const done = { records: 0, bytes: 0 };
   let total: Amounts = {};
@@ -167,15 +153,13 @@ export function createProgress(command: string, output: Prompts, now: () => numb
   }
 
   return {
-    /** How much there is in all. */
     expect: (what: Amounts) => void (total = { ...total, ...what }),
-    /** Those that came to those before. */
     add({ records = 0, bytes = 0 }: Amounts): void {
       done.records += records;
       done.bytes += bytes;
       if (now() - last >= every) show();
     },
-    /** Leaves the line, so that something else can be written. @param isDone says how far it came */
+    /** Leaves the line, so that something else can be written. */
     end(isDone: boolean): void {
       if (isDone) show();
       if (terminal && shown) output.write('\n');

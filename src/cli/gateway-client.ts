@@ -1,4 +1,3 @@
-/** Calls of a running gateway, and what went wrong with them in words. */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { Client } from 'undici';
@@ -9,11 +8,10 @@ import { askHidden, type PasswordPrompt, PasswordRefused, refuseUnusable } from 
 
 export interface ClientParts extends PasswordPrompt {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Aborted when the command is asked to stop. */
   readonly stopped: AbortSignal;
 }
 
-/** The command failed. `word` is in docs/COMMAND-LINE.md, or one of the gateway. */
+/** `word` is in docs/COMMAND-LINE.md, or one of the gateway. */
 export class Failure extends Error {
   readonly word: string;
   /** For programs, beside word and message. */
@@ -34,7 +32,7 @@ export interface Answer {
   readonly json: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What a command has to say, for programs and for people; `warning` beside that. */
+/** The output of a command for programs (`value`) and for people (`lines`). */
 export interface Told {
   readonly exit: 0 | 3;
   readonly value: object;
@@ -45,11 +43,11 @@ export interface Told {
 export type GatewayClient = Awaited<ReturnType<typeof connectGateway>>;
 
 /**
- * Reads what the connection needs: address, authority, login. Nothing is sent yet.
- * @param timeout milliseconds, for all calls together, from the first on
- * @throws UsageError, PasswordRefused, what reading the files throws
+ * Reads address, authority and login, and sends nothing yet.
+ * @param timeoutMs limits all calls together, from the first on
+ * @throws UsageError, PasswordRefused, errors of reading the files
  */
-export async function connectGateway(given: Given, timeout: number, parts: ClientParts) {
+export async function connectGateway(given: Given, timeoutMs: number, parts: ClientParts) {
   const { env, stopped } = parts;
   const base = baseOf(given.url ?? (env['MDX_GATEWAY_URL'] || 'http://127.0.0.1:7080'));
   const url = base.href.replace(/\/+$/, '');
@@ -73,7 +71,7 @@ export async function connectGateway(given: Given, timeout: number, parts: Clien
     if (stopped.aborted) return new Failure('stopped', `stopped before ${url} had answered`);
     if (late?.aborted) {
       const word = isConnected ? 'timeout' : 'unreachable';
-      return new Failure(word, `${url} did not answer within ${timeout / 1000} s`);
+      return new Failure(word, `${url} did not answer within ${timeoutMs / 1000} s`);
     }
     if (error.code?.startsWith('HPE_')) {
       return new Failure('not-a-gateway', `what answers at ${url} does not speak HTTP${orTls}`);
@@ -88,7 +86,7 @@ export async function connectGateway(given: Given, timeout: number, parts: Clien
     user,
     /** @throws Failure where no whole answer came */
     async ask(path: string, headers: Record<string, string> = {}, body?: Buffer): Promise<Answer> {
-      late ??= AbortSignal.timeout(timeout);
+      late ??= AbortSignal.timeout(timeoutMs);
       try {
         const answer = await client.request({
           method: body === undefined ? 'GET' : 'POST',
@@ -103,13 +101,13 @@ export async function connectGateway(given: Given, timeout: number, parts: Clien
         throw failureOf(error as Error);
       }
     },
-    /** What an answer says that is none to the question. */
+    /** Makes a failure of an answer that does not fit the question. */
     refusal: (answer: Answer): Failure => refusalOf(answer, url, user),
     close: () => void client.destroy(),
   };
 }
 
-/** Where it is, and below which path. Nothing shows a URL that may hold credentials. */
+/** No message may show a URL that holds credentials. */
 function baseOf(text: string): URL {
   const url = URL.parse(text);
   let why = 'must be an http:// or https:// URL';
@@ -131,10 +129,7 @@ function readAuthority(file: string): Buffer {
   }
 }
 
-/**
- * The header of the login. Its password is the first line of a file, else that of the environment, else what is typed at a terminal.
- * @throws UsageError, PasswordRefused; what reading the file throws
- */
+/** Takes the password from a file, the environment or a terminal, in this order. */
 async function loginOf(name: string, given: Given, parts: ClientParts): Promise<string> {
   const { 'password-file': file } = given;
   let password = parts.env['MDX_GATEWAY_PASSWORD'] ?? '';
@@ -153,7 +148,7 @@ async function loginOf(name: string, given: Given, parts: ClientParts): Promise<
 }
 
 function firstLine(file: string, { prompts }: PasswordPrompt): string {
-  // Not refused: secrets are mounted so into containers, where there are no other users.
+  // Not refused: containers mount secrets so, and have no other users.
   if ((statSync(file).mode & 0o004) !== 0) {
     prompts.write(`mdx-gateway: warning: ${file} can be read by other users; chmod 600\n`);
   }
@@ -170,7 +165,7 @@ function readObject(text: string): Answer['json'] {
   }
 }
 
-/** Without what could end the line, or steer a terminal. */
+/** Removes what could end the line, or steer a terminal. */
 const inOneLine = (text: string) => text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim();
 
 function refusalOf({ status, headers, text, json }: Answer, url: string, user?: string): Failure {

@@ -1,24 +1,20 @@
-/** The command that makes a line of the users file. */
 import { MAX_PASSWORD_BYTES } from '../auth/users-file.ts';
 import { isUserName, userName } from '../settings/kinds.ts';
 import { askHidden, type PasswordPrompt, PasswordRefused, refuseUnusable } from './password.ts';
 
 export interface HashPasswordParts extends PasswordPrompt {
-  /** Standard output: takes the finished line and nothing else, so that it can be appended to a file. */
+  /** Takes the finished line and nothing else, so that it can be appended to a file. */
   readonly output: { write(text: string): unknown };
-  /** Bcrypt: the password and the cost to a hash that begins with `$2b$` or `$2y$`. */
+  /** bcrypt; the result begins with `$2b$` or `$2y$`. */
   readonly hash: (password: string, cost: number) => Promise<string>;
 }
 
-/** Two to the tenth rounds, about a tenth of a second; what bcrypt libraries take by default. */
+/** 2^10 rounds, about a tenth of a second: the default of bcrypt libraries. */
 const COST = 10;
-/** More is neither a password nor a slip of the finger. */
+/** Longer input is neither a password nor a slip of the finger. */
 const LONGEST_INPUT = 4096;
 
-/**
- * Asks for a password and writes `NAME:hash`, or the hash alone when there is no name, to `output`.
- * @returns the exit status: 0 when the line was written, 1 when not; `prompts` then has one line with the reason.
- */
+/** Writes `NAME:hash`, or the hash alone. @returns the exit status; `prompts` has the reason */
 export async function hashPassword(name: string | undefined, parts: HashPasswordParts) {
   const { input, output, prompts, hash } = parts;
   try {
@@ -43,14 +39,14 @@ export async function hashPassword(name: string | undefined, parts: HashPassword
   }
 }
 
-/** Takes one line, with or without its end; more lines are refused, because only one could be meant. */
+/** Refuses several lines, since only one could be meant. */
 async function readFromPipe({ input }: HashPasswordParts): Promise<string> {
   let text = '';
   for await (const part of input.setEncoding('utf8')) {
     text += part;
     if (text.length > LONGEST_INPUT) throw new PasswordRefused('the password is far too long');
   }
-  // Some shells begin what they write with a byte order mark.
+  // Some shells begin their output with a byte order mark.
   const password = text.replace(/^\ufeff/, '').replace(/\r?\n$/, '');
   if (!password.includes('\n')) return password;
   throw new PasswordRefused('standard input must hold one line, the password');

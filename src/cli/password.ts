@@ -1,21 +1,17 @@
-/** Passwords: asked for unseen, and which are refused. What a command reads of standard input. */
 import { createInterface } from 'node:readline';
 import { addAbortSignal, type Readable, Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 
 export interface PasswordPrompt {
-  /** Standard input; a terminal has `isTTY`. */
   readonly input: Readable & { readonly isTTY?: boolean | undefined };
-  /** Standard error: takes questions and complaints. */
   readonly prompts: { write(text: string): unknown };
-  /** Aborted when the command is asked to stop; undefined where such a signal ends it by itself. */
+  /** Undefined where the signal ends the command by itself. */
   readonly stopped?: AbortSignal;
 }
 
-/** A name or a password that is not taken; the message says why. */
 export class PasswordRefused extends Error {}
 
-/** Asks on a terminal, and shows nothing of what is typed. Ctrl-C, Ctrl-D and the end of the input cancel the command. */
+/** Asks on a terminal without showing input. Ctrl-C, Ctrl-D and the end of the input cancel. */
 export async function askHidden(
   { input, prompts, stopped: signal }: PasswordPrompt,
   ...questions: string[]
@@ -40,7 +36,7 @@ export async function askHidden(
   }
 }
 
-/** All of standard input, after a password too. @throws Error where the command is stopped meanwhile */
+/** Reads all of standard input, after a password too. @throws Error when the command is stopped */
 export async function readInput({ input, stopped }: Required<PasswordPrompt>) {
   // Behind a password it is paused.
   input.resume();
@@ -51,10 +47,10 @@ export async function readInput({ input, stopped }: Required<PasswordPrompt>) {
   }
 }
 
-/** @throws PasswordRefused for what no server can be given */
+/** @throws PasswordRefused for a password that no server can be given */
 export function refuseUnusable(password: string): void {
   if (password === '') throw new PasswordRefused('the password is empty');
-  // What a decoder makes of bytes that are not UTF-8.
+  // Decoders write this for bytes that are not UTF-8.
   if (password.includes('\ufffd')) throw new PasswordRefused('the password must be UTF-8 text');
   // RFC 7617 §2 bars control characters from Basic credentials, and bcrypt would stop at a NUL.
   const controls = 'the password must not hold control characters, such as NUL or a tab';

@@ -1,28 +1,23 @@
-/** The command status. */
 import type { PurgeRecord } from '../cache/purge/purge-log.ts';
-import type { ReplicaState } from '../common/events.ts';
-import type { RedisFacts } from '../common/events.ts';
+import type { RedisFacts, ReplicaState } from '../common/events.ts';
 import { percent } from '../common/words.ts';
 import type { GatewayClient, Told } from './gateway-client.ts';
 
-/** As GET /health/ready tells it. */
+/** The body of GET /health/ready. */
 interface Health {
   readonly engines: readonly ReplicaState[];
   readonly redis: RedisFacts & { readonly mode: string; readonly purges_owed: number };
   readonly storage: Readonly<Record<'driver' | 'state', string>>;
 }
 
-/**
- * Asks for the pages that the login may see, one after the other: a wrong password is one failed login.
- * @throws Failure where /health/ready is not told, or the login is refused
- */
+/** Asks one page after the other, so that a wrong password is one failed login. @throws Failure */
 export async function status(client: GatewayClient): Promise<Told> {
   const ready = await client.ask('/health/ready');
   const { engines, redis, storage } = (ready.json ?? {}) as Partial<Health>;
   if (!Array.isArray(engines) || !redis || !storage) throw client.refusal(ready);
   const untold: Record<string, string> = {};
 
-  /** Undefined where the user may not see it, or it cannot be told now. */
+  /** Undefined where the user may not see the page, or it is unavailable. */
   async function page(name: string, path: string) {
     const answer = await client.ask(path);
     if (answer.status === 200) return answer;
@@ -52,7 +47,7 @@ export async function status(client: GatewayClient): Promise<Told> {
   };
 }
 
-/** From a page in the text format of Prometheus. */
+/** Reads the text format of Prometheus. */
 function readFigures(page: string) {
   const sum = (sample: string) =>
     [...page.matchAll(new RegExp(`^mdx_gateway_${sample}.*? (\\S+)$`, 'gm'))]

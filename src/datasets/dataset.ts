@@ -5,9 +5,9 @@ import { z } from 'zod';
 import type { WorkerAnswer } from './document-worker.ts';
 import { checkDocument, type DatasetIdentity } from './document.ts';
 
-/** A dataset (interface document §2.3; queries §4.2) with the bytes that were imported. */
+/** A dataset (interface document §2.3; queries §4.2) with its imported bytes. */
 export type Dataset = DatasetIdentity & { readonly document: Buffer };
-/** As it is listed; its last import or update in whole seconds since 1970 (UTC). */
+/** `lastModified`: whole seconds since 1970 (UTC) of the last import or update. */
 export type DatasetSummary = Readonly<{
   id: number;
   name: string;
@@ -16,16 +16,16 @@ export type DatasetSummary = Readonly<{
 }>;
 
 /**
- * Port: where the datasets are. Methods are atomic and durable; each rejects with `StorageUnavailable` when that is away.
- * Project and name are compared code unit by code unit.
+ * Port of the storage of datasets. Methods are atomic and durable; each rejects with
+ * `StorageUnavailable` when that is away. Project and name are compared by code units.
  */
 export interface DatasetStore {
-  /** The ids are consecutive: a dataset that could not be created takes none. */
+  /** Ids are consecutive: a dataset that could not be created takes none. */
   create(dataset: Dataset): Promise<{ readonly id: number } | 'exists'>;
   /** Replaces type and document, and keeps the id. */
   update(dataset: Dataset): Promise<{ readonly id: number } | 'no-such-dataset'>;
   read(project: string, name: string): Promise<Dataset | undefined>;
-  /** Of one project, by ascending id. */
+  /** Lists by ascending id. */
   list(project: string): Promise<readonly DatasetSummary[]>;
 }
 
@@ -41,15 +41,15 @@ export const importQuery = z.object({
   createType: z.literal('import', { error: 'must be given exactly once, as import' }),
 });
 
-/** A shorter document is checked in the time that sending it to and fro may take. */
+/** Checking so many bytes takes no longer than sending them to a thread and back. */
 const LONGEST_HERE = 64 * 1024;
-/** The source is run as it stands, and built: the thread's file ends as this one does. */
+/** Sources run as they are or built: the ending is that of this file. */
 const WORKER = new URL(`./document-worker${extname(import.meta.url)}`, import.meta.url);
 
-/** A long document is checked in a thread, so that no request waits. `document` of the result takes the bytes' place. */
+/** Checks a long document in a thread, so that no request waits; the result owns the bytes. */
 export async function readDocument(bytes: Buffer) {
   if (bytes.length <= LONGEST_HERE) return { ...checkDocument(bytes), document: bytes };
-  // Only a whole memory block can be transferred: a part of one would take its neighbours along.
+  // Only a whole memory block can be transferred: a part would take its neighbours along.
   const { buffer, byteLength } = bytes;
   const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === byteLength;
   const whole = isWhole ? new Uint8Array(buffer) : new Uint8Array(bytes);

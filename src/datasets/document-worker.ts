@@ -1,4 +1,4 @@
-/** The other side of readDocument: checks one document and gives its bytes back. */
+/** The thread of readDocument: checks one document and gives its bytes back. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { checkDocument } from './document.ts';
 

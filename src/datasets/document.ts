@@ -1,28 +1,24 @@
 import { isUtf8 } from 'node:buffer';
 
-/** What a document says of itself. Project and name together are unique; the type is compared without regard to case. */
+/** Project and name together are unique; the type is compared without regard to case. */
 export type DatasetIdentity = Readonly<{ project: string; name: string; type: string }>;
 
-/** What a document says of itself, or everything that is wrong with it. */
 export type DocumentCheck = Readonly<
   { ok: true; identity: DatasetIdentity } | { ok: false; problem: string }
 >;
 
 const FIELDS = ['project', 'dataset_name', 'type'] as const;
-/** Of a document that names none. */
 const USUAL_TYPE = 'MDX';
 const LONGEST = 255;
-/** A string this long in bytes has more than {@link LONGEST} characters, even if each is two escapes. */
+/** Bytes of a string with more than {@link LONGEST} characters, even if each is two escapes. */
 const LONGEST_VALUE = LONGEST * '\\ud83d\\ude00'.length + 2;
-/** More than any document has. */
 const DEEPEST = 100_000;
 
 /**
- * Checks a document whole: one JSON object (RFC 8259) that names its project, its name and, if it is not MDX, its type. One of these that is
- * repeated with another value is refused, since readers differ in which of the two they take.
+ * Checks one JSON object (RFC 8259) that names its project, its name and, unless MDX, its type. It
+ * refuses a repeated field with another value, since readers differ in which one they take.
  */
 export function checkDocument(bytes: Uint8Array): DocumentCheck {
-  /** By field: its value, where it can be one, or what is wrong with it. */
   const found = new Map<string, ReturnType<typeof readValue>>();
   const scanned = scanJson(bytes, DEEPEST, FIELDS, (name, span) => {
     const read = readValue(bytes, span);
@@ -55,21 +51,18 @@ function readValue(bytes: Uint8Array, { from, to }: Span): { value?: string; pro
 
 type Span = Readonly<{ from: number; to: number }>;
 type OnField = (name: string, value: Span) => void;
-
-/** The escape for one character of a name, as `\u006e`, may have so many bytes. */
+/** Bytes of an escape for one character of a name, such as `\u006e`. */
 const LONGEST_ESCAPE = 6;
-/** Blanks, what a string may hold between two escapes, an escape, and a value that holds no others. */
 const BLANKS = /[ \t\r\n]*/y;
 const PLAIN = /[ !#-[\]-\xff]*/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
 /**
- * Checks that bytes are one JSON text in UTF-8 (RFC 8259), and builds nothing of it: a text of many megabytes costs
- * little more memory than itself. A byte order mark before it is let through (§8.1). What is said of a mistake repeats
- * nothing of the text.
- * @param deepest how deep arrays and objects may be nested; §9 leaves that open
- * @param onField told of each member of the outermost object with one of these names, in their order
+ * Checks one JSON text in UTF-8 (RFC 8259) and builds nothing of it, since it may have many
+ * megabytes. A byte order mark may stand in front (§8.1). Mistakes repeat nothing of the text.
+ * @param deepest limits nesting, which §9 leaves open
+ * @param onField called for each member of the outermost object with one of the names, in order
  */
 export function scanJson(
   bytes: Uint8Array,
@@ -83,7 +76,7 @@ export function scanJson(
     return { ok: true as const, isObject: scan(bytes, from, deepest, fields, onField) };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // Both count from 1, columns in characters: each has one byte that does not go on with another.
+    // Both count from 1. Each character has one byte that is no continuation byte.
     let [line, column] = [1, 1];
     for (let at = from; at < Number(error.cause); at += 1) {
       if (bytes[at] === 0x0a) [line, column] = [line + 1, 1];
@@ -102,14 +95,14 @@ function scan(
   fields: readonly string[],
   onField: OnField,
 ): boolean {
-  // One character for each byte, so that an index into it is one into the bytes.
+  // One character for each byte: indices are those of the bytes.
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   const longestKey = Math.max(...fields.map((field) => field.length)) * LONGEST_ESCAPE + 2;
-  /** What ends the arrays and objects that are open. */
+  /** The closing characters of open arrays and objects. */
   const ends: ('}' | ']')[] = [];
   let at = after(BLANKS, start);
   const isObject = text[at] === '{';
-  /** The member of the outermost object that is being read. */
+  /** The current member of the outermost object. */
   let field: string | undefined;
   let valueFrom = 0;
 
@@ -135,7 +128,6 @@ function scan(
     at += 1;
   }
 
-  /** Passes over the name of a member and the colon. */
   function passName(): void {
     const from = at;
     if (text[at] !== '"') throw expected('a property name in double quotes');
@@ -170,7 +162,7 @@ function scan(
       if (end === at) throw expected('a value');
       at = end;
     }
-    // After a value: ends of what holds it, until the next value begins.
+    // Closes what ends behind the value, until the next value begins.
     for (;;) {
       const isMember = ends.length === 1 && isObject;
       if (isMember && field !== undefined) onField(field, { from: valueFrom, to: at });
@@ -192,7 +184,7 @@ function scan(
   }
 }
 
-/** The first byte that is not read as it stands; there must be one. */
+/** Finds the first byte that decoding changes; there must be one. */
 function invalidUtf8At(bytes: Uint8Array): number {
   const read = Buffer.from(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes));
   return bytes.findIndex((byte, index) => byte !== read[index]);

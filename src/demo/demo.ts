@@ -14,32 +14,27 @@ import { createGateway } from '../gateway.ts';
 import { loadRecordings, type Recording, startReplayEngine } from './replay-engine.ts';
 
 export interface DemoOptions {
-  /** A gateway that listens, before an engine that knows the recordings; its user may purge. */
+  /** Listens before an engine that knows the recordings; the user may purge. */
   readonly gateway: { readonly url: string; readonly user: string; readonly password: string };
   readonly recordings: readonly Recording[];
-  /** Resolves when the gateway has inspected another answer from now on, and keeps it or does not. */
+  /** Resolves when the gateway has inspected the next answer, kept or not. */
   readonly nextInspected: () => Promise<void>;
   /** Ends when everything was shown; otherwise the gateway stays until it is stopped. */
   readonly once?: boolean | undefined;
-  /** Goes on until the demo is to stop. */
   readonly meanwhile?: () => Promise<void>;
-  /** Aborted when the demo is to stop, whatever it is doing. */
   readonly stopped: AbortSignal;
-  /** Milliseconds, monotonic. */
+  /** Monotonic milliseconds. */
   readonly now: () => number;
-  /** Takes whole lines, each with its line end. */
+  /** Takes whole lines with their line ends. */
   readonly print: (text: string) => void;
 }
 
 const TITLES = ['Query', 'Answer', 'HTTP', 'First', 'Second', 'Cache-Status', 'After purge'];
-/** The path of XMLA and that of the purge (the interface document, sections 1 and 4.3). */
+/** Paths of the interface document, sections 1 and 4.3. */
 const XMLA_PATH = '/mdx/xmla';
 const PURGE_PATH = '/mdx/xmla/clearCache';
 
-/**
- * Shows what the gateway does, until it is stopped.
- * @throws Error when the gateway gives an answer that the engine did not give
- */
+/** @throws Error when the gateway gives an answer that the engine did not give */
 export async function showDemo(options: DemoOptions): Promise<void> {
   const { once: ends, stopped, print } = options;
   try {
@@ -66,10 +61,7 @@ Ctrl-C ends it.
   }
 }
 
-/**
- * Asks every recorded question as a client over HTTP, once more when its answer is kept, and again after a purge. Prints the
- * times as a table.
- */
+/** Asks every question over HTTP, again when its answer is kept, and again after a purge. */
 async function askEverything(options: DemoOptions): Promise<void> {
   const { gateway, recordings, nextInspected, print, now, stopped: signal } = options;
 
@@ -84,12 +76,12 @@ async function askEverything(options: DemoOptions): Promise<void> {
       'as slowly as the real one answered them.\nAsking each, and again as soon as its answer is kept …\n',
   );
   const rows: string[][] = [];
-  /** All that Cache-Status said. */
+  /** Every Cache-Status that was seen. */
   const said = new Set<string>();
   for (const recording of recordings) {
     const inspected = nextInspected();
     const first = await ask(recording);
-    // A long answer goes on to its client before it is inspected as a whole.
+    // A long answer reaches its client before it is inspected as a whole.
     if (first.from === MISS) await inspected;
     const second = await ask(recording);
     const bytes = size(recording.answer.body.length);
@@ -109,7 +101,7 @@ async function askEverything(options: DemoOptions): Promise<void> {
   const meanings = [...said].toSorted().map((words) => `  ${words}: ${inWords(words)}\n`);
   print(`${formatTable(TITLES, rows)}
 
-The column Cache-Status is what the second answer says in that header. What it said in all answers:
+The column Cache-Status is what the second answer says in that header. Its values in all answers:
 ${meanings.join('')}
 `);
 }
@@ -117,7 +109,7 @@ ${meanings.join('')}
 const loginOf = ({ user, password }: DemoOptions['gateway']) =>
   `Basic ${btoa(`${user}:${password}`)}`;
 
-/** Throws when an answer is not the recorded one: a table of times must not hide a wrong answer. */
+/** Throws for another answer than the recorded one: a table of times must not hide it. */
 async function askOne(
   { name, request, answer: recorded }: Recording,
   gateway: DemoOptions['gateway'],
@@ -153,14 +145,14 @@ function inWords(said: string): string {
   return [OUTCOMES[outcome], more].join(' ').trim();
 }
 
-/** What RFC 9211 tells, without the name of the cache and the time to live: `hit, memory`. */
+/** RFC 9211 without the name of the cache and the time to live: `hit, memory`. */
 function cameFrom(cacheStatus: string): string {
   const [, ...parameters] = cacheStatus.split(/\s*;\s*/);
   const telling = parameters.filter((parameter) => !parameter.startsWith('ttl='));
   return telling.join(', ').replace('detail=', '');
 }
 
-/** One word for a POSIX shell. */
+/** Quotes for a POSIX shell. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 /** @param login options of curl */
@@ -174,21 +166,15 @@ curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
 }
 
 type GatewayParts = Parameters<typeof createGateway>[1];
-
 const USER = 'demo';
-/** People who ask while the demo goes on, and how long they pause at most (ms). */
+/** Users who ask while the demo goes on. */
 const OTHERS = ['ann', 'ben', 'cleo'];
-const PAUSE = 1_500;
-/** bcrypt's cost; the password lives as long as the demo. */
+const PAUSE_MS = 1_500;
+/** The cost of bcrypt; the password lives as long as the demo. */
 const COST = 8;
-/** What is under way when the demo ends has this long (ms). */
-const SHUTDOWN_DEADLINE = 2_000;
+const SHUTDOWN_DEADLINE_MS = 2_000;
 
-/**
- * The command `demo`: a gateway of its own on loopback, before an engine that replays recorded answers.
- * @param port where the gateway listens; undefined lets the system choose
- * @returns the exit status
- */
+/** @returns the exit status */
 export async function runDemo(
   given: Pick<DemoOptions, 'once' | 'stopped' | 'print'> & { readonly port?: number | undefined },
   parts: GatewayParts,
@@ -204,31 +190,27 @@ export async function runDemo(
   });
   ending.defer(gateway.close);
   const nextInspected = () => (inspected = Promise.withResolvers()).promise;
-  /** A little traffic, so that the console shows life. Rarely asked are those at the end of the list. */
+  /** A little traffic, so that the console shows life; later recordings are asked more rarely. */
   const meanwhile = async () => {
     for (let asked = 1; !given.stopped.aborted; asked += 1) {
       const chosen = recordings[Math.floor(parts.random() ** 2 * recordings.length)];
       const user = OTHERS[asked % OTHERS.length] ?? USER;
       if (chosen !== undefined) await askOne(chosen, { ...gateway, user }, given.stopped);
-      await delay(parts.random() * PAUSE, undefined, { signal: given.stopped });
+      await delay(parts.random() * PAUSE_MS, undefined, { signal: given.stopped });
     }
   };
   await showDemo({ ...shown, gateway, recordings, nextInspected, meanwhile, now: parts.clock.now });
   return 0;
 }
 
-/**
- * The command `demo-engine`: the engine alone, for a gateway that has nothing else to ask.
- * @param port where it listens; undefined lets the system choose
- * @returns the exit status
- */
+/** @returns the exit status */
 export async function runDemoEngine(
   { port = 0, stopped, print }: Parameters<typeof runDemo>[0],
   { sleep }: Pick<GatewayParts, 'sleep'>,
 ): Promise<number> {
   const recordings = await loadRecordings();
   const engine = await startReplayEngine(recordings, sleep, { host: '0.0.0.0', port });
-  // Where deploy/compose.yaml has its gateway, and who may log in there.
+  // The address and the user of the gateway in deploy/compose.yaml.
   const lines = askLines('http://127.0.0.1:7080', '-u ADMIN', recordings);
   print(`An engine at ${engine.url} replays ${recordings.length} recorded questions. ${lines}\n`);
   if (!stopped.aborted) await once(stopped, 'abort');
@@ -236,7 +218,7 @@ export async function runDemoEngine(
   return 0;
 }
 
-/** A gateway whose users are made for it; who sees the demo's output may log in and purge. */
+/** Makes the users, so that a person who sees the demo's output may log in and purge. */
 async function startGateway(engineUrl: string, port: number, parts: GatewayParts, listener: Emit) {
   await using ending = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'mdx-gateway-demo-'));
@@ -249,14 +231,13 @@ async function startGateway(engineUrl: string, port: number, parts: GatewayParts
   const listen = { host: '127.0.0.1', port };
   const auth = { users: './users.htpasswd', admins: [USER] };
   const engine = { url: engineUrl, kind: 'mondrian' };
-  // The recordings hold no personal data, so that all may see their answers and statements.
+  // The recordings hold no personal data, so all may see their answers and statements.
   const shown = { cache: { share: 'everyone' }, statistics: { text: 'on' } };
   const config = { listen, auth, engine, ...shown, warm: { mode: 'auto' } };
   await writeFile(file, stringify(config));
   const loaded = loadConfig({ file, env: {}, workingFolder: folder, readFile: readFileSync });
   const gateway = await createGateway(loaded, parts, listener);
-  ending.defer(() => gateway.close(SHUTDOWN_DEADLINE));
-  // Without a slash at its end.
+  ending.defer(() => gateway.close(SHUTDOWN_DEADLINE_MS));
   const url = await gateway.listen();
   const kept = ending.move();
   return { url, user: USER, password, close: () => kept.disposeAsync() };
@@ -264,10 +245,7 @@ async function startGateway(engineUrl: string, port: number, parts: GatewayParts
 
 const lengthOf = (text: string): number => Array.from(text).length;
 
-/**
- * A table with lines around it. Each row has one text for each column; missing ones are empty. Columns of numbers stand
- * at the right. Counts every code point as one place.
- */
+/** Draws a table; missing texts are empty, columns of numbers are right-aligned. */
 export function formatTable(titles: readonly string[], rows: readonly (readonly string[])[]) {
   const columns = titles.map((title, index) => {
     const texts = rows.map((row) => row[index] ?? '');

@@ -9,16 +9,16 @@ import { SOAP_FAULT_CONTENT_TYPE, soapFault } from '../xmla/soap-fault.ts';
 
 /** One exchange with a real engine, as it went over the wire. */
 export interface Recording {
-  /** What was asked, for people; unique among the recordings. */
+  /** For people; unique among the recordings. */
   readonly name: string;
-  /** The value of the header SOAPAction, with its quotes, and the envelope, sent as UTF-8. */
+  /** The header SOAPAction with its quotes, and the envelope, sent as UTF-8. */
   readonly request: Readonly<{ soapAction: string; body: string }>;
   readonly answer: Readonly<{ status: number; contentType: string; body: Buffer }>;
-  /** From the first byte of the request to the last byte of the answer, the engine's own caches empty. */
+  /** The first byte of the request to the last of the answer, with the engine's caches empty. */
   readonly engineMs: number;
 }
 
-/** A recording in the list; `file`, in the same folder, holds the body of the answer compressed by gzip. */
+/** `file` in the same folder holds the body of the answer, gzipped. */
 export type ListedRecording = Omit<Recording, 'answer'> & {
   readonly answer: Omit<Recording['answer'], 'body'> & { readonly file: string };
 };
@@ -38,9 +38,8 @@ export async function loadRecordings(): Promise<Recording[]> {
 }
 
 /**
- * An engine that knows a few questions. A body that is, byte for byte, that of a recording gets the recorded
- * answer after the recorded time. Anything else gets a SOAP Fault that names the known questions; its status is 200, as
- * Mondrian's is.
+ * Gives the recorded answer after the recorded time to a recorded body, byte for byte. Other bodies
+ * get a SOAP Fault that names the known questions, with status 200 as Mondrian's.
  */
 export async function startReplayEngine(
   recordings: readonly Recording[],
@@ -67,9 +66,7 @@ export async function startReplayEngine(
   await once(server.listen(wanted, host), 'listening');
   const { port } = server.address() as AddressInfo;
   return {
-    /** Where it takes XMLA. */
     url: `http://${host}:${port}/xmla`,
-    /** Breaks off what is under way, and stops listening. */
     async close(): Promise<void> {
       const closed = server[Symbol.asyncDispose]();
       server.closeAllConnections();

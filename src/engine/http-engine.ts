@@ -14,7 +14,7 @@ import {
   refusedLogin,
   requestHeaders,
   serviceAuthorization,
-  SHORT,
+  SHORT_BODY_BYTES,
   type UpstreamAnswer,
 } from '../proxy/forwarded.ts';
 import { NotConnected } from '../proxy/upstream.ts';
@@ -173,11 +173,11 @@ function createAsk({ config, admission, clock, emit, replicas, loginFor }: Engin
     };
     let url = '';
     try {
-      const answer = await replicas.reach(addressee, signal, (replica, connectLimit) => {
+      const answer = await replicas.reach(addressee, signal, (replica, connectLimitMs) => {
         url = replica.url;
         const path = replica.target(addressee.project, addressee.query);
         const query = { method: 'POST', path, headers, body };
-        return replica.upstream.forward(query, { signal, timeout, connectLimit });
+        return replica.upstream.forward(query, { signal, timeoutMs: timeout, connectLimitMs });
       });
       client?.engineStep('answers');
       const head = acceptedHead(answer, config.login);
@@ -231,10 +231,10 @@ function createPassThrough({ config, admission, clock, emit, replicas, loginFor 
         ...namedHeaders(client.request.headers, config.headers),
       };
       if (watch !== undefined) headers['accept-encoding'] = 'identity';
-      const answer = await replicas.reach(addressee, signal, (replica, connectLimit) => {
+      const answer = await replicas.reach(addressee, signal, (replica, connectLimitMs) => {
         const path = replica.target(addressee.project, addressee.query);
         const forwarded = { method: request.method, path, headers, body };
-        return replica.upstream.forward(forwarded, { signal, timeout, connectLimit });
+        return replica.upstream.forward(forwarded, { signal, timeoutMs: timeout, connectLimitMs });
       });
       client.engineStep('answers');
       await relay(answer, acceptedHead(answer, config.login), client, outcome, watch);
@@ -334,7 +334,7 @@ async function relay(
     await releaseTo(least);
   }
   await watch?.end();
-  const last = size <= SHORT ? held.pop() : undefined;
+  const last = size <= SHORT_BODY_BYTES ? held.pop() : undefined;
   await releaseTo(0);
   if (isGone()) return;
   client.open(head, outcome, undefined);

@@ -51,12 +51,12 @@ export async function askOnce(
   asked: Omit<Parameters<Upstream['forward']>[0], 'body'>,
   signal: AbortSignal,
   sent?: Buffer,
-  connectLimit?: number,
+  connectLimitMs?: number,
   largest = LARGEST_ANSWER,
 ): Promise<{ readonly head: AnswerHead; readonly body: Buffer }> {
   const length = sent && { 'content-length': String(sent.length) };
   const headers = { ...asked.headers, ...length, 'accept-encoding': 'identity' };
-  const limits = { signal, timeout: LONGEST_MS, connectLimit };
+  const limits = { signal, timeoutMs: LONGEST_MS, connectLimitMs };
   const answer = await upstream.forward({ ...asked, headers, body: sent }, limits);
   const { head, body } = decodedAnswer(answer, answerHead(answer), () => {});
   const whole = await bodyUpTo(body, largest);
@@ -115,9 +115,9 @@ export function askDiscover(
 ) {
   const common = { 'content-type': CONTENT_TYPE, soapaction: soapActionOf('Discover') };
   const headers = { ...(authorization && { authorization }), ...common, accept: 'text/xml' };
-  return replicas.reach({}, signal, (replica, connectLimit) => {
+  return replicas.reach({}, signal, (replica, connectLimitMs) => {
     const asked = { method: 'POST', path: replica.target(project, []), headers };
-    return askOnce(replica.upstream, asked, signal, question, connectLimit, largest);
+    return askOnce(replica.upstream, asked, signal, question, connectLimitMs, largest);
   });
 }
 

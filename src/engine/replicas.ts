@@ -130,12 +130,12 @@ export function createReplicas(
      * call from the next one on; those that failed a short time ago come last.
      * @param to.replica the only one to be tried; all are, when the configuration no longer knows it
      * @param to.again whether an attempt on a connection that had ended is made once more, on a new one
-     * @param attempt throws {@link NotConnected} when nothing was sent; `connectLimit` in ms
+     * @param attempt throws {@link NotConnected} when nothing was sent
      */
     async reach<T>(
       { replica: name, again = false }: Partial<Pick<EngineAddressee, 'replica' | 'again'>>,
       signal: AbortSignal,
-      attempt: (replica: Replica, connectLimit: number | undefined) => Promise<T>,
+      attempt: (replica: Replica, connectLimitMs: number | undefined) => Promise<T>,
     ): Promise<T> {
       const only = name === undefined ? [] : all.filter(({ url }) => url === name);
       const ordered = only.length > 0 ? only : inOrder(requests++);

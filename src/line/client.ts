@@ -41,7 +41,7 @@ import {
   requestId,
   traceOf,
 } from '../http/request-head.ts';
-import { answerHeaders, breakOff, endWith, SHORT } from '../proxy/forwarded.ts';
+import { answerHeaders, breakOff, endWith, SHORT_BODY_BYTES } from '../proxy/forwarded.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
 type Replay = Parameters<Client['replay']>[1];
@@ -528,7 +528,7 @@ function shortText(
   session: StoredAnswer['session'],
   id: string | undefined,
 ): string | undefined {
-  if (body.length > SHORT) return undefined;
+  if (body.length > SHORT_BODY_BYTES) return undefined;
   if (session === undefined) return body.toString('latin1');
   const isAscii = session.encoding === 'utf-8' || session.encoding === 'iso-8859-1';
   if (!isAscii || id === undefined || !PLAIN_ID.test(id)) return undefined;

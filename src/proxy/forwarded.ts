@@ -10,11 +10,11 @@ import { createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import { foldCase } from '../common/fold-case.ts';
 import { HOP_BY_HOP, nameAsRead, words } from '../common/header-names.ts';
 
-/** Of the upstream's own connection or login. */
+/** Headers of the upstream's own connection or login. */
 const NOT_ANSWERED = HOP_BY_HOP.union(words('set-cookie'));
-/** Query parameters that name a login to some servers; a client could smuggle another identity in them. */
+/** Parameters that name a login to some servers: a client could smuggle an identity in them. */
 const IDENTITY_PARAMETERS = words('username password userid');
-/** What its header Connection says of a message's other headers: they are of that connection. */
+/** Headers that Connection lists: they belong to that connection. */
 const listedIn = ({ connection = '' }: IncomingHttpHeaders) =>
   connection.toLowerCase().split(/[\s,]+/);
 
@@ -29,11 +29,7 @@ function without(headers: IncomingHttpHeaders, isLeft: (name: string) => boolean
   return kept;
 }
 
-/**
- * What of a client's headers goes to the upstream with a request that is passed through.
- * @param length bytes of the body
- * @param crosses whether the header of a name may cross
- */
+/** The client's headers that go to the upstream with a request that passes through. */
 export function requestHeaders(
   headers: IncomingHttpHeaders,
   authorization: string | undefined,
@@ -47,8 +43,8 @@ export function requestHeaders(
 }
 
 /**
- * The headers of `engine.headers` as the client sent them: what is forwarded, and what is keyed. Under exactly these names,
- * and not where they are of its connection. Node.js makes one text of several values. Undefined for none.
+ * The headers of `engine.headers` as the client sent them, to forward and to key; Node.js joins
+ * several values. Headers of the client's connection are not among them.
  * @param names in lower case, sorted
  */
 export function namedHeaders(
@@ -62,43 +58,42 @@ export function namedHeaders(
   return Object.fromEntries(there.map((name) => [name, String(headers[name])]));
 }
 
-/** What of the upstream's headers goes to the client that asked. */
 export const answerHeaders = (headers: IncomingHttpHeaders): OutgoingHttpHeaders =>
   without(headers, (name) => NOT_ANSWERED.has(nameAsRead(name)));
-/** The name of a parameter (`name=value`, exactly as it was sent), decoded. */
+/** The decoded name of `name=value`. */
 export const parameterName = (parameter: string) =>
   [...new URLSearchParams(parameter).keys()][0] ?? '';
 
-/** What of a query may be forwarded, as it was sent: not what names a login, however spelt. */
+/** The parts of a query that may be forwarded, as sent: not a login, however spelt. */
 export function forwardedQuery(search: string): readonly string[] {
   return search
     .split('&')
     .filter((piece) => piece !== '' && !IDENTITY_PARAMETERS.has(foldCase(parameterName(piece))));
 }
 
-/** Whether a query holds a parameter of this name (lower case), however it is spelt. */
+/** @param name in lower case; the query may spell it otherwise */
 export const namesParameter = (search: string, name: string) =>
   search.split('&').some((piece) => foldCase(parameterName(piece)) === name);
 
-/** The parameters in the one order that a key needs: by name; equal names keep their order. */
+/** Sorts by name for a key; equal names keep their order. */
 export function sortedQuery(parameters: readonly string[]): readonly string[] {
   const named = parameters.map((parameter) => [parameterName(parameter), parameter] as const);
   return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, parameter]) => parameter);
 }
 
-/** A login of the gateway's own as a header Authorization (RFC 7617). */
+/** The gateway's own login as a header Authorization (RFC 7617). */
 export const serviceAuthorization = (service: Readonly<Record<'name' | 'password', string>>) =>
   `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
-/** With a login of the gateway's own, a 401 says nothing of the client's password. */
+/** With the gateway's own login, a 401 says nothing about the client's password. */
 export const refusedLogin = (status: number, login: 'forward' | 'service' | 'none') =>
   login !== 'forward' && (status === 401 || status === 407);
 
-/** `received`: bytes of the body that have come, counted where they arrive: a reader that loses some must not count by itself. */
+/** `received` counts body bytes where they arrive: a reader may lose some. */
 export type UpstreamAnswer = IncomingMessage & { readonly received: () => number };
 
 export type UpstreamHead = Readonly<ReturnType<typeof answerHead>>;
 
-/** @throws for what is no head of HTTP, though the parser lets it pass (RFC 9110 §15, §5.5) */
+/** @throws for a head that is no HTTP, though the parser takes it (RFC 9110 §15, §5.5) */
 export function answerHead(
   answer: Pick<UpstreamAnswer, 'statusCode' | 'statusMessage' | 'headers'>,
 ) {
@@ -119,20 +114,20 @@ export function answerHead(
   return { status, statusMessage, headers };
 }
 
-/** A `deflate` that is zlib has 8 in the low half of its first byte (RFC 1950 §2.2). */
+/** A `deflate` in zlib format has 8 in the low half of its first byte (RFC 1950 §2.2). */
 function decoderOf(coding: string, first: Buffer): Transform {
   if (coding !== 'deflate') return createGunzip();
   return ((first[0] ?? 0) & 0x0f) === 8 ? createInflate() : createInflateRaw();
 }
 
-/** An answer as it is read. `length`: bytes of the whole body, behind its end. */
+/** `length`: bytes of the whole body, known at its end. */
 export interface ReadAnswer {
   readonly head: UpstreamHead;
   readonly body: AsyncIterable<Buffer>;
   readonly length: () => number;
 }
 
-/** Counts the bytes that a stream has to hand on, where they come to it and not where they are read. */
+/** Counts the bytes that reach a stream, not those that are read from it. */
 export function bytesPushed(stream: Readable): () => number {
   let bytes = 0;
   const push = stream.push.bind(stream);
@@ -143,7 +138,7 @@ export function bytesPushed(stream: Readable): () => number {
   return () => bytes;
 }
 
-/** As it came, its content coding included. */
+/** Keeps the content coding. */
 export const plainAnswer = (answer: UpstreamAnswer, head: UpstreamHead): ReadAnswer => ({
   head,
   body: answer,
@@ -151,9 +146,9 @@ export const plainAnswer = (answer: UpstreamAnswer, head: UpstreamHead): ReadAns
 });
 
 /**
- * Takes gzip or deflate off (RFC 9110 §8.4.1), and out of the head; not another coding, or several.
+ * Takes off gzip or deflate (RFC 9110 §8.4.1), also from the head; other or several codings stay.
  * The body throws when it breaks off or is corrupt. Leaving its loop early ends the request.
- * @param onCorrupt told when the coding is at fault: nothing else tells that of a whole answer
+ * @param onCorrupt hears that the coding is at fault, which a whole answer does not show otherwise
  */
 export function decodedAnswer(
   answer: UpstreamAnswer,
@@ -170,7 +165,7 @@ export function decodedAnswer(
 
 const NOTHING_PUSHED = () => 0;
 
-/** @param begins told of the decoder once there is one */
+/** @param begins receives the decoder once there is one */
 async function* decode(
   answer: UpstreamAnswer,
   coding: string,
@@ -179,7 +174,7 @@ async function* decode(
 ): AsyncGenerator<Buffer, void, undefined> {
   const pieces = answer[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   const first = await pieces.next();
-  // An answer that has no body, as to HEAD, has no coding either.
+  // An answer without a body, as to HEAD, has no coding either.
   if (first.done) return;
   let taken = false;
   async function* all(start: Buffer): AsyncGenerator<Buffer, void, undefined> {
@@ -192,7 +187,7 @@ async function* decode(
     begins(decoder);
     const decoded = pipeline(all(first.value), decoder, () => {});
     for await (const piece of decoded) yield piece as Buffer;
-    if (!taken) throw new Error('the coded answer goes on after its end');
+    if (!taken) throw new Error('the encoded answer has bytes behind its end');
   } catch (error) {
     if (answer.errored === null) onCorrupt(error);
     throw error;
@@ -202,7 +197,7 @@ async function* decode(
   }
 }
 
-/** The whole body, or undefined when it is longer. Leaves it there then, which ends the request. */
+/** Reads the whole body; undefined for a longer one, whose request it ends. */
 export async function bodyUpTo(body: AsyncIterable<Buffer>, most: number) {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -215,18 +210,17 @@ export async function bodyUpTo(body: AsyncIterable<Buffer>, most: number) {
 }
 
 /**
- * A body of that many bytes goes out as text, in one piece with the head, which Node.js keeps as text: one write
- * instead of a gathering one saves up to 3 µs of 19. From about 4 KB on the copies cost more than that.
+ * Bytes up to which a body is sent as text, joined to the head, which Node.js keeps as text. One
+ * plain write saves up to 3 µs of 19 over a gathering one; from about 4 KB on, copying costs more.
  */
-export const SHORT = 3 * 1024;
+export const SHORT_BODY_BYTES = 3 * 1024;
 
-/** Ends a message with the last bytes of its body. */
 export function endWith(message: NodeJS.WritableStream, last: Buffer): void {
-  if (last.length <= SHORT) message.end(last.toString('latin1'), 'latin1');
+  if (last.length <= SHORT_BODY_BYTES) message.end(last.toString('latin1'), 'latin1');
   else message.end(last);
 }
 
-/** So that no client takes it for whole: in HTTP/1.0 only a reset tells it from a normal end. */
+/** Keeps a client from taking the answer for whole: in HTTP/1.0 only a reset tells that. */
 export function breakOff(request: IncomingMessage, response: ServerResponse): void {
   const { socket } = request;
   if (request.httpVersion === '1.0' && !('encrypted' in socket)) socket.resetAndDestroy();

@@ -15,31 +15,25 @@ import { connectionTrouble, GatewayError } from '../common/errors.ts';
 import { type PemFiles, readPemFiles } from '../common/pem-files.ts';
 import { bytesPushed, endWith, type UpstreamAnswer } from './forwarded.ts';
 
-/** After this (ms) idle connections are closed, sooner than servers do: no request must go out on one that is being closed. */
-const IDLE = 4_000;
+/** Closes idle connections sooner than servers do: no request must meet a closing one. */
+const IDLE_MS = 4_000;
+const PROBE_TIMEOUT_MS = 2_000;
 
-/** How long a probe of a port may take (ms). */
-const PROBE_TIMEOUT = 2_000;
-
-/** No connection was made, so that nothing was sent; `cause` says why. */
+/** Nothing was sent; `cause` says why. */
 export class NotConnected extends Error {
   constructor(cause: unknown) {
     super('no connection', { cause });
   }
 }
 
-/** A kept connection that the upstream had already closed, or broken, when the request went out on it: no byte came back. */
+/** The upstream had already closed the kept connection that was used: no byte came back. */
 export class StaleConnection extends Error {
   constructor(cause: unknown) {
     super('the connection had ended', { cause });
   }
 }
 
-/**
- * What went wrong, without the word what was sent. Its message is for operators: it names the key to
- * be set where Node.js would name its own flags, or OpenSSL.
- * @param section of the configuration, which names the server
- */
+/** Words an error for operators: with keys of the section, not with flags of Node.js or OpenSSL. */
 export function reasonOf(
   error: unknown,
   section: 'engine' | 'storage' | 'watch' = 'engine',
@@ -52,17 +46,13 @@ export function reasonOf(
   return why === undefined ? reason : Object.assign(new Error(why), { code });
 }
 
-/** Whether a connection ended before the head of an answer was whole. */
-function hasEnded({ code = '' }: NodeJS.ErrnoException): boolean {
-  return ['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE'].includes(code);
-}
+/** Codes of a connection that ended before the head of an answer was whole. */
+const ENDED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'HPE_INVALID_EOF_STATE']);
 
-/** The upstream sent nothing for longer than it may be silent. */
 export class Silence extends Error {
   override readonly name = 'Silence';
 }
 
-/** The client took nothing of its answer for as long as an upstream may be silent. */
 export class ClientStall extends GatewayError {
   constructor() {
     super('client-gone', 'The client did not take its answer.');
@@ -70,21 +60,21 @@ export class ClientStall extends GatewayError {
 }
 
 export interface RequestLimits {
-  /** Ends the request, also in its answer. */
+  /** Ends the request, also during its answer. */
   readonly signal?: AbortSignal | undefined;
-  /** How long the upstream may be silent (ms). */
-  readonly timeout: number;
-  /** How long the making of the connection may take (ms); undefined for no limit of its own. */
-  readonly connectLimit?: number | undefined;
+  /** Limits how long the upstream may be silent. */
+  readonly timeoutMs: number;
+  /** Limits the making of the connection. */
+  readonly connectLimitMs?: number | undefined;
 }
 
-/** The request that http-proxy-middleware is given; it waits for the one that is sent. */
+/** A request to give to http-proxy-middleware; `sent` becomes the one that goes out. */
 class Forwarded extends IncomingMessage {
   path = '';
   body: Buffer | undefined;
   readonly sent = Promise.withResolvers<ClientRequest>();
 
-  /** The body is there as a whole, so none waits for pieces of it. */
+  /** The whole body is there, so nothing waits for pieces of it. */
   override pipe<T extends NodeJS.WritableStream>(to: T): T {
     if (this.body === undefined) to.end();
     else endWith(to, this.body);
@@ -92,7 +82,7 @@ class Forwarded extends IncomingMessage {
   }
 }
 
-/** The response that it is given, for all requests: one that is over, and that it can do nothing with. */
+/** A finished response for all requests, with which http-proxy-middleware can do nothing. */
 class Unused extends ServerResponse {
   override readonly finished = true;
 
@@ -103,42 +93,37 @@ class Unused extends ServerResponse {
 
 const NOWHERE = new Socket();
 const UNUSED = new Unused(new IncomingMessage(NOWHERE));
-
-/** How often the event loop has looked for what came (libuv, `uv_metrics_info`). */
+/** Counts turns in which the event loop looked for input (libuv, `uv_metrics_info`). */
 const loopCount = () => performance.nodeTiming.uvMetricsInfo.loopCount;
 
-/** One server that is asked, and the connections to it. */
+/** A server and the connections to it. */
 export type Upstream = ReturnType<typeof createUpstream>;
 
-/**
- * `server`: PEM files of its authority and of the own certificate. `keepAlive`: whether a
- * connection is used for more than one request.
- */
 export function createUpstream(server: PemFiles & { readonly url: string }, keepAlive: boolean) {
   const origin = new URL(new URL(server.url).origin);
-  const options = { keepAlive, timeout: IDLE, scheduling: 'lifo' as const };
+  const options = { keepAlive, timeout: IDLE_MS, scheduling: 'lifo' as const };
   const isSecure = origin.protocol === 'https:';
   const host = origin.hostname.replace(/^\[|\]$/g, '');
   const address = { host, port: Number(origin.port) || (isSecure ? 443 : 80) };
   const tls = isSecure ? readPemFiles(server) : undefined;
   const agent = tls ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options);
 
-  // http-proxy-middleware without its parts that answer errors, copy headers and log. It is given a
-  // request and response of its own: it would break the client's off before the client could be
-  // told why, and leave listeners on the server.
+  // http-proxy-middleware without its parts that answer errors, copy headers and log. It gets a
+  // request and response of its own: it would break off the client's before the client is told why,
+  // and leave listeners on the server.
   const proxy = createProxyMiddleware<Forwarded>({
     target: origin,
     agent,
     changeOrigin: true,
     selfHandleResponse: true,
     ejectPlugins: true,
-    // It parses the path of a request that has one, which no filter needs here.
+    // Without a filter it would parse the path of each request.
     pathFilter: () => true,
     plugins: [
       (events) => {
         events.on('start', (request) => (request.url = request.path));
         events.on('proxyReq', (sent, request) => request.sent.resolve(sent));
-        // How a request fails is heard from the request itself.
+        // The request itself reports how it fails.
         events.on('error', () => {});
         events.on('econnreset', () => {});
       },
@@ -147,19 +132,19 @@ export function createUpstream(server: PemFiles & { readonly url: string }, keep
 
   let look: { readonly since: number; readonly over: Promise<void> } | undefined;
 
-  /** Resolves when all that came before was read: no request may meet what none has asked for. */
+  /** Resolves when earlier input was read: no request may meet bytes that none has asked for. */
   function settled(): Promise<void> {
     const since = loopCount();
-    // All that wait in one turn wait for the same look.
+    // All waiters of one turn share a look.
     if (look?.since !== since) look = { since, over: lookAgain(since) };
     return look.over;
   }
 
   async function lookAgain(since: number): Promise<void> {
-    // In the first turn the event loop may not have looked again yet; it always has in the second one.
+    // In the first turn the event loop may not have looked again yet; in the second it always has.
     do await new Promise((resolve) => setImmediate(resolve));
     while (loopCount() === since);
-    // The agent drops a closed one only when its event `close` comes.
+    // The agent drops a closed socket only at its event `close`.
     for (const server in agent.freeSockets) {
       const ended = agent.freeSockets[server]?.filter(({ destroyed }) => destroyed);
       for (const socket of ended ?? []) socket.emit('agentRemove');
@@ -170,9 +155,9 @@ export function createUpstream(server: PemFiles & { readonly url: string }, keep
     origin,
     agent,
     settled,
-    /** As whom the client certificate shows the gateway; '' without one. It is a login, so it belongs into keys. */
+    /** The name the client certificate shows, or ''. It is a login, so it belongs into keys. */
     certificate: tls?.cert === undefined ? '' : shownAs(new X509Certificate(tls.cert)),
-    /** Sends a request on. @throws NotConnected when nothing was sent; as {@link answerTo} */
+    /** @throws NotConnected when nothing was sent; as {@link answerTo} */
     async forward(
       asked: {
         readonly method: string | undefined;
@@ -189,10 +174,10 @@ export function createUpstream(server: PemFiles & { readonly url: string }, keep
       void proxy(request, UNUSED, request.sent.reject);
       return answerTo(await request.sent.promise, limits);
     },
-    /** Whether a connection to it can be made. Never rejects. */
+    /** Never rejects. */
     async reachable(): Promise<boolean> {
       const socket = connect(address).on('error', () => {});
-      const made = once(socket, 'connect', { signal: AbortSignal.timeout(PROBE_TIMEOUT) });
+      const made = once(socket, 'connect', { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
       const accepted = await made.then(
         () => true,
         () => false,
@@ -203,7 +188,7 @@ export function createUpstream(server: PemFiles & { readonly url: string }, keep
     closeIdle() {
       for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
     },
-    /** Breaks off what is under way. */
+    /** Breaks off open requests. */
     close: () => agent.destroy(),
   };
 }
@@ -220,7 +205,7 @@ const uses = new WeakMap<
 >();
 
 /**
- * HTTP/1.1 tells whose an answer is by the order of answers alone: what comes behind the last one would be taken for the
+ * HTTP/1.1 assigns answers by their order alone: bytes behind the last one would be taken for the
  * answer to the next request.
  * @param heard called for each piece of the answer
  */
@@ -228,7 +213,7 @@ function guard(socket: Socket, heard: () => void): void {
   const isGuarded = uses.has(socket);
   uses.set(socket, { answer: undefined, heard });
   if (isGuarded) return;
-  // Before node reads the piece, which is the last one of the answer when that is whole behind it.
+  // Runs before node reads the piece: a whole answer does not contain it.
   socket.prependListener('data', () => {
     const use = uses.get(socket);
     if (use?.answer?.complete === true) socket.destroy();
@@ -238,7 +223,7 @@ function guard(socket: Socket, heard: () => void): void {
 
 /**
  * Waits for the answer, and keeps an unsafe connection from being used again.
- * @throws NotConnected, StaleConnection, Silence, any error of the connection; ClientStall as the error of the answer
+ * @throws NotConnected, StaleConnection, Silence, connection errors; the answer: ClientStall
  */
 export function answerTo(request: ClientRequest, limits: RequestLimits): Promise<UpstreamAnswer> {
   return new Promise((resolve, reject) => {
@@ -264,7 +249,7 @@ export function answerTo(request: ClientRequest, limits: RequestLimits): Promise
       socket.once('encrypted' in socket ? 'secureConnect' : 'connect', made);
     }
 
-    // In a listener of the event `socket` it is too late to listen for it.
+    // A listener of the event `socket` would be too late to listen for it.
     if (request.socket) follow(request.socket);
     else request.once('socket', follow);
     request.once('response', (incoming: IncomingMessage) => {
@@ -275,47 +260,47 @@ export function answerTo(request: ClientRequest, limits: RequestLimits): Promise
       if (use !== undefined) use.answer = incoming;
       ends.heard();
       incoming.on('error', () => {});
-      // Its reader left it, which node would tell as a reset by the upstream.
+      // Its reader left it, which node would report as a reset by the upstream.
       request.once('abort', () => incoming.destroy());
       incoming.once('end', () => {
-        // Answered before all of it was sent: the upstream may take the rest for another request.
+        // Answered before all was sent: the upstream may take the rest for another request.
         if (!request.writableFinished) socket.destroy();
       });
       resolve(Object.assign(incoming, { received }));
     });
-    request.on('error', (error) => {
+    request.on('error', (error: NodeJS.ErrnoException) => {
       answer?.destroy(error);
       const isUnanswered = request.reusedSocket && request.socket?.bytesRead === read;
       if (connection === 'begun') reject(new NotConnected(error));
-      else reject(isUnanswered && hasEnded(error) ? new StaleConnection(error) : error);
+      else reject(isUnanswered && ENDED.has(error.code ?? '') ? new StaleConnection(error) : error);
     });
     request.once('close', () => {
       ends.stop();
-      // Nothing else tells of a server that changes the protocol without being asked to.
+      // Nothing else reports a server that changes the protocol unasked.
       if (answer === undefined) reject(new Error('the connection ended without an answer'));
     });
   });
 }
 
-/** Calls `end` after silence, too long a connecting, or the signal. `answer`: to the request, once there is one. */
+/** Calls `end` after silence, after too long a connecting, or by the signal. */
 function watchRequest(
-  { signal, timeout, connectLimit }: RequestLimits,
+  { signal, timeoutMs, connectLimitMs }: RequestLimits,
   answer: () => Pick<UpstreamAnswer, 'readableLength'> | undefined,
   end: (why: Error) => void,
 ) {
   let heard = 0;
   const silence = setTimeout(() => {
     const before = heard;
-    // What has come while this process stood still is read first.
+    // Input that came while this process stood still is read first.
     setImmediate(() => {
       if (heard !== before) return;
-      // What the upstream sent still lies here: it is the client who does not go on.
+      // The upstream's bytes still lie here: the client is the one that does not go on.
       const unread = (answer()?.readableLength ?? 0) > 0;
       end(unread ? new ClientStall() : new Silence());
     });
-  }, timeout);
+  }, timeoutMs);
   const connecting =
-    connectLimit && setTimeout(() => end(new Error('no connection in time')), connectLimit);
+    connectLimitMs && setTimeout(() => end(new Error('no connection in time')), connectLimitMs);
   const leave = () => end(signal?.reason as Error);
   signal?.addEventListener('abort', leave, { once: true });
   if (signal?.aborted === true) setImmediate(leave);

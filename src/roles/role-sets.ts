@@ -3,27 +3,27 @@ import { type Clock, inTime } from '../common/clock.ts';
 import { createLeaseCache } from '../common/leases.ts';
 import type { RoleStore } from './role.ts';
 
-/** Users whose role sets are remembered, and how long (ms): a change may pass every gateway. */
+/** Limits what is remembered of users: a change may pass every gateway. */
 const MAX_USERS = 10_000;
-const REMEMBERED_FOR = 60_000;
-/** A storage that failed is left alone for this long (ms), so that no query waits for it. */
-const PAUSE = 1_000;
-/** Longest wait of a query for its user's roles (ms); later ones serve the next query. */
-const DEADLINE = 200;
+const REMEMBERED_FOR_MS = 60_000;
+/** A failed storage is left alone, so that no query waits for it. */
+const PAUSE_MS = 1_000;
+/** Limits a query's wait for roles; later ones serve the next query. */
+const DEADLINE_MS = 200;
 const TOKEN = 'roles';
 const tooLate = () => new Error('the roles took too long');
 export type RoleSets = ReturnType<typeof createRoleSets>;
 export const NO_ROLE_SETS: RoleSets = { nameFor: async () => undefined, heldName: () => undefined };
 
 /**
- * Uses the role sets of users while the token under which they were read is the one of the roles. A
- * token may be used for `lease` milliseconds after it was asked for, which the storage has noted:
- * who changes a role knows how long to wait.
+ * Uses role sets of users while the token under which they were read is in force. The storage has
+ * noted that a token may be used for `lease` ms after the question, so a change of a role knows how
+ * long to wait.
  */
 export function createRoleSets(given: {
   storage: { id(): Promise<string>; roles: Pick<RoleStore, 'roleSet' | 'token'> };
   lease: number;
-  /** Whether roles, which ignore letter case, cannot tell this user from another. */
+  /** Roles ignore letter case, so they may not tell this user from another. */
   isLookAlike: (user: string) => boolean;
   clock: Clock;
   onError: (error: unknown) => void;
@@ -32,10 +32,10 @@ export function createRoleSets(given: {
   type RoleSet = Readonly<{ token: string; name: string | undefined; until: number }>;
   const remembered = new LRUCache<string, RoleSet>({ max: MAX_USERS });
   let pausedUntil = -Infinity;
-  /** Reports a failure once for the many queries that waited for one read. */
+  /** Reports a failure once for the queries that waited for one read. */
   function fail(error: unknown): undefined {
     if (clock.now() < pausedUntil) return;
-    pausedUntil = clock.now() + PAUSE;
+    pausedUntil = clock.now() + PAUSE_MS;
     onError(error);
   }
 
@@ -50,7 +50,7 @@ export function createRoleSets(given: {
       return tokenNow();
     });
     if (token !== undefined) return token;
-    throw new Error('the token of the roles took longer to read than it may be used');
+    throw new Error('reading the token of the roles took longer than its lease');
   }
 
   function recall(user: string, token = tokenNow()) {
@@ -58,36 +58,34 @@ export function createRoleSets(given: {
     return known && known.token === token && clock.now() < known.until ? known : undefined;
   }
 
-  /** Reads roles, which count for its query in any case: they were asked for after it came. */
+  /** Reads roles after the query came, so that they count for it in any case. */
   async function read(user: string): Promise<string | undefined> {
     const inForce = tokenNow() ?? (await obtainToken());
     const known = recall(user, inForce);
     if (known !== undefined) return known.name;
-    const until = clock.now() + REMEMBERED_FOR;
+    const until = clock.now() + REMEMBERED_FOR_MS;
     const [id, { token, ids }] = await Promise.all([storage.id(), storage.roles.roleSet(user)]);
     const name = ids.length === 0 ? undefined : `roles:${id}:${token}:${ids.join(',')}`;
     remembered.set(user, { token, name, until });
-    // So that not each query of a lease finds out anew that the roles were changed.
+    // Otherwise each query of a lease would find out anew that the roles were changed.
     if (token !== inForce && tokenNow() === inForce) tokens.forget([TOKEN]);
     return name;
   }
 
   return {
-    /** Names as `nameFor`, but undefined also when it would have to be read. */
+    /** Works as `nameFor`, but without reading. */
     heldName: (user: string): string | undefined =>
       isLookAlike(user) ? undefined : recall(user)?.name,
     /**
-     * A name for all users who have the same roles now; the token in it keeps answers of earlier
-     * sets from being found.
-     * @returns undefined for a user without roles or with a look-alike, and when the roles cannot
-     *   be known; never rejects
+     * Names all users with equal roles; the token in the name hides answers of earlier sets.
+     * @returns undefined without roles, with a look-alike, or for unknown roles; never rejects
      */
     async nameFor(user: string): Promise<string | undefined> {
       if (isLookAlike(user)) return undefined;
       const known = recall(user);
       if (known !== undefined) return known.name;
       if (clock.now() < pausedUntil) return undefined;
-      return inTime(read(user), DEADLINE, tooLate, clock).catch(fail);
+      return inTime(read(user), DEADLINE_MS, tooLate, clock).catch(fail);
     },
   };
 }

@@ -1,8 +1,8 @@
-/** Roles (interface document §2.1), the port that keeps them, and what requests hold (§4.1). */
+/** Roles (interface document §2.1), the port of their storage, and request bodies (§4.1). */
 import { z } from 'zod';
 import { foldCase } from '../common/fold-case.ts';
 
-/** The role that is always there. It grants nothing in the gateway, and cannot be deleted. */
+/** The permanent role, which cannot be deleted. It grants nothing in the gateway. */
 export const ADMIN_ROLE = {
   id: 1,
   name: 'Admin',
@@ -11,41 +11,34 @@ export const ADMIN_ROLE = {
 
 /** A member of a role: its name as first spelt, compared by {@link foldCase}. */
 export type Member = Readonly<z.output<typeof member>>;
-/** A role as created or replaced: its name unique in any letter case, each member once. */
+/** Its name is unique in any letter case, and each member occurs once. */
 export type RoleInput = Readonly<z.output<typeof roleBody>>;
-/** A role with its id, a positive integer that is never given again. */
+/** Ids are positive and never given again. */
 export type Role = RoleInput & { readonly id: number };
 export type RoleSummary = Omit<Role, 'contains'>;
-/** A page of the list of roles whose names contain a text in any letter case. */
 export type RolePage = Readonly<{ offset: number; limit: number; nameContains: string }>;
 type OfMember = 'done' | 'no-such-role' | 'other-name';
 
-/**
- * Port: where the roles are. Methods are atomic and durable; each rejects with `StorageUnavailable`
- * when that is away.
- */
+/** Port of the storage: atomic, durable; rejects with `StorageUnavailable` when that is away. */
 export interface RoleStore {
-  /** The ids are consecutive: a role that could not be created takes none. */
+  /** Ids are consecutive: a role that could not be created takes none. */
   create(role: RoleInput): Promise<{ readonly id: number } | 'name-taken'>;
   read(id: number): Promise<Role | undefined>;
   update(id: number, role: RoleInput): Promise<'done' | 'no-such-role' | 'name-taken'>;
   remove(id: number): Promise<'done' | 'no-such-role'>;
   addMember(id: number, roleName: string, member: Member): Promise<OfMember | 'already-member'>;
   removeMember(id: number, roleName: string, member: Member): Promise<OfMember | 'not-a-member'>;
-  /** Newest first. `total` counts all roles that match. */
+  /** Newest first; `total` counts all that match. */
   list(page: RolePage): Promise<{ readonly roles: readonly RoleSummary[]; readonly total: number }>;
-  /** The ids of the roles of a user, ascending, and the token of all roles, of one moment. */
+  /** Reads ids, ascending, and the token of all roles in one moment. */
   roleSet(userName: string): Promise<{ readonly token: string; readonly ids: readonly number[] }>;
-  /**
-   * A random text that every change of a role renews; role sets may be used under it for `lease`
-   * milliseconds.
-   */
+  /** A random text that every change renews; role sets may be used under it for `lease` ms. */
   token(lease: number): Promise<string>;
-  /** Longest time for which role sets read before now may be in use anywhere (ms). */
+  /** The longest use (ms) that any gateway may still make of role sets read before now. */
   lease(): Promise<number>;
 }
 
-/** In characters (code points), as all lengths here. */
+/** Code points. */
 const LONGEST = { roleName: 128, userName: 255, description: 2_000 } as const;
 const orMissing = (problem: string) => (issue: { input?: unknown }) =>
   issue.input === undefined ? 'is missing' : problem;
@@ -58,9 +51,9 @@ const isWithin = (text: string, longest: number) =>
 const HALVES = 'halves of surrogate pairs';
 const NO_BREAKS = `must not hold control characters, line breaks or ${HALVES}`;
 const BREAKS = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
-/** Not one that is blank, or drawn as nothing. */
+/** Some character that is not blank, and not drawn as nothing. */
 const VISIBLE = /[^\p{Cc}\p{Cf}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u;
-/** They make text read in another order than it has. */
+/** They change the order in which text is read. */
 const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/u;
 const NO_BIDI =
   'must not hold controls of the direction of text (U+202A to U+202E, U+2066 to U+2069)';
@@ -82,7 +75,7 @@ const member = z.object(
   'must be an object with type and name',
 );
 
-/** A body can hold millions of wrong members: to look at them takes seconds. */
+/** A body can hold millions of wrong members, which take seconds. */
 const ENOUGH_PROBLEMS = 100;
 function members(exactly?: number) {
   return z
@@ -104,7 +97,7 @@ function members(exactly?: number) {
     });
 }
 
-/** The fields of both bodies; others are ignored. */
+/** Fields of both bodies; others are ignored. */
 export const ROLE_FIELDS = ['name', 'description', 'contains'] as const;
 const bodyOf = <T extends z.core.$ZodShape>(shape: T) =>
   z.object({ name: name(LONGEST.roleName), ...shape }, 'must be a JSON object');
@@ -125,7 +118,7 @@ export const membershipBody = bodyOf({
 }).transform(({ name, contains }) => ({ roleName: name, member: contains[0] as Member }));
 
 const userNames = z.array(z.object({ name: z.string() }).transform(({ name }) => name));
-/** Names in either body, as far as it can be read; for the log. */
+/** Names in either body, as far as readable, for the log. */
 export const namedRole = z.object({
   name: z.string(),
   contains: userNames.optional().catch(undefined),
@@ -136,7 +129,6 @@ const LARGEST = 2 ** 31 - 1;
 const ONCE = 'must be given exactly once';
 const isId = (text: string) => /^[1-9]\d*$/.test(text) && Number.isSafeInteger(Number(text));
 const MUST_BE_ID = `must be a positive integer of at most ${Number.MAX_SAFE_INTEGER}`;
-
 const roleId = z.string().refine(isId, MUST_BE_ID).transform(Number);
 export const roleIdPath = z.object({ roleId });
 
@@ -147,7 +139,7 @@ function integer(smallest: number) {
   return z.string({ error: ONCE }).refine(isOne, problem).transform(Number);
 }
 
-/** The query of the list of roles; the page counts from 0. */
+/** The query of the role list; pages count from 0. */
 export const roleListQuery = z
   .object({
     pageNum: integer(0),
@@ -161,6 +153,6 @@ export const roleListQuery = z
   .transform(({ RoleName, ...page }) => ({
     ...page,
     nameContains: RoleName,
-    // No storage holds so many; beyond, a number would no longer be exact.
+    // No storage holds more; larger numbers would not be exact.
     offset: Math.min(page.pageNum * page.pageSize, Number.MAX_SAFE_INTEGER),
   }));

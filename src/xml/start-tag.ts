@@ -16,7 +16,7 @@ export function malformed(detail: string): XmlError {
 }
 
 /** Thrown where bytes end in a name. One for all: making one takes as long as reading 20 tags. */
-const CUT_NAME = malformed('no end');
+const CUT_NAME = malformed('an unfinished name');
 
 export function unread(detail: string): XmlError {
   return new XmlError('unread', detail);
@@ -84,10 +84,8 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 const REFERENCE = /^&(?:amp|lt|gt|quot|apos|#(\d+|x[\da-fA-F]+));/;
 const BEGUN_REFERENCE = /^&(?:[a-z]*|#\d*|#x[\da-fA-F]*)$/;
-
 /** Bytes of a reference; a real one takes at most ten. */
 const LONGEST_REFERENCE = 24;
-
 /** The bytes end before the reference does. */
 export const UNFINISHED = -1;
 /** No such reference exists without a document type declaration. */
@@ -151,7 +149,6 @@ const PLAIN_XML = /^(?:lang=[^]*|space=(?:default|preserve))$/;
 const LONGEST_NAMESPACE = 256;
 /** Limits what a reader remembers of each name; hardly any namespace is longer. */
 const USUAL_NAMESPACE = 64;
-
 /** Bytes of a tag or processing instruction. They must be held, and real ones are smaller. */
 export const LARGEST_TAG_BYTES = 64 * 1024;
 /** Limits declarations in scope. Toolkits that declare a prefix for each part stay far below. */
@@ -195,14 +192,12 @@ interface Name {
 /** Places by a sum of a name's bytes, a power of two; the later of two names with one sum stays. */
 const SUMS = 512;
 const NO_NAMES = Array.from<Name | undefined>({ length: SUMS });
-
 /** Limits of a reader kept for the next document: learning names takes longer than reading. */
 const MOST_KEPT = 1_024;
 const MOST_KEPT_BYTES = 32 * 1024;
 
 /** Idle readers, which know the names of earlier documents. */
 export type TagReaders = TagReader[];
-
 const NO_BYTES = Buffer.alloc(0);
 /** An attribute of the last tag, with the place of its value in the bytes at hand. */
 interface Attribute {
@@ -212,7 +207,6 @@ interface Attribute {
   escaped: boolean;
 }
 const NO_ATTRIBUTES: readonly TagAttribute[] = [];
-
 const VALUE_STOPS = stopsAt(QUOTE, APOSTROPHE, LESS, AMPERSAND);
 
 /**
@@ -470,9 +464,9 @@ export class TagReader {
         references = true;
         end = referenceEnd(bytes, end);
         if (end === UNFINISHED) this.#index = bytes.length;
-        if (end < 0) throw malformed('a reference that is none');
+        if (end < 0) throw malformed('an invalid reference');
       } else if (byte === LESS || !isAllowed(bytes, end)) {
-        throw malformed('a character that no value may hold');
+        throw malformed('a forbidden character in a value');
       } else end += 1;
     }
   }

@@ -25,7 +25,6 @@ const LABELS: ReadonlyMap<string, TextEncoding | 'utf-16'> = new Map([
 
 /** Matches names registered by IANA, the only ones parsers of Java take in an XML declaration. */
 export const isRegistered = (label: string) => !/^(?:utf8|iso8859[-_]1|ascii)$/.test(label);
-
 /** Bytes within which an XML declaration must end; a real one takes some fifty. */
 export const DECLARATION_LIMIT = 1024;
 const USUAL_DECLARATION = 64;

@@ -47,7 +47,6 @@ const DEEPEST = 200;
 const MOST_WAITING = 4;
 /** Limits rescans of unfinished markup that may have ended before its buffer has doubled. */
 const MOST_LOOKS = 16;
-
 const BANG = 0x21;
 const HYPHEN = 0x2d;
 const QUESTION = 0x3f;
@@ -156,7 +155,7 @@ export class XmlScanner {
       }
       if (byte === AMPERSAND) {
         const next = referenceEnd(bytes, index);
-        if (next === ILL_FORMED) throw malformed('a reference that is none');
+        if (next === ILL_FORMED) throw malformed('an invalid reference');
         if (next === UNFINISHED) break;
         escaped = true;
         index = next;
@@ -226,7 +225,7 @@ export class XmlScanner {
     }
     if (startsWith(bytes, at, DOCTYPE_START)) this.#sink.doctype();
     if (DECLARATIONS.some((start) => startsWith(start, 0, bytes.subarray(at)))) return at;
-    throw malformed('a declaration that is none');
+    throw malformed('an invalid declaration');
   }
 
   /** Reads on in a comment or a CDATA section. */
@@ -314,7 +313,7 @@ export class XmlScanner {
     try {
       if (this.#heldSize > this.#lookedAt) this.#look(Buffer.concat(this.#held));
       const isOver = this.#heldSize === 0 && this.#mode === 'content' && this.#open.length === 0;
-      if (!isOver || !this.#rootSeen) throw malformed('no end');
+      if (!isOver || !this.#rootSeen) throw malformed('an unfinished document');
     } finally {
       this.#release();
     }
@@ -336,7 +335,6 @@ function endBefore(byte: number, most: number, bytes: Buffer, from: number): num
 }
 
 export const XSI = 'http://www.w3.org/2001/XMLSchema-instance';
-
 /** The limit of an XMLA request, which needs about seven. */
 export const MAX_DEPTH = 64;
 /** Limits elements and attributes. Requests hold some hundreds; reading so many takes 10 ms. */

@@ -7,10 +7,7 @@ export const XSD = 'http://www.w3.org/2001/XMLSchema';
 /** The header SOAPAction with its quotes (SOAP 1.1 §6.1.1, XMLA 1.1). */
 export const soapActionOf = (method: 'Discover' | 'Execute') => `"${XMLA}:${method}"`;
 
-/**
- * The header SOAPAction to ask with; undefined where it names something else. Clients leave it away
- * or empty, with or without quotes. SOAP::Lite writes `#`.
- */
+/** Undefined for another action. Clients leave it away or empty; SOAP::Lite writes `#`. */
 export function canonicalSoapAction(header: string | undefined, method: 'Discover' | 'Execute') {
   const action = (header ?? '').trim().replace(/^"([^"]*)"$/, '$1');
   if (action === '' || action === `${XMLA}:${method}`) return soapActionOf(method);
@@ -26,6 +23,11 @@ export const isFoldedTo = (name: string, folded: string): boolean =>
 
 export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {
   return new Map(
-    rows.flatMap(([value, words]) => words.split(/\s+/).map((word) => [word, value] as const)),
+    rows.flatMap(([value, words]) =>
+      words
+        .trim()
+        .split(/\s+/)
+        .map((word) => [word, value] as const),
+    ),
   );
 }

@@ -331,6 +331,34 @@ describe('with gateways of their own', () => {
     expect((await callDbtHook(gateway.url, 'dbt', body)).status).toBe(200);
   });
 
+  test('messages that come together count together', async () => {
+    const clock = handClock();
+    gateway = await startOne({}, { clock });
+    for (let count = 0; count < 59; count += 1) {
+      await callDbtHook(gateway.url, 'dbt', dbtRun({}, clock.wall()));
+    }
+    const begun = await Promise.all([
+      beginCall(dbtRun({}, clock.wall())),
+      beginCall(dbtRun({}, clock.wall())),
+    ]);
+    const statuses = await Promise.all(begun.map((end) => end()));
+    expect(statuses.sort()).toEqual(['200', '429']);
+  });
+
+  /** Sends the head of a message and waits until it is read. @returns sends the rest, and tells the status */
+  async function beginCall(body: string) {
+    const socket = connect(portOf(gateway.url), '127.0.0.1').setEncoding('latin1');
+    const head = `POST /hooks/dbt HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nAuthorization: ${signatureOf(body)}`;
+    socket.write(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`);
+    await once(socket, 'data');
+    return async () => {
+      socket.write(body);
+      const [answer] = await once(socket, 'data');
+      socket.destroy();
+      return String(answer).split(' ')[1];
+    };
+  }
+
   test('a message counts for ten minutes before and after its time', async () => {
     const clock = handClock();
     const now = clock.wall();

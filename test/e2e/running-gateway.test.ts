@@ -437,7 +437,7 @@ describe('the password', () => {
       2,
       'usage',
       expect.stringMatching(
-        /^mdx-gateway: --password is not taken: all users .*MDX_GATEWAY_PASSWORD/,
+        /^mdx-gateway: --password is not accepted: all users .*MDX_GATEWAY_PASSWORD/,
       ),
     ]);
     expect(typed.stderr).not.toContain('topsecret');

@@ -48,7 +48,7 @@ export function createHookRoute(parts: HookParts): RequestHandler {
     const told = { type: 'hook-called', id, hook: name } as const;
     try {
       const call = { name, hook, request, id };
-      const { result, projects } = await answerOf(call, provenBody, bucketOf(name), parts);
+      const { result, projects } = await answerOf(call, provenBody, bucketOf, parts);
       emit({ ...told, result, projects });
       sendJson(response, { status: result, id });
     } catch (error) {
@@ -63,7 +63,7 @@ export function createHookRoute(parts: HookParts): RequestHandler {
 async function answerOf(
   call: HookCall,
   provenBody: ReturnType<typeof createProvenBody>,
-  bucket: ReturnType<ReturnType<typeof createBuckets>>,
+  bucketOf: ReturnType<typeof createBuckets>,
   options: HookParts,
 ) {
   const { name, hook, request, id } = call;
@@ -77,6 +77,8 @@ async function answerOf(
   if (order === undefined) return { result: 'ignored' as const, projects: [] };
   const { projects, at } = order;
   const undo = at === undefined ? async () => {} : await takeOnce(name, body, at, options);
+  // It counts as of now: read before an await, it would not know of calls meanwhile.
+  const bucket = bucketOf(name);
   if (bucket.wait() > 0) {
     await undo();
     const text = 'Nothing was done: this hook was called too often. Try again later.';

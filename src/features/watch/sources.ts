@@ -237,7 +237,7 @@ function askUrl({ watch }: Watched): Source {
   const headers = { accept: '*/*', 'accept-encoding': 'identity', ...loginOf(watch) };
   return (signal) =>
     withUpstream(watch, async (upstream, { pathname, search }) => {
-      const limits = { signal, timeout: 30_000 };
+      const limits = { signal, timeoutMs: 30_000 };
       const asked = { method: 'GET', path: pathname + search, headers, body: undefined };
       const answer = await upstream.forward(asked, limits);
       checkStatus(answer.statusCode ?? 0);

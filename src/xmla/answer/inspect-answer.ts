@@ -15,7 +15,6 @@ import { Refused } from './answer-reader.ts';
 
 /** Bytes that should be inspected in one turn of the event loop; the caller cuts larger chunks. */
 export const INSPECTION_SLICE = 64 * 1024;
-
 /** Bytes of UTF-8 text before the SOAP body; engines need some hundred. */
 const HEAD_LIMIT = 16 * 1024;
 
@@ -79,10 +78,7 @@ export function refuseByHead(
 const ROWSET = `${XMLA}:rowset`;
 const MDDATASET = `${XMLA}:mddataset`;
 
-/**
- * Names that tell an error wherever they stand; no cacheable answer has one. A member property or
- * column that a modeller called so is not cached, which is the only harm.
- */
+/** Elements that no cacheable answer has; a name of a modeller's own is only not cached. */
 const ERROR_ELEMENTS: ReadonlySet<string> = new Set([
   'Fault',
   'Exception',
@@ -98,11 +94,9 @@ function isPlainString({ uri, local, value }: TagAttribute): boolean {
 
 /** Real answers nest about 20 deep (types in the inline schema). */
 const DEEPEST = 64;
-
 const RETURN = 4;
 const ROOT = 5;
 const PART = 6;
-
 /** The parts of an mddataset in order, behind an optional inline schema. */
 const MDDATASET_PARTS = ['OlapInfo', 'Axes', 'CellData'];
 
@@ -248,13 +242,10 @@ const SORRY = 'Something error, please refer to mdx log';
 const QUERY_ID = 'MDX Query ID:';
 const MESSAGE = ' Error message:';
 const TEXTS = [SORRY, QUERY_ID, MESSAGE];
-
 /** Matches lower-case packages and a class: `mondrian.olap.fun.MondrianEvaluationException: …`. */
 const JAVA_EXCEPTION = /^(?:[a-z][a-z0-9_]*\.){2,8}\w{1,100}(?:Exception|Error)(?::|$)/;
-
 /** Characters; more than every text looked for, so that none is missed between two pieces. */
 const WINDOW = 256;
-
 /** First bytes of a possible error: `#`, lower-case letters, and what `trim` may strip. */
 const FIRST = new Uint8Array(256).fill(1, 0, 0x21).fill(1, 0x61, 0x7b).fill(1, 0x80);
 FIRST[ERROR_START.charCodeAt(0)] = 1;

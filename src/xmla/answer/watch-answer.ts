@@ -1,5 +1,4 @@
-import { isBlank } from '../../xml/start-tag.ts';
-import type { TagReader } from '../../xml/start-tag.ts';
+import { isBlank, type TagReader } from '../../xml/start-tag.ts';
 import { SOAP } from '../names.ts';
 import {
   answerReader,

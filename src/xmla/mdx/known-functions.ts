@@ -9,89 +9,53 @@ export type Standing = 'function' | 'method' | 'keyword';
 /**
  * Names that may stand before `(` when an answer depends on the data alone: functions of Mondrian
  * (MDSCHEMA_FUNCTIONS), and of the MDX reference of Analysis Services with its VBA functions.
- * Others may be user-defined, and read the clock.
+ * Others may be user-defined, and read the clock. By topic: members, sets, numbers over sets and
+ * cells, conversions, texts, numbers, given dates.
  */
-const BY_TOPIC: readonly (readonly [Standing, string])[] = [
-  [
-    'keyword',
-    `
-      SELECT FROM WHERE HAVING ON AS NON EMPTY VISUAL EXISTING FOR AND OR XOR NOT IS IN LIKE MATCHES CASE WHEN THEN
-      ELSE
-    `,
-  ],
-  ['method', 'Item Lag Lead Properties Members Levels Hierarchies Dimensions CalculatedChild'],
-  // Members, levels, hierarchies.
-  [
-    'function',
-    `
-      Ancestor Ancestors Ascendants Caption Children ClosingPeriod Cousin Current CurrentMember
-      CurrentOrdinal DataMember DefaultMember Descendants Dimension FirstChild FirstSibling Hierarchy IsAncestor
-      IsEmpty IsGeneration IsLeaf IsSibling LastChild LastNonEmpty LastPeriods LastSibling Leaves Level LinkMember
-      Member_Caption Member_Key MemberToStr MemberValue MTD Name NameToSet NextMember OpeningPeriod OrderKey Ordinal
-      ParallelPeriod Parent PeriodsToDate PrevMember QTD Root SetToArray SetToStr Siblings StrToMember StrToSet
-      StrToTuple StrToValue TupleToStr UniqueName UnknownMember Value WTD YTD
-    `,
-  ],
-  // Sets.
-  [
-    'function',
-    `
-      AddCalculatedMembers AllMembers Axis BottomCount BottomPercent BottomSum Cache CachedExists Crossjoin Distinct
-      DrilldownLevel DrilldownLevelBottom DrilldownLevelTop DrilldownMember DrilldownMemberBottom DrilldownMemberTop
-      DrillupLevel DrillupMember Except Exists Extract Filter Generate Head Hierarchize Intersect
-      MeasureGroupMeasures NativizeSet NonEmpty NonEmptyCrossjoin Order StripCalculatedMembers Subset Tail This
-      ToggleDrillState TopCount TopPercent TopSum Union Unorder VisualTotals
-    `,
-  ],
-  // Numbers over sets, cells, performance indicators.
-  [
-    'function',
-    `
-      Aggregate Avg CalculationCurrentPass CalculationPassValue CoalesceEmpty Correlation Count Covariance
-      CovarianceN DistinctCount Divide Error FirstQ Ignore InverseNormal KPICurrentTimeMember KPIGoal KPIStatus
-      KPITrend KPIValue KPIWeight LinRegIntercept LinRegPoint LinRegR2 LinRegSlope LinRegVariance Max Median Min
-      NullValue Percentile Rank RollupChildren Stddev StddevP Stdev StdevP Sum ThirdQ ValidMeasure Var Variance
-      VarianceP VarP
-    `,
-  ],
-  // VBA and Excel: conversions and types.
-  [
-    'function',
-    `
-      Cast CBool CByte CCur CDate CDbl CDec Choose CInt CLng CSng CStr CVar CVDate CVErr Hex IIf IsArray IsDate
-      IsError IsMissing IsNull IsNumeric IsObject Oct Partition Str Switch TypeName Val VarType
-    `,
-  ],
-  // Texts.
-  [
-    'function',
-    `
-      Asc AscB AscW Chr ChrB ChrW Format FormatCurrency FormatDateTime FormatNumber FormatPercent InStr InStrB
-      InStrRev Join LCase Left LeftB Len LenB LTrim Mid MidB Replace Right RightB RTrim Space Split StrComp StrConv
-      String StrReverse Trim UCase
-    `,
-  ],
-  // Numbers.
-  [
-    'function',
-    `
-      Abs Acos Acosh Asin Asinh Atan2 Atanh Atn Cos Cosh DDB Degrees Exp Fix FV Int IPmt IRR Log Log10 MIRR Mod NPer
-      NPV Pi Pmt Power PPmt PV QBColor Radians Rate RGB Round Sgn Sin Sinh SLN Sqr SqrtPi SYD Tan Tanh
-    `,
-  ],
-  // Dates that are given, not read from a clock.
-  [
-    'function',
-    `
-      DateAdd DateDiff DatePart DateSerial DateValue Day Hour Minute Month MonthName Second TimeSerial TimeValue
-      Weekday WeekdayName Year
-    `,
-  ],
-];
+const FUNCTIONS = `
+  Ancestor Ancestors Ascendants Caption Children ClosingPeriod Cousin Current CurrentMember
+  CurrentOrdinal DataMember DefaultMember Descendants Dimension FirstChild FirstSibling Hierarchy IsAncestor
+  IsEmpty IsGeneration IsLeaf IsSibling LastChild LastNonEmpty LastPeriods LastSibling Leaves Level LinkMember
+  Member_Caption Member_Key MemberToStr MemberValue MTD Name NameToSet NextMember OpeningPeriod OrderKey Ordinal
+  ParallelPeriod Parent PeriodsToDate PrevMember QTD Root SetToArray SetToStr Siblings StrToMember StrToSet
+  StrToTuple StrToValue TupleToStr UniqueName UnknownMember Value WTD YTD
 
-export const KNOWN_FUNCTIONS = byWords(
-  BY_TOPIC.map(([standing, names]) => [standing, names.trim().toLowerCase()] as const),
-);
+  AddCalculatedMembers AllMembers Axis BottomCount BottomPercent BottomSum Cache CachedExists Crossjoin Distinct
+  DrilldownLevel DrilldownLevelBottom DrilldownLevelTop DrilldownMember DrilldownMemberBottom DrilldownMemberTop
+  DrillupLevel DrillupMember Except Exists Extract Filter Generate Head Hierarchize Intersect
+  MeasureGroupMeasures NativizeSet NonEmpty NonEmptyCrossjoin Order StripCalculatedMembers Subset Tail This
+  ToggleDrillState TopCount TopPercent TopSum Union Unorder VisualTotals
+
+  Aggregate Avg CalculationCurrentPass CalculationPassValue CoalesceEmpty Correlation Count Covariance
+  CovarianceN DistinctCount Divide Error FirstQ Ignore InverseNormal KPICurrentTimeMember KPIGoal KPIStatus
+  KPITrend KPIValue KPIWeight LinRegIntercept LinRegPoint LinRegR2 LinRegSlope LinRegVariance Max Median Min
+  NullValue Percentile Rank RollupChildren Stddev StddevP Stdev StdevP Sum ThirdQ ValidMeasure Var Variance
+  VarianceP VarP
+
+  Cast CBool CByte CCur CDate CDbl CDec Choose CInt CLng CSng CStr CVar CVDate CVErr Hex IIf IsArray IsDate
+  IsError IsMissing IsNull IsNumeric IsObject Oct Partition Str Switch TypeName Val VarType
+
+  Asc AscB AscW Chr ChrB ChrW Format FormatCurrency FormatDateTime FormatNumber FormatPercent InStr InStrB
+  InStrRev Join LCase Left LeftB Len LenB LTrim Mid MidB Replace Right RightB RTrim Space Split StrComp StrConv
+  String StrReverse Trim UCase
+
+  Abs Acos Acosh Asin Asinh Atan2 Atanh Atn Cos Cosh DDB Degrees Exp Fix FV Int IPmt IRR Log Log10 MIRR Mod NPer
+  NPV Pi Pmt Power PPmt PV QBColor Radians Rate RGB Round Sgn Sin Sinh SLN Sqr SqrtPi SYD Tan Tanh
+
+  DateAdd DateDiff DatePart DateSerial DateValue Day Hour Minute Month MonthName Second TimeSerial TimeValue
+  Weekday WeekdayName Year
+`;
+const METHODS = 'Item Lag Lead Properties Members Levels Hierarchies Dimensions CalculatedChild';
+const KEYWORDS = `
+  SELECT FROM WHERE HAVING ON AS NON EMPTY VISUAL EXISTING FOR AND OR XOR NOT IS IN LIKE MATCHES
+  CASE WHEN THEN ELSE
+`;
+
+export const KNOWN_FUNCTIONS = byWords<Standing>([
+  ['function', FUNCTIONS.toLowerCase()],
+  ['method', METHODS.toLowerCase()],
+  ['keyword', KEYWORDS.toLowerCase()],
+]);
 
 /** `anywhere`: as a word, or called in brackets. `called`: only called. `named`: always. */
 export type Place = 'anywhere' | 'called' | 'named';
@@ -110,7 +74,6 @@ export const CHANGING_NAMES: readonly (readonly [Place, string])[] = [
 ];
 
 export const isPrediction = (folded: string) => folded.startsWith('predict');
-
 const CHANGING = new Set(CHANGING_NAMES.flatMap(([, names]) => names.split(' ')));
 /** Matches functions of an assembly too (`Assembly.Now`). */
 export function isChanging(name: string): boolean {

@@ -23,7 +23,6 @@ export const MDX = {
 /** Kinds of what is no token; a character may only seem to begin a comment. */
 const SPACE = 0x87;
 const COMMENT = 0x88;
-
 /** Tokens by index, without white space and comments. No objects: a statement has hundreds. */
 export type MdxTokens = ReturnType<typeof mdxTokens>;
 
@@ -42,9 +41,7 @@ for (let code = 0; code < 0x80; code += 1) {
 
 /** Scratch arrays, reused: arrays that grow are copied many times. */
 const COLLECTED = { packed: [] as number[], ends: [] as number[] };
-
 const NEVER = -1;
-
 /** A token is one number: its kind, and above these bits its start in the text (UTF-16 units). */
 const KIND_BITS = 8;
 const KIND_MASK = 0xff;
@@ -113,7 +110,6 @@ function endOf(text: string, position: number, kind: number): number {
 }
 
 export const kindOf = (packed: number): number => packed & KIND_MASK;
-
 export const startOf = (packed: number): number => packed >>> KIND_BITS;
 
 export function kindAt({ packed }: MdxTokens, index: number): number | undefined {

@@ -214,7 +214,6 @@ function readComment(text: string, facts: Set<Fact>): void {
 
 /** SSAS nests block comments, Mondrian does not: the end of a nested one is uncertain. */
 export const isNested = (comment: string) => comment.startsWith('/*') && comment.includes('/*', 2);
-
 const isCalledAt = (tokens: MdxTokens, at: number) => kindAt(tokens, at + 1) === MDX.opening;
 
 /** @param before the kind of the token before `at`, here and below */

@@ -15,7 +15,6 @@ import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from '
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
-
 /** Longer statements (UTF-16 units) are not searched: their tokens would take too much memory. */
 const MAX_SEARCHED = 512 * 1024;
 
@@ -32,7 +31,6 @@ export function readStatement(request: XmlaRequest, rules?: StatementRules) {
   const readings = judged.bypass === undefined ? [] : readingsOf(request, tokens);
   return { tokens, ...judged, readings };
 }
-type StatementReading = ReturnType<typeof readStatement>;
 
 function isOneStatement({ commands }: ExecuteRequest): boolean {
   return commands.length === 1 && commands[0] === 'Statement';
@@ -96,7 +94,10 @@ export function leavesState(request: XmlaRequest, statement = readStatement(requ
 }
 
 /** Also true of a Cancel, and of the empty statement that begins a session or keeps it alive. */
-function onlyReads(request: ExecuteRequest, { readings }: StatementReading): boolean {
+function onlyReads(
+  request: ExecuteRequest,
+  { readings }: ReturnType<typeof readStatement>,
+): boolean {
   const { commands, statement } = request;
   if (!isOneStatement(request)) return commands.length === 1 && commands[0] === 'Cancel';
   const isRead = readings.every((parts) => parts.length === 1 && parts[0] === 'reads');
@@ -165,10 +166,7 @@ const UNCERTAIN = /\\['"]|[\f\v\u0085\u2028\u2029]/;
 /** The effect of one statement; `own`: it may change its session. */
 type Part = PassingChange | 'reads' | 'own';
 
-/**
- * Finds what a successful request changes at the engine; undefined: nothing beyond its session.
- * @param isOther its encoding is read only to judge it
- */
+/** Undefined: nothing beyond its session. @param isOther its encoding is read only to judge it */
 export function passingChange(
   request: XmlaRequest,
   statement = readStatement(request),

@@ -48,8 +48,8 @@ const ALL =
   'serve, demo, demo-engine, check, hash-password, export-store, import-store, status, purge, explain, help, version';
 const CONNECTION = '[--url URL] [--user NAME] [--password-file FILE] [--ca FILE] [--json]';
 const PASSWORD =
-  '--password is not taken: all users of a machine can see command lines; use --password-file FILE, MDX_GATEWAY_PASSWORD, or type it when it is asked for';
-const SEE = 'mdx-gateway --help tells what is allowed';
+  '--password is not accepted: all users of a machine can see command lines; use --password-file FILE, MDX_GATEWAY_PASSWORD, or type it when it is asked for';
+const SEE = 'mdx-gateway --help shows what is allowed';
 const WRONG: readonly (readonly [words: string, message: string])[] = [
   ['server', `"server": unknown command; did you mean serve? allowed: ${ALL}`],
   ['a.yaml', `"a.yaml": unknown command; allowed: ${ALL}`],
@@ -65,7 +65,7 @@ const WRONG: readonly (readonly [words: string, message: string])[] = [
   ['serve --config', `Option '--config <value>' argument missing; ${SEE}`],
   ['serve --config=', 'serve: --config needs a value'],
   ['demo --port --once', `Option '--port' argument is ambiguous; ${SEE}`],
-  ['serve --config a --config b', 'serve: --config stands twice'],
+  ['serve --config a --config b', 'serve: --config is given twice'],
   ['demo --once=yes', `Option '--once' does not take an argument; ${SEE}`],
   ['demo --port 65536', 'demo: --port must be a whole number between 0 and 65535 (got "65536")'],
   ['demo --port 8o', 'demo: --port must be a whole number between 0 and 65535 (got "8o")'],
@@ -131,7 +131,7 @@ describe('the help', () => {
 
   test('of one command tells of its own options alone', () => {
     expect(helpText('check')).toBe(`  mdx-gateway check --config FILE [--connect]
-      say what is wrong with a configuration, or print the one in effect;
+      report what is wrong with a configuration, or print the one in effect;
       --connect also says whether engines, Redis, storage and what is watched answer
 `);
     const ofPurge = options.filter((word) => helpText('purge').includes(`${word} `));

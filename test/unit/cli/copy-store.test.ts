@@ -82,7 +82,7 @@ describe('export-store', () => {
     const { told, common } = parts(fake.storage, { driver: 'sqlite', path });
     expect(await exportStore(undefined, { ...common, output: new PassThrough() })).toBe(1);
     expect(told).toEqual([
-      `mdx-gateway export-store: storage.path: ${path} is not there to be exported\n`,
+      `mdx-gateway export-store: storage.path: ${path} does not exist, so there is nothing to export\n`,
     ]);
     expect(fake.closed()).toBe(1);
   });
@@ -184,7 +184,7 @@ describe('import-store', () => {
       const status = await importStore(name, { ...common, input: Readable.from([bytes]) });
       expect([status, fake.restored, fake.closed()]).toEqual([0, RECORDS, 1]);
       expect(told.at(-1)).toBe(
-        'mdx-gateway import-store: everything is imported; a gateway that serves this storage must now be told to clear its cache (clearCache)\n',
+        'mdx-gateway import-store: everything is imported; now clear the cache of the gateways that serve this storage (clearCache)\n',
       );
     }
   });

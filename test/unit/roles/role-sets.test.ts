@@ -215,6 +215,6 @@ describe('without what it takes to know the roles', () => {
       return token(lease);
     };
     expect(await nameFor('alice')).toBeUndefined();
-    expect(String(errors[0])).toContain('longer to read than it may be used');
+    expect(String(errors[0])).toContain('took longer than its lease');
   });
 });

@@ -116,7 +116,7 @@ test.each([
     const upstream = createUpstream({ ...engineConfig([]), url: engine.url }, true);
     const pass = async (body: string) => {
       const asked = { method: 'POST', path: '/', headers: {}, body: Buffer.from(body) };
-      const answer = await upstream.forward(asked, { signal: never, timeout: 5_000 });
+      const answer = await upstream.forward(asked, { signal: never, timeoutMs: 5_000 });
       const chunks: Buffer[] = [];
       for await (const chunk of answer) chunks.push(chunk as Buffer);
       return Buffer.concat(chunks).toString();

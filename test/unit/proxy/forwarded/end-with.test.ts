@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, request, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { endWith, SHORT } from '../../../../src/proxy/forwarded.ts';
+import { endWith, SHORT_BODY_BYTES } from '../../../../src/proxy/forwarded.ts';
 import { sizes } from '../../../support/sizes.ts';
 
 const server = createServer(async (asked, response) => {
@@ -32,8 +32,8 @@ async function echo(body: Buffer, length: 'said' | 'open'): Promise<Buffer> {
 }
 
 test('a body of any bytes and any length goes out as it is, in both directions', async () => {
-  const around = fc.integer({ min: SHORT - 2, max: SHORT + 2 });
-  const length = fc.oneof(around, fc.nat({ max: 2 * SHORT }), fc.constant(0));
+  const around = fc.integer({ min: SHORT_BODY_BYTES - 2, max: SHORT_BODY_BYTES + 2 });
+  const length = fc.oneof(around, fc.nat({ max: 2 * SHORT_BODY_BYTES }), fc.constant(0));
   const body = length.chain((bytes) => fc.uint8Array({ minLength: bytes, maxLength: bytes }));
   await fc.assert(
     fc.asyncProperty(body, fc.constantFrom('said', 'open'), async (bytes, how) => {

@@ -23,8 +23,8 @@ afterAll(() => {
 });
 
 /** What comes instead of an answer. */
-const errorOf = (asked: ClientRequest, connectLimit?: number): Promise<unknown> =>
-  answerTo(asked, { timeout: 60_000, connectLimit }).then(
+const errorOf = (asked: ClientRequest, connectLimitMs?: number): Promise<unknown> =>
+  answerTo(asked, { timeoutMs: 60_000, connectLimitMs }).then(
     () => 'an answer',
     (error: unknown) => error,
   );

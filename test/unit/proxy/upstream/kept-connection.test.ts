@@ -30,7 +30,7 @@ function begin(body: Buffer | string = '<q/>', url = engine.url): ClientRequest 
     agent: upstream.agent,
     headers: { 'content-length': Buffer.byteLength(body) },
   });
-  answerTo(asked, { timeout: 60_000 }).catch(() => {});
+  answerTo(asked, { timeoutMs: 60_000 }).catch(() => {});
   asked.on('error', () => {});
   return asked.end(body);
 }

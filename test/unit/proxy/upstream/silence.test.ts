@@ -18,8 +18,8 @@ async function listen(answer: (socket: Socket) => void): Promise<{ server: Serve
 
 const errorOf = async (request: ClientRequest) => (await once(request, 'error'))[0] as unknown;
 
-function endOnSilence(asked: ClientRequest, timeout: number): void {
-  answerTo(asked, { timeout }).catch(() => {});
+function endOnSilence(asked: ClientRequest, timeoutMs: number): void {
+  answerTo(asked, { timeoutMs }).catch(() => {});
 }
 
 /** So long that the head of an answer comes before it is over, also on a busy machine (ms). */
