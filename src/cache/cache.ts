@@ -27,7 +27,7 @@ import { createTimeouts } from './timeouts.ts';
 
 /** Look-ups of one request while the epochs change under it. */
 const MAX_LOOKUPS = 3;
-/** After an answer that could not be shared, nobody waits for the next one this long. */
+/** After an answer that could not be shared, no request waits for the next one this long. */
 const UNSHAREABLE_MS = 5_000;
 const MAX_UNSHAREABLE = 10_000;
 /** Part of a ttl, so that entries of one moment do not end together. */
@@ -171,7 +171,6 @@ function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
     return kept !== undefined;
   }
 
-  /** For a client that waits for another gateway. Never rejects. */
   async function lookAgain(key: string, ttl: number): Promise<StoredAnswer | undefined> {
     const answer = memory.get(key) ?? (await entries?.find(key));
     return answer && timeLeft(answer, ttl, clock.wall()) > 0 ? answer : undefined;
@@ -216,7 +215,6 @@ function createSharing(
   async function joinOrLead(lookup: Lookup, spentMs: number): Promise<void> {
     const { key, captured, query, client } = lookup;
     const youngerThan = captured === undefined ? purgeTakes : undefined;
-    // As long as if it asked by itself.
     const patience = client.waits() + query.timeout;
     const isJoined = !query.fresh && mayShare(key);
     const landing = isJoined ? flights.join(key, client.signal, patience, youngerThan) : undefined;
@@ -245,13 +243,22 @@ function createSharing(
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const wanted = () => !client.signal.aborted || flight?.awaited() === true;
     const isMeeting = flight !== undefined && captured !== undefined && !query.fresh;
-    const entered = isMeeting ? await enterShared(lookup, captured, spentMs, wanted) : undefined;
+    // All who join this flight wait for another gateway that asks the same, too.
+    const entered = isMeeting
+      ? await sharedFlights?.enter({
+          lock: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
+          ttl: query.ttl,
+          spent: spentMs,
+          patience: client.waits(),
+          wanted,
+          find: () => found.lookAgain(key, query.ttl),
+        })
+      : undefined;
     if (entered?.kind === 'answer') {
       if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
       flight?.land({ ...entered, began: 0 });
       return found.replay(entered.answer, 'coalesced', lookup);
     }
-    // It may have gone while another gateway was asked.
     if (!wanted()) {
       flight?.land({ kind: 'failed', error: undefined });
       return void entered?.end(undefined, false);
@@ -259,22 +266,6 @@ function createSharing(
     const filled = await ask(lookup, flight, entered?.end);
     const isKept = await toTier2(key, filled);
     await entered?.end(filled?.answer, isKept);
-  }
-
-  async function enterShared(
-    { key, query, client }: Lookup,
-    { keySecret }: CapturedEpochs,
-    spent: number,
-    wanted: () => boolean,
-  ) {
-    return sharedFlights?.enter({
-      lock: { query: queryKey(query.parts, withoutEpochs(keySecret)), key },
-      ttl: query.ttl,
-      spent,
-      patience: client.waits(),
-      wanted,
-      find: () => found.lookAgain(key, query.ttl),
-    });
   }
 
   /** Asks behind a flight that brought nothing; an earlier turn may have found more. */
@@ -360,9 +351,9 @@ function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: U
   }
 
   /**
-   * Asks past tiers and flights, and keeps nothing.
-   * @param use gets what may be stored, whose room is held until this has settled
-   * @returns what that resolves to, or why nothing may be stored
+   * Asks past tiers and flights, and keeps nothing. The answer has its room until `use` has
+   * settled.
+   * @returns what `use` resolves to, or why nothing may be stored
    */
   async function fetch<T>(query: Query, client: Client, use: (answer: StoredAnswer) => Promise<T>) {
     const begun = beginFill(query, client, () => client.signal, undefined);

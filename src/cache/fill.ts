@@ -89,7 +89,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
             if (roomier !== undefined) await roomier;
             continue;
           }
-          // Nobody else waits for it: it moves at the pace of this client and ends with it.
+          // No other waits for it: it moves at the pace of this client and ends with it.
           if (!isTaken) await client.drained();
           room.release();
           if (client.signal.aborted) abort.abort(client.signal.reason);
@@ -128,7 +128,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
       verdict: state.verdict,
       /**
        * Ends a short answer only when it is kept: a client that asks again must find it. Resolves
-       * when all is over. Never rejects. @param isNeeded by others, or by tier 2
+       * when all is over. Never rejects. @param isNeeded by others, or tier 2
        */
       finish(isNeeded: boolean): Promise<void> {
         finishing.resolve(isNeeded);
@@ -167,7 +167,6 @@ function createState(query: Query, client: Client, bypass: Outcome | undefined, 
       if (bypass === undefined) client.notStored(reason);
     },
     fail: (error: unknown) => enter({ kind: 'failed', error }),
-    /** Returns what the client is told. */
     breakOff(error: unknown, isEnded: boolean): unknown {
       const isTold = error instanceof GatewayError || isEnded;
       const failure = isTold
@@ -348,10 +347,7 @@ export function createInspections() {
   }
 
   return {
-    /**
-     * @param inspect called in any turn, in order, never after `stop`
-     * @param how.announced length of the body (bytes); 0 where not known
-     */
+    /** @param inspect called in any turn, in order, never after `stop` */
     begin(
       inspect: (slice: Buffer) => void,
       { announced, atOnce }: { announced: number; atOnce: boolean },
@@ -385,7 +381,7 @@ export function createInspections() {
           }
           leftAtOnce = 0;
           end ??= Promise.withResolvers();
-          // Nobody asks for the inspection of an answer that broke off.
+          // No caller asks how the inspection of a broken answer went.
           end.promise.catch(() => {});
           for (let at = 0; at < piece.length; at += INSPECTION_SLICE) {
             const slice = piece.subarray(at, at + INSPECTION_SLICE);

@@ -43,10 +43,7 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
 
   return {
     underWay: (key: string, youngerThan?: number) => joinable(key, youngerThan) !== undefined,
-    /**
-     * Never rejects. Undefined when none is younger than `youngerThan` (ms), or too many wait.
-     * @param patience longest wait for an answer to begin (ms)
-     */
+    /** Never rejects. Undefined when none is younger than `youngerThan` (ms), or too many wait. */
     join(
       key: string,
       signal: AbortSignal,
@@ -84,7 +81,6 @@ export function createFlights(options: { clock: Clock; deadline: () => number })
           look();
           return unwanted.signal;
         },
-        /** Releases all who wait. Calls after the first do nothing. */
         land(verdict: Verdict, replica?: string): void {
           // A younger one may stand in its place.
           if (flights.get(key) === flight) flights.delete(key);

@@ -24,7 +24,6 @@ export interface AskedParts {
   readonly accept: string | null;
   readonly soapAction: string;
   readonly contentType: string;
-  /** Those that `engine.headers` names, sorted. */
   readonly namedHeaders: Readonly<Record<string, string>> | undefined;
   readonly request: XmlaRequest;
 }
@@ -36,7 +35,7 @@ export interface Question extends Pick<AskedParts, 'query'> {
   /** SHA-256 of `texts` (43 characters of base64url), in their place in the key. */
   readonly hash: string;
   /**
-   * Names the question, whoever asks: the first 128 bits of the hash, as 22 characters. It needs no
+   * Names the question, for any user: the first 128 bits of the hash, as 22 characters. It needs no
    * secret: who reads it can test guesses of the question.
    */
   readonly digest: string;
@@ -145,7 +144,6 @@ export function queryKey(parts: KeyParts, epochs: KeyEpochs): string {
 
 /** Bytes; enough that no two parts in one memory meet by chance. */
 const DIGEST = 8;
-/** Digest of a part that this method does not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
 /**

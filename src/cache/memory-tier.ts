@@ -86,9 +86,8 @@ export function createMemoryTier(options: TierOptions) {
       return entry.answer;
     },
     /**
-     * Keeps the answer, unless one is there that began later (between gateways: by wall clocks).
-     * @param fill of this process, later than all of its own; `fresh` replaces whatever is there;
-     *   `warm`: for no user
+     * Keeps the answer, unless a later one is there (between gateways: by wall clocks). A `fill` of
+     * this process is later than all before; `fresh` replaces whatever is there.
      */
     set(
       key: string,
@@ -118,7 +117,7 @@ export function createMemoryTier(options: TierOptions) {
       }
       return free >= bytes;
     },
-    textOf: createVariants(options, entries).textOf,
+    textOf: createVariants(options, entries),
     hold: uses.hold,
     /** Does not count as use. `left` by both clocks. */
     peek(key: string) {
@@ -136,7 +135,6 @@ export function createMemoryTier(options: TierOptions) {
 }
 
 function createBodyUses(account: TierOptions['account']) {
-  /** Counted by body (the tail of a compressed one). */
   const uses = new Map<Buffer, { holders: number; entries: number }>();
 
   function count(text: AnswerText, holders: number, kept: number): void {
@@ -154,7 +152,6 @@ function createBodyUses(account: TierOptions['account']) {
 
   return {
     count,
-    /** Returns what ends the need for the body. */
     hold(body: AnswerText): () => void {
       count(body, 1, 0);
       let held = true;
@@ -256,20 +253,15 @@ function createVariants(
       ? body.length >= GZIP_FROM
       : hits >= WORTH_KEEPING && body.length <= maxBytes * ONE_PLAIN_PART;
 
-  /**
-   * Text of this very answer in the wanted form, or in the other one while that is not there.
-   * Begins to make it where it is worth its room.
-   */
-  function textOf(key: string, answer: StoredAnswer, compressed: boolean): AnswerText {
+  /** Text in the wanted form, or in the other one, while making the wanted if it is worth that. */
+  return function textOf(key: string, answer: StoredAnswer, compressed: boolean): AnswerText {
     const { body } = answer;
     if (Buffer.isBuffer(body) !== compressed) return body;
     const entry = table.peek(key);
     if (entry?.answer !== answer) return body;
     if (entry.variant === undefined && isWorth(entry)) void addVariant(key, answer);
     return entry.variant ?? body;
-  }
-
-  return { textOf };
+  };
 }
 
 /** Bytes as they count, seconds. Takes the time once: there may be hundreds of thousands. */

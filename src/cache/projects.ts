@@ -37,8 +37,8 @@ export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'share'> & {
 type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
 
 /**
- * Strictest policy of the projects that a query names; the general one where it names no other, or
- * spans. Off where it may read a cube that is off.
+ * Strictest policy of the named projects; the general one where there are none. Off where a query
+ * may read a cube that is off.
  */
 export function projectPolicy(config: {
   readonly cache: Pick<CacheConfig, 'ttl' | 'share' | 'functions'>;
@@ -93,10 +93,6 @@ const NOTHING_NEW = { added: new Set<CacheScope>(), charged: undefined };
  * Names of projects and catalogs, one for a scope. Each takes memory, known to the engine or not,
  * so it counts for the user who named it first, and drives out no other user's.
  */
-interface Configured {
-  readonly projects: ReadonlyMap<string, unknown>;
-  readonly limits: { readonly names_per_user: number };
-}
 export type KnownNames = ReturnType<typeof createKnownNames>;
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
@@ -124,13 +120,19 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   }
 
   return {
-    configure({ projects, limits }: Configured): void {
+    configure({
+      projects,
+      limits,
+    }: {
+      readonly projects: ReadonlyMap<string, unknown>;
+      readonly limits: { readonly names_per_user: number };
+    }): void {
       limit = limits.names_per_user;
       configured = new Map([...projects.keys()].map((name) => [projectScope(name), name]));
     },
     /**
-     * True when something may be kept under these names. Charges the user for all new ones or none.
-     * Gives nothing back: engines may answer an unknown name with an empty rowset.
+     * Charges the user for all new names or none. Gives nothing back: engines may answer an unknown
+     * name with an empty rowset.
      */
     admit(user: string, names: readonly string[]): boolean {
       const next = charge(user, names);

@@ -23,7 +23,6 @@ export interface Query extends Named {
   /** Called for a session that the engine began, before the client has the last byte. */
   began(sessionId: string, before: readonly string[]): Promise<void>;
   /**
-   * @param signal ends the request, also in its answer
    * @param unwanted ends its wait for the engine, when no client waits any more
    * @throws GatewayError, or the reason of `unwanted`
    */
@@ -67,9 +66,8 @@ export interface Client {
   /** Aborts when it goes away before it has its whole answer. */
   readonly signal: AbortSignal;
   /**
-   * Begins to wait for the engine, or for another request's answer, or goes on.
-   * @param uncounted part of the time since then that is no wait (ms)
-   * @returns longest wait until it is at the engine (ms)
+   * Begins a wait, or goes on. `uncounted` is no wait (ms). Returns the longest wait until it is at
+   * the engine (ms).
    */
   waits(uncounted?: number): number;
   /** Sends a stored answer; times in milliseconds, `sessionId` where the answer shows one. */
@@ -89,10 +87,7 @@ export interface Client {
   write(chunk: Buffer): boolean;
   backlog(): number;
   drained(): Promise<void>;
-  /**
-   * @param length bytes of the whole body; fails when others were sent
-   * @param last bytes of the body; short ones are one write with what stands before them
-   */
+  /** Fails where another number of bytes was sent than `length`, the whole body. */
   end(length: number, last?: Buffer): void;
   over(): Promise<void>;
   /** Sends an error, or breaks an answer off that has begun. */

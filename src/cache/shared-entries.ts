@@ -246,7 +246,6 @@ type Description = Omit<StoredAnswer, 'body' | 'requestedAt'> & {
 /** Names an epoch without telling its token. */
 export const markOf = (token: string) => hash('sha256', token).slice(0, 2 * MARK);
 
-/** Makes the value of tier 2. @param key 43 characters of base64url */
 export async function encodeEntry(
   key: string,
   { body, requestedAt, ...rest }: StoredAnswer,
@@ -276,7 +275,6 @@ export async function encodeEntry(
   return value;
 }
 
-/** Kept as it is where it does not get shorter. */
 async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer }> {
   const plain = { coding: CODING.identity, coded: body };
   if (body.length < COMPRESS_FROM) return plain;
@@ -392,7 +390,6 @@ async function decodeBody(
     const [start, tail] = [coded.subarray(0, front), coded.subarray(front)];
     return deflated(length, ownBytes([start]), ownBytes([tail]), tailCrc);
   }
-  // The decoder has its pieces, then the whole.
   take?.((coding === CODING.identity ? 1 : 2) * length);
   if (coding === CODING.identity) return ownBytes([coded]);
   try {

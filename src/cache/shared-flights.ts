@@ -60,7 +60,6 @@ const MAX_FAILURES = 6;
  * Single flight across gateways, for slow queries: whatever fails, more than one asks. The answer
  * that a gateway takes has the full key of its request, and so the epochs captured when that came:
  * it began after every purge acknowledged by then.
- * @param options.longestFlight longest hold of a lock (ms)
  */
 export function createSharedFlights(options: {
   locks: FlightLocks;

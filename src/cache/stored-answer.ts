@@ -93,10 +93,7 @@ function ownSessionBytes(gap: SessionGap | undefined, id?: string): Buffer {
   return sessionBytes(id, gap.encoding);
 }
 
-/**
- * An id as attribute value: white space by number (XML 1.0 §3.3.3).
- * @throws RangeError for a character that XML 1.0 forbids, which no id that was read has
- */
+/** White space by number (XML 1.0 §3.3.3). @throws RangeError for what XML 1.0 forbids */
 export function sessionBytes(id: string, encoding: TextEncoding): Buffer {
   const last = LAST[encoding] ?? Infinity;
   const text = id.replaceAll(NOT_PLAIN, (character) => {
@@ -114,7 +111,6 @@ export function sessionBytes(id: string, encoding: TextEncoding): Buffer {
 const NOTHING = Buffer.alloc(0);
 const NOT_PLAIN = /[^ -~]|[&<>"']/gu;
 const NAMES = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
-/** Last code point of an encoding that has not all. */
 const LAST: Partial<Record<TextEncoding, number>> = { 'iso-8859-1': 0xff, 'us-ascii': 0x7f };
 const XML_CHARACTER = /[\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
 
@@ -193,10 +189,7 @@ export interface Cut {
   readonly leavesGap: boolean;
 }
 
-/**
- * Keeps a short text as it is; compresses a long one behind its start, on the thread pool.
- * @param progressed called when bytes of a long text were compressed
- */
+/** Keeps a short text as it is; compresses a long one on the thread pool, behind its start. */
 export function keepText(progressed: () => void) {
   let pieces: Buffer[] = [];
   let length = 0;
@@ -240,7 +233,6 @@ export function cutOut(
   return [text.subarray(0, start), text.subarray(end)];
 }
 
-/** Range of all pieces together, not copied. */
 function between(pieces: readonly Buffer[], from: number, to: number): readonly Buffer[] {
   let at = 0;
   return pieces.map((piece) => {
@@ -310,7 +302,6 @@ function compressAsItComes(progressed: () => void) {
 }
 
 const BLOCK_LIMIT = 65_535;
-/** Type (one byte) and length, twice. */
 const BLOCK_HEADER = 5;
 function stored(bytes: Buffer): Buffer[] {
   const blocks: Buffer[] = [];

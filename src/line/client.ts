@@ -73,7 +73,6 @@ export function wishesOf(headers: IncomingHttpHeaders, pageOrigins: PageOrigins)
   } as const;
 }
 
-/** Indexes among the raw headers. */
 export type Places = ReturnType<typeof placesIn>;
 
 export const placesIn = (rawHeaders: readonly string[]) => ({
@@ -208,10 +207,7 @@ export class XmlaClient implements Client, PassThroughClient {
     return this.#isGone;
   }
 
-  /**
-   * Takes a short body without content coding that has arrived, as most have a turn after the head.
-   * @param plain whether the head is known, and so has no coding
-   */
+  /** Takes a short, `plain` body that has arrived, as most have a turn after the head. */
   takeBody(plain: boolean): Buffer | undefined {
     const { request } = this;
     // Complete is what is in memory, not what was read.
@@ -399,7 +395,6 @@ export class XmlaClient implements Client, PassThroughClient {
     return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfPage(name)));
   }
 
-  /** @param others headers of the answer, which give way */
   #gatewayHeaders(others: OutgoingHttpHeaders = {}): Record<string, string> {
     const { page, asksForCaps } = this.wishes;
     const headers: Record<string, string> = {
@@ -535,7 +530,6 @@ function shortText(
   return body.toString('latin1', 0, session.at) + id + body.toString('latin1', session.at);
 }
 
-/** Names and values in turn. */
 function storedHead(
   answer: StoredAnswer,
   bytes: number,

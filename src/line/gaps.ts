@@ -80,9 +80,7 @@ export const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'i
  * Proves the gaps of a body: each body that differs in them alone asks the same, in the session
  * named in its gap. The proof is a second full reading with other letters in all gaps. No reader
  * tells such letters apart, so one pair of values stands for all of that length. A false gap (in a
- * statement, a comment, another attribute) shows in the second reading.
- * @param asked what the body asks
- * @param read full reading, under the same head; a refusal proves nothing
+ * statement, a comment, another attribute) shows in the second reading. A refusal proves nothing.
  */
 export async function provenGaps(
   body: Buffer,

@@ -219,7 +219,6 @@ function shareTurns(most: number) {
       next.begin();
       queue.shift();
       waiting.delete(user);
-      // This loop comes to it again.
       if (queue.length > 0) waiting.set(user, queue);
     }
   }
@@ -313,7 +312,6 @@ function whatIsAsked(
   const query = byForm === undefined ? { ...extra, ...(forwarded as QueryHeaders) } : undefined;
   return {
     request,
-    /** Parts of the key alike for every user and session. */
     parts: askedOf({
       engine: engine.id,
       project: addressee.project ?? null,
@@ -329,7 +327,6 @@ function whatIsAsked(
     encoding: spelt,
     subject: request.method === 'Discover' ? request.requestType : request.method,
     why: (isOther ? OTHER_ENCODING : bypass === 'unknown-shape' ? request.unexpected : '') ?? '',
-    /** Why it passes, sessions and configuration aside. */
     bypass,
     /** Unknown functions: only the configuration can call them stable. */
     functions: statement.unknown,

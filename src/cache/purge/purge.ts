@@ -13,11 +13,10 @@ export interface EngineClear {
   readonly why?: string;
 }
 
-/** Port: what a purge has to do with engines. */
 export interface EngineClearing {
   /**
-   * Clears the caches of all replicas whose answers may be stale (`engine.clear`). Never rejects.
-   * @param authorization without it engines with `login: forward` are not called
+   * Clears all replicas that may be stale (`engine.clear`). Never rejects. Engines with `login:
+   * forward` need `authorization`.
    */
   clear(stale: Stale, authorization: string | undefined): Promise<readonly EngineClear[]>;
   /** Engines get the caller's login: only callers with one login share a run. */
@@ -140,7 +139,6 @@ function createRenewals(options: RenewalOptions) {
   /**
    * Waits until no gateway uses the old tokens. Undefined when Redis was replaced: its successor
    * may not know the new ones.
-   * @returns `replicas`: gateways known to have forgotten the old ones
    */
   async function leasePassed({ lease, known, replicas, stands }: Renewal) {
     const confirmed = clock.now();

@@ -8,7 +8,6 @@ import { HEAD_LIMIT, markOf, readHead, readMarks } from '../shared-entries.ts';
 const PAUSE = 20;
 /** Pause between looks for the end of another gateway's sweep (ms). */
 const TASK_PAUSE = 1_000;
-/** Limits of a sweep; its time in ms. */
 const MOST_SCANNED = 5_000_000;
 const MOST_TIME = 15 * 60_000;
 /** Task of one gateway for all; outlives a sign of life this long (ms). */
@@ -89,7 +88,6 @@ export function createSweep(options: {
   }
 
   return {
-    /** Begins one in the background, or one more behind it. */
     request(): void {
       if (signal.aborted) return;
       requested = true;
