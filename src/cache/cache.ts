@@ -215,7 +215,7 @@ function createSharing(
   async function joinOrLead(lookup: Lookup, spentMs: number): Promise<void> {
     const { key, captured, query, client } = lookup;
     const youngerThan = captured === undefined ? purgeTakes : undefined;
-    const patience = client.waits() + query.timeout;
+    const patience = client.waits() + query.timeoutMs;
     const isJoined = !query.fresh && mayShare(key);
     const landing = isJoined ? flights.join(key, client.signal, patience, youngerThan) : undefined;
     if (landing === undefined) return isRefused(lookup) ? undefined : lead(lookup, spentMs);
@@ -248,7 +248,7 @@ function createSharing(
       ? await sharedFlights?.enter({
           lock: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
           ttl: query.ttl,
-          spent: spentMs,
+          spentMs,
           patience: client.waits(),
           wanted,
           find: () => found.lookAgain(key, query.ttl),

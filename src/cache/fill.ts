@@ -30,7 +30,7 @@ export interface FillParts {
   readonly maxEntry: () => number;
   readonly clock: Clock;
   readonly emit: Emit;
-  readonly holdTime?: number | undefined;
+  readonly holdMs?: number | undefined;
 }
 
 /**
@@ -75,7 +75,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
       const copy = createCopy(answer, fill, inspections, readers, parts.maxEntry());
       // Also where nothing is kept: the client may go on in the new session.
       const tell = query.session ? undefined : tellSessions(head, (...ids) => query.began(...ids));
-      const out = holdBack(client, head, state.outcome, clock, parts.holdTime);
+      const out = holdBack(client, head, state.outcome, clock, parts.holdMs);
       copy.refuseUnfit();
       try {
         // Nothing may be awaited before: the body is listened to from here on.

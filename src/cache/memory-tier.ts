@@ -86,8 +86,8 @@ export function createMemoryTier(options: TierOptions) {
       return entry.answer;
     },
     /**
-     * Keeps the answer, unless a later one is there (between gateways: by wall clocks). A `fill` of
-     * this process is later than all before; `fresh` replaces whatever is there.
+     * Keeps the answer, unless a later one is there (between gateways: by wall clocks). A `fill` is
+     * of this process, later than its earlier ones; `fresh` replaces any; `warm` is for no user.
      */
     set(
       key: string,

@@ -88,6 +88,10 @@ function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
 const HOUR = 3_600_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 const ENTRY_OVERHEAD = 300;
+interface NamesConfig {
+  readonly projects: ReadonlyMap<string, unknown>;
+  readonly limits: { readonly names_per_user: number };
+}
 const NOTHING_NEW = { added: new Set<CacheScope>(), charged: undefined };
 /**
  * Names of projects and catalogs, one for a scope. Each takes memory, known to the engine or not,
@@ -120,13 +124,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   }
 
   return {
-    configure({
-      projects,
-      limits,
-    }: {
-      readonly projects: ReadonlyMap<string, unknown>;
-      readonly limits: { readonly names_per_user: number };
-    }): void {
+    configure({ projects, limits }: NamesConfig): void {
       limit = limits.names_per_user;
       configured = new Map([...projects.keys()].map((name) => [projectScope(name), name]));
     },

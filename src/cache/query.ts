@@ -9,7 +9,7 @@ import type { Named, PartDigests } from './key.ts';
 /** A cacheable request. Its calls never throw or reject, but `ask`. */
 export interface Query extends Named {
   /** Longest silence of the engine (ms). */
-  readonly timeout: number;
+  readonly timeoutMs: number;
   readonly project: string;
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
   readonly session: QuerySession | undefined;

@@ -28,7 +28,7 @@ export interface FlightLocks {
 export interface Missed {
   readonly lock: FlightLock;
   readonly ttl: number;
-  readonly spent: number;
+  readonly spentMs: number;
   readonly patience: number;
   readonly find: () => Promise<StoredAnswer | undefined>;
   readonly wanted: () => boolean;
@@ -136,8 +136,8 @@ export function createSharedFlights(options: {
     /** Waits for another gateway that asks the same under these epochs, if it is slow. */
     async enter(missed: Missed) {
       const token = options.newToken();
-      const { lock, find, spent } = missed;
-      const first = await look(lock, token, LOOKUP_BUDGET - spent);
+      const { lock, find, spentMs } = missed;
+      const first = await look(lock, token, LOOKUP_BUDGET - spentMs);
       if (first?.kind !== 'lead' && first?.kind !== 'wait') return ask(missed, false);
       const waited =
         first.kind === 'wait' ? await waitOut(missed, token, first.expected) : first.kind;

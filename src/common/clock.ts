@@ -43,7 +43,7 @@ export function pause(
   return promise;
 }
 
-/** Settles as the promise does, or throws `late()` in time and leaves it alone. */
+/** Settles as the promise does if in time; else throws `late()`, and leaves it alone. */
 export async function inTime<T>(
   promise: Promise<T>,
   milliseconds: number,

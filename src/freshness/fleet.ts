@@ -5,7 +5,9 @@ import type { Clock } from '../common/clock.ts';
  * lost at any time: a task is then done twice, or anew. Rejects when the store is late.
  */
 export interface FleetStore {
-  /** Takes or keeps a task for `life` ms. With `isDone` it outlasts its gateway. */
+  /**
+   * Takes or keeps a task for `life` ms; false while another has it. `isDone` outlasts its gateway.
+   */
   hold(task: string, life: number, isDone?: boolean): Promise<boolean>;
   leave(task: string): Promise<void>;
   note(name: string): Promise<string | undefined>;

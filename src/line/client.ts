@@ -207,7 +207,10 @@ export class XmlaClient implements Client, PassThroughClient {
     return this.#isGone;
   }
 
-  /** Takes a short, `plain` body that has arrived, as most have a turn after the head. */
+  /**
+   * Takes a short, uncoded body that has arrived whole. A `plain` request has a known head, so no
+   * coding.
+   */
   takeBody(plain: boolean): Buffer | undefined {
     const { request } = this;
     // Complete is what is in memory, not what was read.
