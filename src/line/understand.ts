@@ -176,6 +176,22 @@ export interface UnderstoodRequest
   readonly asksForOther: boolean;
 }
 
+/** Replaces the session id wherever the request that was learnt has it. */
+export function inSession(asked: UnderstoodRequest, id: string | undefined): UnderstoodRequest {
+  const { request, session, sessionIds } = asked;
+  if (session.kind !== 'in' || id === undefined || request === undefined) return asked;
+  const { id: before } = session;
+  if (id === before) return asked;
+  const renamed = (ids: readonly string[]) => ids.map((one) => (one === before ? id : one));
+  const own = { ...session, id };
+  return {
+    ...asked,
+    request: { ...request, session: own, sessionIds: renamed(request.sessionIds) },
+    session: own,
+    sessionIds: sessionIds === 'unknown' ? sessionIds : renamed(sessionIds),
+  };
+}
+
 /** Waits for a turn in which so much may be read. Undefined where this turn is one. */
 export type OwnTurn = (bytes?: number, user?: string) => Promise<unknown> | undefined;
 
