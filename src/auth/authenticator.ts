@@ -196,7 +196,9 @@ function createFlight(login: (inLine: () => AbortController) => Promise<Principa
   let clients = 0;
   /** Undefined until the attempt stands in the line: others may join. */
   let leaving: AbortController | undefined;
-  const look = () => void (clients === 0 && leaving?.abort(clientGone()));
+  const look = () => {
+    if (clients === 0) leaving?.abort(new GatewayError('client-gone', 'The client went away.'));
+  };
   const inLine = () => {
     leaving = new AbortController();
     look();
@@ -242,8 +244,6 @@ export const throttled = (retryAfter: number): GatewayError =>
 
 /** Memory of a waiting login: copies of its header, and the objects around it. */
 const bytesOf = ({ authorization }: Checked) => 4 * authorization.length + 1024;
-
-const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
 const UNAVAILABLE =
   'The login could not be checked, because the engine that knows the users did not say. Try again later.';

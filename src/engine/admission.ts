@@ -32,12 +32,16 @@ export function createAdmission(
   const lowest: WaitQueue<Waiter> = [];
   let atEngine = 0;
 
-  const endOf = (user: User) =>
-    once(() => {
+  function endOf(user: User) {
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
       users.uncount(user);
       atEngine -= 1;
       letNextIn();
-    });
+    };
+  }
 
   function letNextIn(): void {
     const next = users.next();
@@ -161,15 +165,6 @@ function createUsers({ per_user, queue }: Readonly<Record<'per_user' | 'queue', 
 
 const isBefore = (one: User, other: User): boolean =>
   (one.atEngine - other.atEngine || one.turn - other.turn) < 0;
-
-function once(end: () => void): () => void {
-  let isOver = false;
-  return () => {
-    if (isOver) return;
-    isOver = true;
-    end();
-  };
-}
 
 const overloaded = (what: string) => refused(`${what} wait for the engine; try again.`);
 

@@ -174,7 +174,11 @@ export async function touch(
   element: 'Session' | 'EndSession' = 'Session',
 ): Promise<Touch> {
   try {
-    const sent = emptyExecute(sessionId, element);
+    const id = inXml(sessionId);
+    const sent = soapEnvelope(
+      `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
+      `<Execute xmlns="${XMLA}"><Command><Statement/></Command><Properties><PropertyList/></Properties></Execute>`,
+    );
     const headers = { ...TOUCH_HEADERS, ...addressee.named };
     const { head, body } = await ask(addressee, headers, sent, signal);
     const bytes = await bodyUpTo(body, LONGEST_TOUCH_BYTES);
@@ -187,14 +191,6 @@ export async function touch(
     // `ask` has reported the failure.
     return { kind: 'failed' };
   }
-}
-
-function emptyExecute(sessionId: string, element: string): Buffer {
-  const id = inXml(sessionId);
-  return soapEnvelope(
-    `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
-    `<Execute xmlns="${XMLA}"><Command><Statement/></Command><Properties><PropertyList/></Properties></Execute>`,
-  );
 }
 
 const CATALOGS = discover('DBSCHEMA_CATALOGS');

@@ -137,7 +137,14 @@ function createServerClient(
     retryStrategy: retryDelayMs,
   };
   const redis = new Redis(options);
-  revive(redis, closing);
+  let revivals = 0;
+  redis.on('ready', () => (revivals = 0));
+  // ioredis gives up if the master changes while it asks a sentinel for the master.
+  redis.on('end', () => {
+    revivals += 1;
+    const again = () => closing.aborted || redis.connect().catch(() => {});
+    if (!closing.aborted) setTimeout(again, retryDelayMs(revivals)).unref();
+  });
   tellFailures(redis, secure, onError);
   redis.on('sentinelError', ({ message }: Error) => {
     // Answers to the questions for the master, and for the other sentinels.
@@ -147,17 +154,6 @@ function createServerClient(
     onError(new ConnectionProblem(why), true);
   });
   return { client: redis, isUsable: () => isReady(redis) };
-}
-
-/** Reconnects: ioredis gives up if the master changes while it asks a sentinel for the master. */
-function revive(redis: Redis, closing: AbortSignal): void {
-  let revivals = 0;
-  redis.on('ready', () => (revivals = 0));
-  redis.on('end', () => {
-    revivals += 1;
-    const again = () => closing.aborted || redis.connect().catch(() => {});
-    if (!closing.aborted) setTimeout(again, retryDelayMs(revivals)).unref();
-  });
 }
 
 /** Reports failures of one connection, with a hint where the error itself says too little. */
@@ -334,12 +330,21 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
   const reader = connect('reader', READ_DEADLINE_MS);
   const writer = connect('writer', WRITE_DEADLINE_MS);
   const epochs = connect('epochs', WRITE_DEADLINE_MS);
-  const clients = [reader.client, writer.client, epochs.client];
   const subscriber = createServerClient(parts, 'subscriber');
   const heartbeat = setInterval(() => {
     if (subscriber.client.status === 'ready') subscriber.client.ping().catch(() => {});
   }, HEARTBEAT_MS).unref();
-  if (target.mode === 'cluster') moveOn(subscriber.client, parts, clients);
+  if (target.mode === 'cluster') {
+    let tries = 0;
+    subscriber.client.on('close', () => {
+      // The last node may be gone for good, so the next try goes to another one.
+      const known = [reader, writer, epochs].flatMap(({ client }) => nodesOf(client, 'all'));
+      const nodes = [...known.map(({ options }) => options), ...addresses];
+      tries += 1;
+      const { host, port } = nodes[tries % nodes.length] ?? first;
+      Object.assign(subscriber.client.options, { host, port });
+    });
+  }
 
   const all: readonly Connection[] = [reader, writer, epochs, subscriber];
   const ready = () => all.every(({ isUsable }) => isUsable());
@@ -360,20 +365,4 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
       for (const { client } of all) client.disconnect();
     },
   };
-}
-
-/** Makes each try to connect at another node of the cluster: the last one may be gone for good. */
-function moveOn(
-  subscriber: Redis,
-  { addresses }: ClientParts,
-  clients: readonly RedisClient[],
-): void {
-  let tries = 0;
-  subscriber.on('close', () => {
-    const known = clients.flatMap((one) => nodesOf(one, 'all'));
-    const nodes = [...known.map(({ options }) => options), ...addresses];
-    tries += 1;
-    const { host, port } = nodes[tries % nodes.length] ?? addresses[0];
-    Object.assign(subscriber.options, { host, port });
-  });
 }

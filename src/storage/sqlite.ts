@@ -33,6 +33,7 @@ const PATIENCE_MS = 1_500;
 const PAUSE_MS = 10;
 /** Only a disk that hangs takes so long. */
 const LONGEST_STATEMENT_MS = 60_000;
+const diskHangs = () => new Error('the disk hangs');
 /** Disk space that the WAL keeps after a large document. */
 const KEPT_OF_WAL_BYTES = 16 * 1024 * 1024;
 /** TypeScript in the source tree, JavaScript where it was built. */
@@ -211,8 +212,6 @@ function errorOf({ failure, cause }: Failure, path: string): unknown {
 /** Hands over a document, which is a copy; all other bytes are buffers of Node.js. */
 const givenAway = (value: Value): ArrayBuffer[] =>
   value instanceof Uint8Array && !Buffer.isBuffer(value) ? [value.buffer as ArrayBuffer] : [];
-
-const diskHangs = () => new Error('the disk hangs');
 
 /** Clients hear of a storage that cannot be opened as one that cannot be reached. */
 function unavailable(error: unknown): never {
