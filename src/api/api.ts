@@ -26,7 +26,6 @@ export const API_OPERATIONS = [
 const PATHS = [...new Set(API_OPERATIONS.map(({ path }) => path))];
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
-/** Parameters of the interface document; other operations have none. */
 export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> =
   {
     listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
@@ -39,7 +38,6 @@ export interface ApiExchange {
   readonly request: Request;
   readonly response: Response;
   readonly principal: Principal;
-  /** For the event; a handler sets it as soon as it knows. */
   readonly facts: { subject: string };
   readonly operation: ApiOperation;
   readonly parameters: Readonly<Record<string, string>>;

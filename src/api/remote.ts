@@ -167,7 +167,6 @@ const NOTHING = () => Buffer.alloc(0);
 /** Parsing a longer body for the log would block the event loop. */
 const MOST_READ_BYTES = 64 * 1024;
 
-/** Role and users for the log; the remote server judges the body. */
 function namesIn(body: Buffer): [role?: string, users?: readonly string[] | undefined] {
   if (body.length > MOST_READ_BYTES) return [];
   try {

@@ -32,7 +32,6 @@ export interface PasswordCheck {
   principalOf(credentials: ReadCredentials): Principal;
   /** False if it cannot be checked for certain. */
   mayCheck(password: string): boolean;
-  /** Checks with the current users. Rejects when the check itself failed. */
   check(credentials: ReadCredentials): Promise<CheckOutcome>;
   /** Tables, since every hit asks them. */
   readonly users: {
@@ -191,7 +190,6 @@ function createFirstTry(
   };
 }
 
-/** Joins clients in one attempt, which ends when all have gone. */
 function createFlight(login: (inLine: () => AbortController) => Promise<Principal>) {
   let clients = 0;
   /** Undefined until the attempt stands in the line: others may join. */
@@ -242,7 +240,6 @@ export function unauthenticated(): GatewayError {
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
-/** Memory of a waiting login: copies of its header, and the objects around it. */
 const bytesOf = ({ authorization }: Checked) => 4 * authorization.length + 1024;
 
 const UNAVAILABLE =
@@ -304,7 +301,6 @@ const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
 export type Permissions = ReturnType<typeof createPermissions>;
 type UserLists = Readonly<Record<'admins' | 'viewers' | 'purgers', readonly string[]>>;
 
-/** Rights beyond queries. Names count exactly as spelt. */
 export function createPermissions(
   { admins, viewers, purgers }: UserLists,
   controlling: 'nobody' | 'purgers' | 'everybody',
@@ -314,10 +310,8 @@ export function createPermissions(
   const purging = administering.union(new Set(purgers));
   return {
     mayAdminister: ({ name }: Principal) => administering.has(name),
-    /** To see what the gateway does, and for which users. */
     mayView: ({ name }: Principal) => viewing.has(name),
     mayPurge: ({ name }: Principal) => purging.has(name),
-    /** To bypass or renew the cache for a request by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>
       controlling === 'everybody' || (controlling === 'purgers' && purging.has(name)),
     rightsOf: ({ name }: Principal) => ({

@@ -28,10 +28,8 @@ export interface RememberedLogin {
 interface Verified {
   readonly principal: Principal;
   readonly proof: unknown;
-  /** When the last right check was sent. */
   checkedAt: number;
   usedAt: number;
-  /** When the next background check may begin. */
   tryFrom: number;
 }
 

@@ -16,7 +16,6 @@ interface User {
  */
 export type Overtake = () => boolean;
 
-/** Part of the queue for users who have few waiting requests. */
 const OF_OTHERS = 1 / 4;
 
 /**

@@ -154,7 +154,6 @@ export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer, mos
   return parts.find((part) => isElement(part, SOAP, 'Body'))?.children;
 }
 
-/** Longer than the answer to an empty statement, or a Fault. */
 const LONGEST_TOUCH_BYTES = 64 * 1024;
 const TOUCH_HEADERS: QueryHeaders = {
   'content-type': CONTENT_TYPE,
@@ -188,7 +187,6 @@ export async function touch(
     if (content?.length === 1 && faults === 1) return { kind: 'fault', head, body: bytes };
     return { kind: head.status === 200 && faults === 0 ? 'alive' : 'failed' };
   } catch {
-    // `ask` has reported the failure.
     return { kind: 'failed' };
   }
 }
@@ -209,7 +207,6 @@ export async function askOnDemand(ask: Ask, addressee: EngineAddressee, signal: 
   return onDemand.map((row) => row('CATALOG_NAME')).filter((name) => name !== '');
 }
 
-/** Rows of a rowset, as functions from a column to its text, '' if missing. */
 export function rowsIn(content: readonly XmlElement[]) {
   const rows: ((column: string) => string)[] = [];
   for (let level = content; level.length > 0;) {

@@ -108,7 +108,6 @@ export async function receiveBody(
     chunks.length = 0;
     room?.shrinkTo(size);
     if (decode === undefined) return body;
-    // The decoder holds its pieces, and then the whole.
     await room?.grow(2 * Math.min(limit, size * BEST_COMPRESSION), signal);
     try {
       const decoded = await decode(body, { maxOutputLength: limit });
@@ -163,7 +162,6 @@ function watchPace(request: IncomingMessage, room?: RequestReservation, pace?: n
       await wait;
       countWait();
       waitsSince = undefined;
-      // Restarts it, even if it has run out.
       silence.refresh();
     },
     end(): void {

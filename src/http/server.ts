@@ -108,7 +108,6 @@ export function createGatewayServer(
       do {
         await sleep(SWEEP_MS);
         await immediate();
-        // A client may ignore `connection: close`.
         if (performance.now() >= end) server.closeIdleConnections();
       } while (connections.usage().open > 0);
       server.close();
@@ -383,7 +382,6 @@ function answerTo({ code = '', reason = code }: { code?: string; reason?: string
 
 /** Part of the limit for one address's connections without a whole head for {@link GRACE_MS}. */
 const HEADS_OF_ONE = 1 / 16;
-/** Time for a head when a crowd comes at once from one address. */
 const GRACE_MS = 1_000;
 
 interface Connection {
@@ -397,7 +395,6 @@ interface Connection {
   /** The current response; null between requests, undefined before the first one. */
   response: ServerResponse | null | undefined;
   readonly queue: { readonly response: ServerResponse; readonly answer: RequestListener }[];
-  /** An answered request whose body still comes. */
   unread?: IncomingMessage | undefined;
   hasLastAnswer?: boolean;
 }

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 
-/** A connection to one server, or to the masters of a cluster. */
 export type RedisClient = Redis | Cluster;
 
 export interface RedisTarget {
@@ -18,7 +17,6 @@ export interface RedisTarget {
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
-/** Why a connection failed, where the client's error says too little. */
 export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
 }
@@ -223,10 +221,8 @@ function createClusterClient(
   deadlineMs: number,
 ): Connection<Cluster> {
   const { addresses, onError, closing } = parts;
-  /** Tries since the cluster last worked. */
   let tries = 0;
   let connection = 0;
-  /** The cluster said that it works, on this connection. */
   let works = false;
   const nodes = addresses.map(({ host, port }) => ({ host, port }));
   const client = new Cluster(nodes, {
@@ -266,7 +262,6 @@ function createClusterClient(
       works = true;
     } catch (error) {
       if (closing.aborted || mine !== connection) return;
-      // The failed connections were reported already.
       if (!(error instanceof AggregateError)) onError(error, false);
       client.disconnect(true);
     }
@@ -286,7 +281,6 @@ async function mustWork(client: Cluster): Promise<void> {
   throw new ConnectionProblem('the cluster says that it is down (cluster_state:fail)');
 }
 
-/** Rejects if the node cannot be reached. A cluster tries each node once. */
 function connected(node: Redis): Promise<Redis> {
   if (node.status === 'ready') return Promise.resolve(node);
   return new Promise((resolve, reject) => {

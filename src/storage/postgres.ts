@@ -18,7 +18,6 @@ import {
 } from './sql-database.ts';
 import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts';
 
-/** Extra time for a statement that carries a piece of a document. */
 const PIECE_TIME_MS = 1_000;
 /** The kernel probes a silent connection after this time. */
 const KEEP_ALIVE_MS = 10_000;
@@ -27,7 +26,6 @@ const IDLE_MS = 30_000;
 const LONG_IDLE_MS = 600_000;
 const LONG_COMMIT_MS = 30_000;
 const FAREWELL_MS = 200;
-/** SQLSTATE of a missing table or schema: it was dropped or replaced. */
 const SCHEMA_GONE = /^(?:42P01|3F000)$/;
 
 /**
@@ -43,7 +41,6 @@ const sqlState = (error: unknown) => (error instanceof DatabaseError && error.co
 
 const noAnswer = () => new Error('PostgreSQL did not answer in time.');
 
-/** True if the connection broke or the server announced its end. */
 const isLost = (error: unknown): boolean =>
   !(error instanceof DatabaseError) || LAST_WORDS.test(sqlState(error));
 
@@ -133,7 +130,6 @@ function createPools(
   const ordinary = createPool(settings, connections, timeoutMs, onError).on('connect', noteOpen);
   const long = createPool(settings, Infinity, LONG_IDLE_MS, onError).on('connect', noteOpen);
 
-  /** Repeats the work when a connection was lost unnoticed. */
   async function attempt<T>(kind: Kind, budget: Budget, work: Work<T>): Promise<T> {
     const client = await connection(ordinary, budget);
     const first = !used.has(client);
@@ -443,7 +439,6 @@ export async function readRows(server: Server, text: string, signal: AbortSignal
   } catch (error) {
     throw failure ?? error;
   } finally {
-    // Nothing was changed, so no farewell.
     stream.destroy();
   }
 }

@@ -27,7 +27,6 @@ export interface SqliteStorageOptions extends StorageParts {
   readonly start?: (file: URL, options: WorkerOptions) => Worker;
 }
 
-/** How long a statement waits for the lock of another process. */
 const PATIENCE_MS = 1_500;
 /** Pause between two attempts where SQLite itself does not wait. */
 const PAUSE_MS = 10;
@@ -218,7 +217,6 @@ function unavailable(error: unknown): never {
   throw error instanceof OperatorError ? new StorageUnavailable('nothing-done', error) : error;
 }
 
-/** How much of a document one turn of the event loop copies. */
 const COPIED_AT_ONCE_BYTES = 2 * 1024 * 1024;
 /** Marks a file as one of ours: the bytes `mdxg`. */
 const APPLICATION_ID = 0x6d647867;
