@@ -26,12 +26,11 @@ export const API_OPERATIONS = [
 const PATHS = [...new Set(API_OPERATIONS.map(({ path }) => path))];
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
-export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> =
-  {
-    listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
-    exportDataset: ['project', 'datasetType', 'datasetName'],
-    importDataset: ['createType'],
-  };
+export const QUERY_PARAMETERS: Partial<Record<ApiOperation['name'], readonly string[]>> = {
+  listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
+  exportDataset: ['project', 'datasetType', 'datasetName'],
+  importDataset: ['createType'],
+};
 
 export interface ApiExchange {
   readonly id: string;

@@ -35,10 +35,7 @@ const SENT = words('content-type accept accept-language accept-encoding user-age
 const LONGEST_HELD = 1024 * 1024;
 type AcceptedHead = Omit<UpstreamHead, 'headers'> & { readonly headers: OutgoingHttpHeaders };
 
-interface Remote {
-  readonly config: RemoteConfig;
-  readonly upstream: ReturnType<typeof createUpstream>;
-}
+type Remote = Readonly<{ config: RemoteConfig; upstream: ReturnType<typeof createUpstream> }>;
 
 /**
  * Operations at a remote server with the same interface, which checks the login again. Its answers,

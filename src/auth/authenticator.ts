@@ -22,7 +22,6 @@ import {
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
-/** `unavailable`: the engine could not be asked. */
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
 /** Port: checks passwords, `atOnce` at one time. */

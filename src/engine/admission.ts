@@ -154,16 +154,14 @@ function createUsers({ per_user, queue }: Readonly<Record<'per_user' | 'queue', 
     next(): User | undefined {
       let next: User | undefined;
       for (const user of users.values()) {
-        const isReady = user.waiting.length > 0 && mayEnter(user);
-        if (isReady && (next === undefined || isBefore(user, next))) next = user;
+        if (user.waiting.length === 0 || !mayEnter(user)) continue;
+        const { atEngine, turn } = next ?? { atEngine: Infinity, turn: Infinity };
+        if ((user.atEngine - atEngine || user.turn - turn) < 0) next = user;
       }
       return next;
     },
   };
 }
-
-const isBefore = (one: User, other: User): boolean =>
-  (one.atEngine - other.atEngine || one.turn - other.turn) < 0;
 
 const overloaded = (what: string) => refused(`${what} wait for the engine; try again.`);
 

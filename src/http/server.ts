@@ -301,7 +301,6 @@ function refuse(
   else destroyAfter(AFTER_REFUSAL_MS, http.end(answer));
 }
 
-/** Answers the requests of a connection in turn. @returns takes each at its head */
 function createPipelines(
   bySocket: WeakMap<Socket, Connection>,
   table: ConnectionTable,

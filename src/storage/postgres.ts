@@ -113,7 +113,6 @@ export function createPostgresStorage({
   return createSqlStorage(database, parts);
 }
 
-/** Connections of one storage: shared ones for operations, and one for each long work. */
 function createPools(
   settings: PoolConfig,
   connections: number,

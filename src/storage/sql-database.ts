@@ -58,13 +58,11 @@ export interface SqlDatabase {
   /** Opens a connection for long work, whose end undoes what is not committed. */
   long(): Promise<AsyncDisposable & { readonly session: Session }>;
   renewCertificates?(): void;
-  /** Ends long work. Called when no operation is under way. */
   close(): Promise<void>;
 }
 
 export type QueriedDatabase = SqlDatabase & { readonly query: Session['rows'] };
 
-/** Port: the differences between the SQL of two databases. */
 export interface Dialect {
   /** Statements that make each schema version from the last one. Released ones never change. */
   readonly migrations: readonly string[];
@@ -92,7 +90,6 @@ export interface Dialect {
   moment(milliseconds: number): string;
   /** Adds new members at the end of role ?1, a row for each; ?2 as `membersJson` writes it. */
   readonly insertMembers: string;
-  /** Where documents are: dataset columns that lead to the document. */
   readonly documents: {
     readonly columns: readonly string[];
     /** Keeps a document without a dataset. @returns the values of the columns */

@@ -35,7 +35,6 @@ export function createRoleStore(database: QueriedDatabase, parts: StorageParts):
       return result;
     });
 
-  /** Keeps the role from being removed or renamed during the change. */
   const inRole = <T>(id: number, roleName: string, change: Work<T>) =>
     changing(async (session) => {
       const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
