@@ -42,10 +42,7 @@ export async function readBody(...given: Parameters<typeof receiveBody>): Promis
   return (await receiveBody(...given))();
 }
 
-/**
- * Joins and decodes a body; to be called once.
- * @throws GatewayError `too-big`, `bad-request` (a broken coding), `overloaded`
- */
+/** To be called once. @throws GatewayError `too-big`, `bad-request`, `overloaded` */
 export type ReceivedBody = () => Buffer | Promise<Buffer>;
 
 /**

@@ -59,7 +59,6 @@ type Budget = ReturnType<typeof createBudget>;
  * of the search path's first schema. `timeout` limits each operation: getting a connection, and all
  * statements except those that carry pieces of documents. Long work has a connection of its own, on
  * which `timeout` limits each statement.
- * @throws Error when a PEM file cannot be read
  */
 export function createPostgresStorage({
   config,
@@ -240,7 +239,6 @@ type Server = Omit<PostgresConfig, 'driver' | 'connections'>;
 /**
  * Leaves nothing to libpq's environment variables. The server's own limits come after ours: they
  * free locks and memory if this process hangs or dies.
- * @throws Error when a PEM file cannot be read
  */
 function clientSettings(config: Server): PoolConfig {
   const url = new URL(config.url);
