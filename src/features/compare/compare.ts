@@ -76,7 +76,6 @@ function createComparison({ cache, engineOf, look, memory }: Parts) {
 
 type Found = NonNullable<Awaited<ReturnType<Parts['cache']['entryOf']>>>;
 
-/** Comparison without an entry. */
 const NOTHING = { why: undefined, entry: null, engine: [], key: null, epochs: null } as const;
 const notCached = (why?: string) => ({ ...NOTHING, verdict: 'not-cached' as const, why });
 
@@ -144,7 +143,6 @@ async function digestOf(answer: StoredAnswer, ownTurn: OwnTurn, signal?: AbortSi
   return digest.end();
 }
 
-/** Gives the text with an empty session id. */
 async function* piecesOf({ body, session }: StoredAnswer): AsyncGenerator<Buffer> {
   if (Buffer.isBuffer(body)) return yield* withSession({ body, session }, '');
   yield* inflatedWithSession({ body, session }, '').pieces();

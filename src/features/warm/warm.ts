@@ -10,9 +10,7 @@ import { createWarmLine, type WarmLine } from './lane.ts';
 import { createWarmUp } from './warm-up.ts';
 import { createSeen } from './ways.ts';
 
-/** Pause between two looks for a run that is due. */
 const LOOK_MS = 1_000;
-/** Pause between two tellings of candidates to other gateways. */
 const SHARE_MS = 30_000;
 
 /** Asks the most valuable queries again after each purge, before people do (docs/WARMUP.md). */

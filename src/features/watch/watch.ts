@@ -9,7 +9,6 @@ import { watchFigures } from './events.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
 import { createWatcher, type WatchNote } from './watcher.ts';
 
-/** Sources asked together. */
 const MOST_ASKED = 8;
 /** Time after which a question no longer counts among these: others must not wait for it. */
 const COUNTS_FOR_MS = 1_000;
