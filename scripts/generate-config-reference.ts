@@ -84,15 +84,15 @@ The gateway reads one YAML 1.2 file, named by \`--config\`. Without a file every
 \`mdx-gateway check --config FILE\` says what is wrong with a file, or prints the configuration in effect.
 [config/default.yaml](../config/default.yaml) holds every key with its default; ready examples stand beside it.
 
-- **Unknown keys and wrong types are mistakes.** Each is told in one line with the path of the key and what is allowed.
-- **Durations** are whole numbers with a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`2d\`. Only 0 may stand without one.
-- **Sizes** are whole numbers of bytes, or with a unit: \`64KiB\`, \`256MiB\`, \`1GiB\` (of 1024) or \`kB\`, \`MB\`, \`GB\` (of 1000).
+- **Unknown keys and wrong types are mistakes.** Each is reported in one line with the path of the key and what is allowed.
+- **Durations** are whole numbers with a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`2d\`. Only 0 needs no unit.
+- **Sizes** are whole numbers of bytes, or whole numbers with a unit: \`64KiB\`, \`256MiB\`, \`1GiB\` (powers of 1024), or \`kB\`, \`MB\`, \`GB\` (powers of 1000).
 - **Paths** are relative to the folder of the file, or to the working folder when there is no file.
-- **A reload** (SIGHUP) reads the file again, and changes most keys at once. [The last section](#reload) lists those that only a restart changes: a warning names the ones that differ, and they stay as they were.
-- **The environment**: \`\${NAME}\` in a value is replaced by the variable, \`\${NAME:-default}\` by the default when the variable is unset or empty. An unset variable without a default is a mistake. Where a key may be null, so may this default: \`\${NAME:-null}\`. A variable can bring in a text, number, word or boolean, whichever the key wants, but no list, no mapping and no further reference. \`$\${\` stands for \`\${\`.
-- **Secrets as files**: \`\${file:PATH}\` is replaced by what the file holds, without the line break at its end, under the same rules. Relative paths start as all do. A reload reads the file again.
-- **Secrets** (passwords, \`cache.key_secret\`, \`cache.redis.url\`, whatever came from the environment or a file) are never shown in a message.
-- YAML anchors, aliases, tags of one's own, duplicate keys and several documents in one file are refused.
+- **A reload** (SIGHUP) reads the file again, and changes most keys at once. [The last section](#reload) lists those that only a restart changes. If one of these differs in the file, it keeps its old value, and a warning names it.
+- **The environment**: \`\${NAME}\` in a value is replaced by the value of that variable, and \`\${NAME:-default}\` by the default when the variable is unset or empty. An unset variable without a default is a mistake. Where a key may be null, so may this default: \`\${NAME:-null}\`. A variable can stand for a text, number, word or boolean, whichever the key takes, but not for a list or a mapping, and its value is not searched for further references. \`$\${\` stands for \`\${\`.
+- **Secrets as files**: \`\${file:PATH}\` is replaced by what the file holds, without the line break at its end, under the same rules. Relative paths count from the same folder as all others. A reload reads the file again.
+- **Secrets** (passwords, \`cache.key_secret\`, \`cache.redis.url\`, and whatever came from the environment or a file) are never shown in a message.
+- YAML anchors, aliases, custom tags, duplicate keys and several documents in one file are refused.
 `;
 
 /** Of each section, what a reload changes and what waits; a section that waits as a whole stands for its keys. */

@@ -21,7 +21,7 @@ import type { XmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 
-/** Least pause between two questions to the storage, however often /health/ready is asked. */
+/** Least pause between two questions to the storage by /health/ready. */
 const STORAGE_HOLDS_MS = 1_000;
 
 /** Parts of the pages that outlive a reload. */
@@ -35,7 +35,6 @@ export interface LastingParts {
   readonly invalidate: Invalidate;
 }
 
-/** Parts of the pages. */
 interface PageParts
   extends LastingParts, ApiFront, Pick<RuntimeCore, 'askLeave' | 'addressOf' | 'during'> {
   readonly xmla: { handle: XmlaHandler; explain: TellAbout; steps: Line };
@@ -46,8 +45,8 @@ interface PageParts
 }
 
 /**
- * Builds the whole HTTP surface, in the order in which it is asked. It is loaded when the first page is
- * asked for, since Express takes as long as half of a start.
+ * Builds the pages, in the order in which they are asked. It is loaded with the first page, since
+ * Express takes half as long as a start.
  */
 export async function createApp(config: Config, given: PageParts) {
   const { xmla, login, permissions, states, cache, metrics, clock, newId, emit } = given;
@@ -140,7 +139,7 @@ export async function createApp(config: Config, given: PageParts) {
   return { app, close };
 }
 
-/** What stands behind /api. It checks no login; `reachable` is of the storage, and never rejects. */
+/** Makes the operations behind /api, which check no login. `reachable` never rejects. */
 function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep }: PageParts) {
   const slots = config.driver === 'postgres' ? { slots: slotsBeside(config.connections) } : {};
   const common = { invalidate, documents: createDocumentGate(slots), limits };
@@ -155,7 +154,7 @@ function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep
   return { handlers, reachable, close() {} };
 }
 
-/** The one place where errors of Express routes become answers. */
+/** Turns errors of all Express routes into answers. */
 export function errorMapper(newId: () => string, emit: Emit): ErrorRequestHandler {
   return (error, request, response, next) => {
     if (response.headersSent) return next(error);

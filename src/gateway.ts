@@ -3,10 +3,15 @@ import { createBodyAccount } from './common/body-account.ts';
 import type { Emit } from './common/events.ts';
 import { createCache } from './compose/cache.ts';
 import { configWarnings } from './compose/config-warnings.ts';
-import { aboutInForce, acrossReloads, clearingOf, createInForce } from './compose/in-force.ts';
+import {
+  aboutInForce,
+  acrossReloads,
+  clearingOf,
+  createInForce,
+  createReadings,
+} from './compose/in-force.ts';
 import { createHub, createIds, type Parts } from './compose/parts.ts';
 import { createPurging } from './compose/purges.ts';
-import { createReadings } from './compose/readings.ts';
 import { createReloads } from './compose/reloads.ts';
 import { createRuntime } from './compose/runtime.ts';
 import { openStorage } from './compose/storage.ts';
@@ -22,10 +27,7 @@ const NO_NODE: NodeFacts = { pid: 0, version: '', memoryUsage: { rss: () => 0 } 
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
 
-/**
- * Composition root: builds the whole gateway from its configuration.
- * @param listener hears every event, beside the metrics and the statistics
- */
+/** Builds the whole gateway (composition root). @param listener hears every event */
 export async function createGateway(
   initial: Config,
   given: Omit<Parts, 'emit'> & { readonly version?: string; readonly node?: NodeFacts },
@@ -96,20 +98,19 @@ export async function createGateway(
   failing.move();
 
   return {
-    /** Begins to listen. Resolves to the base URL. */
     listen: server.listen,
-    /** Serves connections that another process accepts. @returns takes one that was not read from yet */
+    /** Serves connections that another process accepts. @returns takes one not read from yet */
     accept: server.accept,
     /** Asks each replica of the engines, so that the log says whether it answers. Never rejects. */
     askEngines: () => inForce.runtime.engineStates.states(),
     /**
-     * Goes over to another configuration; requests under way end under the old one. When this rejects,
-     * nothing has changed. Keys that wait for a restart stay as they were at the start.
+     * Goes over to another configuration; requests under way end under the old one. Nothing has
+     * changed where it rejects. Keys that wait for a restart stay as they were at the start.
      */
     reload: reloads.reload,
     /** Notes how a reload ended, for the metrics; also of one whose file could not be read. */
     reloaded: (well: boolean) => void (inForce.reloaded = well),
-    /** Takes no new connections, finishes what is under way, breaks that off later, closes everything. */
+    /** Takes no new connections. Finishes what is under way, and breaks it off at the deadline. */
     async close(deadlineMs: number): Promise<void> {
       const expired = Promise.withResolvers<void>();
       clock.after(deadlineMs, expired.resolve);

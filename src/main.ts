@@ -17,7 +17,6 @@ import { leadWorkers, workerShare } from './compose/lead-workers.ts';
 import type { Config } from './config/config.ts';
 import type { PostgresConfig, SqliteConfig } from './storage/config.ts';
 import { describeConfig } from './config/describe-config.ts';
-import { featureNotes } from './features/all.ts';
 import { type ConfigFile, createConfigFile } from './config/load-config.ts';
 import { ConfigError } from './settings/problems.ts';
 import type { createGateway } from './gateway.ts';
@@ -70,6 +69,7 @@ async function run(words: readonly string[]): Promise<number> {
     case 'check': {
       const config = load(command.config);
       print(describeConfig(config));
+      const { featureNotes } = await import('./features/all.ts');
       for (const note of featureNotes(config)) print(`# ${note}\n`);
       if (config.memory.fitted !== undefined) print(`# memory: ${config.memory.fitted}\n`);
       for (const message of configWarnings(config, parts.clock.wall())) {

@@ -8,10 +8,7 @@ import { parameterName } from '../proxy/forwarded.ts';
 import { asAnsweredError, sendError, sendJson, type AnsweredError } from '../http/answers.ts';
 import { forgedAct, nameRequest, refuseDelegation, unclearHead } from '../http/request-head.ts';
 
-/**
- * The operations of the interface document §4.1 and §4.2, in its order; paths below /api, in Express's words. `changes`:
- * what it changes; only administrators may change anything.
- */
+/** Operations of the interface document §4.1 and §4.2; only administrators may change anything. */
 export const API_OPERATIONS = [
   { name: 'createRole', method: 'POST', path: '/role', changes: 'roles' },
   { name: 'updateRole', method: 'PUT', path: '/role/:roleId', changes: 'roles' },
@@ -29,38 +26,32 @@ export const API_OPERATIONS = [
 const PATHS = [...new Set(API_OPERATIONS.map(({ path }) => path))];
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
-/** Names of the interface document; other operations have none. */
-export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> =
-  {
-    listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
-    exportDataset: ['project', 'datasetType', 'datasetName'],
-    importDataset: ['createType'],
-  };
+export const QUERY_PARAMETERS: Partial<Record<ApiOperation['name'], readonly string[]>> = {
+  listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
+  exportDataset: ['project', 'datasetType', 'datasetName'],
+  importDataset: ['createType'],
+};
 
-/** One request of an operation that its sender may do; the id ties it to the log. */
 export interface ApiExchange {
   readonly id: string;
   readonly request: Request;
   readonly response: Response;
   readonly principal: Principal;
-  /** Told by the event; a handler sets it as soon as it knows, whatever follows. */
   readonly facts: { subject: string };
   readonly operation: ApiOperation;
-  /** Parameters of the path by name, percent-decoded once. */
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** Each resolves to the data of the answer; undefined where it has answered by itself. What it throws is answered too. */
+/** A handler returns the data of the answer, or undefined if it answered itself. */
 export type ApiHandlers = Readonly<
   Record<ApiOperation['name'], (exchange: ApiExchange) => Promise<unknown>>
 >;
 
-/** Largest body of a role request, and largest dataset document, in bytes. */
 export type ApiLimits = Readonly<{ body: number; dataset: number }>;
 
 export interface ApiFront {
   readonly login: Login;
-  /** Told of each request, until all that it set going has come to its end. */
+  /** Holds the shutdown until the request is over. */
   readonly during: <T>(request: Promise<T>) => Promise<T>;
   readonly permissions: Permissions;
   readonly clock: Pick<Clock, 'now' | 'wall'>;
@@ -69,13 +60,12 @@ export interface ApiFront {
 }
 
 const LONGEST_SUBJECT = 255;
-/** So much of a name is told, so that others have room (characters), and so many users. */
 const SHOWN = 100;
 const MOST_USERS = 3;
 
 export const shown = (name: string) => (name.length > SHOWN ? `${name.slice(0, SHOWN)}…` : name);
 
-/** A role in words for the log. The number of users stands before their names, whose end may be cut off. */
+/** Words for the log. The number of users precedes their names, whose end may be cut off. */
 export function roleSubject(id?: number | string, name?: string, users?: readonly string[]) {
   const role = ['role', ...(name ? [shown(name)] : []), ...(id ? [`(id ${id})`] : [])].join(' ');
   if (users === undefined) return role;
@@ -84,18 +74,16 @@ export function roleSubject(id?: number | string, name?: string, users?: readonl
   return `${role}, ${users.length} users: ${told}${users.length > MOST_USERS ? ', …' : ''}`;
 }
 
-/** One request below /api, whether or not it asks for an operation. */
 type Call = Omit<ApiExchange, 'operation' | 'parameters'>;
 
 /**
- * The front of the role and dataset API. In this order: a head that can be read in one way only; login; a request for
- * its own login, with a target that can be read; path and method (404, 405, OPTIONS); for changes, whether the request
- * can be believed and its sender may change things. HEAD is answered as GET. Every answer is told as an event.
+ * The front of the role and dataset API. It checks, in this order: an unambiguous head; the login;
+ * delegation and target; path and method (404, 405, OPTIONS); for changes, forgery and rights. HEAD
+ * is answered as GET. Every answer is an event.
  */
 export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router {
   const { login, during, permissions, clock, newId, emit } = front;
 
-  /** Answers a request of a known user by `work`, and tells of it when both are done. */
   async function answer(
     request: Request,
     response: Response,
@@ -150,7 +138,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
           refuseMisspelt(request.originalUrl, QUERY_PARAMETERS[operation.name]);
           const parameters = request.params as Record<string, string>;
           const data = await handlers[operation.name]({ ...call, operation, parameters });
-          // A success in the envelope of the interface document §2.2.
+          // Envelope of the interface document §2.2.
           if (data !== undefined) sendJson(response, { status: 0, data });
         } else if (asked === 'OPTIONS') {
           response.writeHead(204, { allow, 'cache-control': 'no-store' }).end();
@@ -169,7 +157,7 @@ export function createApiRouter(handlers: ApiHandlers, front: ApiFront): Router 
   return router;
 }
 
-/** Runs a change. Of one that failed and may have been made all the same, `follow` does what a change needs. */
+/** Runs a change, and `follow` if it failed but may have been made. */
 export async function attempt<T>(change: () => Promise<T>, follow: () => Promise<unknown>) {
   try {
     return await change();
@@ -180,7 +168,7 @@ export async function attempt<T>(change: () => Promise<T>, follow: () => Promise
   }
 }
 
-/** Some servers read a fragment, which has no place here (RFC 9112 §3.2), as a part of the last parameter. */
+/** Refuses fragments (RFC 9112 §3.2): some servers add them to the last parameter. */
 function refuseTarget({ originalUrl, headers }: Request): void {
   const begin = originalUrl.indexOf('?');
   refuseDelegation(headers, begin < 0 ? '' : originalUrl.slice(begin + 1));
@@ -188,7 +176,7 @@ function refuseTarget({ originalUrl, headers }: Request): void {
   throw new GatewayError('bad-request', 'The request target must not hold a fragment (#…).');
 }
 
-/** Without its filter a list would be answered whole. @throws GatewayError `bad-request` */
+/** A list without its misspelt filter would be complete. @throws GatewayError `bad-request` */
 function refuseMisspelt(target: string, known: readonly string[] = []): void {
   for (const piece of target.replace(/^[^?]*\??/, '').split('&')) {
     const given = parameterName(piece);
@@ -198,7 +186,7 @@ function refuseMisspelt(target: string, known: readonly string[] = []): void {
   }
 }
 
-/** Compares names without letter case, separators, and the order of two letters beside each other. */
+/** Ignores letter case, separators, and one exchange of neighbours. */
 function isNearly(given: string, name: string): boolean {
   const [a = '', b = ''] = [given, name].map((text) =>
     text.toLowerCase().replaceAll(/[^a-z]/g, ''),
@@ -209,14 +197,12 @@ function isNearly(given: string, name: string): boolean {
   return Math.max(a.length, b.length) - begin - end <= 2;
 }
 
-/** The paths that begin as this one does, or all. */
 function pathsLike(given: string): string {
   const begins = (path: string) => path.split('/')[1] === given.split('/')[1];
   const like = PATHS.some(begins) ? PATHS.filter(begins) : PATHS;
   return like.map((path) => `/api${path.replace(/:(\w+)/, '{$1}')}`).join(', ');
 }
 
-/** @throws GatewayError `forbidden` */
 function refuseChange({ request, principal }: Call, permissions: Permissions): void {
   const forged = forgedAct(request.headers);
   if (forged !== undefined) throw new GatewayError('forbidden', `Nothing was done: ${forged}.`);
@@ -224,7 +210,7 @@ function refuseChange({ request, principal }: Call, permissions: Permissions): v
   throw new GatewayError('forbidden', `Nothing was done: ${principal.name} is not in auth.admins.`);
 }
 
-/** Express gives up on a path that it cannot decode; all else that reaches here is a failure of the gateway. */
+/** Express gives up on a path that it cannot decode. Other errors are failures of the gateway. */
 async function refusePath(error: unknown): Promise<never> {
   const problem = 'The path is not well-formed: %XX must be bytes of UTF-8.';
   throw error instanceof URIError ? new GatewayError('bad-request', problem) : error;

@@ -11,19 +11,17 @@ import { checked, receiveDataset } from './json.ts';
 const EXISTS = 'dataset_name: the project has a dataset of this name already';
 const NO_SUCH = 'the project has no dataset of this name';
 
-/** Parts that operations on datasets use, wherever these are kept. */
 export interface DatasetParts {
   readonly invalidate: Invalidate;
   readonly documents: DocumentGate;
   readonly limits: ApiLimits;
 }
 
-/** The operations of the interface document §4.2. */
 export function createDatasetOperations(
   datasets: DatasetStore,
   { invalidate, documents, limits }: DatasetParts,
 ) {
-  /** An attempt without an answer may have made what exists already: the client takes that for done. */
+  /** A client whose attempt got no answer takes "exists" for done, so that counts as a change. */
   const save = (exchange: ApiExchange, how: 'create' | 'update') => {
     const receive = () => receiveDataset(exchange.request, limits.dataset);
     return documents.receive(exchange, receive, async (received) => {
@@ -46,7 +44,7 @@ export function createDatasetOperations(
   return {
     async exportDataset(exchange) {
       const { request, response } = exchange;
-      // As the reference server does, whatever datasetType says: project and name identify it.
+      // The reference server ignores datasetType too: project and name identify a dataset.
       const { project, name } = checked(exportQuery, queryParameters(request));
       const read = async () => {
         const dataset = await datasets.read(project, name);
@@ -63,7 +61,6 @@ export function createDatasetOperations(
     async listDatasets({ parameters, response }) {
       const { project = '' } = parameters;
       const list = await datasets.list(project);
-      // Without envelope.
       sendJson(response, {
         project,
         semantic_datasets: list.map(({ id, name, type, lastModified }) => ({
@@ -77,17 +74,14 @@ export function createDatasetOperations(
   } satisfies Partial<ApiHandlers>;
 }
 
-/** A dataset in words for the log. */
 export const datasetSubject = ({ project, name }: DatasetIdentity): string =>
   `dataset ${shown(name)} of project ${shown(project)}`;
 
-/** Whether a change was made. */
 export type Made = 'yes' | 'no' | 'unknown';
 
 /**
- * Runs a write, and resolves only when no replica answers from what it made stale, or may have made stale.
- * @param madeBy what a result says of the change
- * @throws ApiError `not-cleared` when the change is saved and the cache could not be cleared
+ * Resolves when no replica answers from what a write has or may have made stale.
+ * @throws ApiError `not-cleared` when it is saved, but the cache could not be cleared
  */
 export async function invalidating<T>(
   { principal: { name }, operation }: ApiExchange,
@@ -96,7 +90,7 @@ export async function invalidating<T>(
   write: () => Promise<T>,
   madeBy: (result: T) => Made,
 ): Promise<T> {
-  // Before an update too, so that fills of the old state end before the new one can be read.
+  // Also before an update: fills of the old state end before the new one can be read.
   const isUpdate = operation.name === 'updateDataset' && stale !== 'everything';
   if (isUpdate) await invalidate(stale, name, 'before');
   const result = await attempt(write, () => invalidate(stale, name, 'unknown'));

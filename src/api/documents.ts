@@ -5,40 +5,37 @@ import { createSemaphore, type Semaphore } from '../common/semaphore.ts';
 import { sendHead } from '../http/answers.ts';
 
 const LIMITS = {
-  /** Documents that are read or written at one time; each may be there up to five times over for a moment. */
+  /** Documents read or written at one time, each up to five times in memory. */
   slots: 4,
-  /** Documents that come from their clients, or have come and are written; until then each is there once. */
+  /** Documents being received or written, each once in memory until it is written. */
   received: 8,
-  /** Documents that are held for the clients that take them, or will be when they are read; each is there once. */
+  /** Documents held for clients that take them, each once in memory. */
   sent: 8,
-  /** Documents that one user may have received, read, written or sent at one time. */
   own: 2,
-  /** Requests of one user that may wait for that; they keep no other user from waiting. */
+  /** Waiting requests of one user; they keep no other user from waiting. */
   queue: 256,
-  /** How long any request may wait (ms), each time: shorter than what clients usually wait for an answer. */
+  /** Longest wait for each slot (ms), below the usual patience of clients. */
   wait: 30_000,
 };
 
-/** When the response is closed, the request waits no more. */
 type Asker = Readonly<{ principal: Principal; response: ServerResponse }>;
 type Work<T> = (leaveLast?: () => void) => Promise<T>;
 
-/**
- * Bounds how many documents are held at one time, of one user and of all. A client that is slow to send or to take one
- * holds a slot that others need for the same, or of its user: what reads and writes documents never waits for a client.
- */
 export type DocumentGate = ReturnType<typeof createDocumentGate>;
 
-/** @param changed for tests, and {@link slotsBeside} */
+/**
+ * Bounds the documents held, by one user and by all. A slow client holds only slots for receiving
+ * or sending, or of its user: reading and writing documents never waits for a client.
+ * @param changed for tests, and {@link slotsBeside}
+ */
 export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   const { slots, received, sent, own, queue, wait } = { ...LIMITS, ...changed };
   const held = createSemaphore(slots);
   const receiving = createSemaphore(received);
   const sending = createSemaphore(sent);
-  /** Users that hold or await a slot. */
   const users = new Map<string, Semaphore>();
 
-  /** Works in a slot of each gate, entered in their order. @param work gets what leaves the last one early */
+  /** @param work gets what leaves the last gate early */
   async function inSlots<T>({ response }: Asker, gates: readonly Semaphore[], work: Work<T>) {
     let leaveLast: (() => void) | undefined;
     using slots = new DisposableStack();
@@ -49,7 +46,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
     if (response.destroyed) goAway();
     try {
       for (const gate of gates) slots.defer((leaveLast = await gate.acquire(patience.signal)));
-      // The client may have gone in the very turn in which its slot came.
+      // The client may have gone in the turn in which its slot came.
       patience.signal.throwIfAborted();
     } finally {
       clearTimeout(timer);
@@ -58,7 +55,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
     return await work(leaveLast);
   }
 
-  /** Enters the user's own gate first: a request that waits for others of its user holds no slot that others need. */
+  /** Enters the user's gate first: a request that waits there holds no slot of others. */
   async function within<T>(asker: Asker, gates: readonly Semaphore[], work: Work<T>): Promise<T> {
     const user = asker.principal.owner;
     const mine = users.get(user) ?? createSemaphore(own);
@@ -72,16 +69,12 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   }
 
   return {
-    /**
-     * Receives a document in a slot that it holds to its end, and then writes it, which takes another one.
-     * @throws GatewayError `client-gone`; `overloaded` when too many wait already, or no slot came in time
-     */
+    /** @throws GatewayError `client-gone`; `overloaded`: too many wait, or no slot came in time */
     receive: <R, T>(asker: Asker, receive: () => Promise<R>, write: (received: R) => Promise<T>) =>
       within(asker, [receiving], async () => {
         const document = await receive();
         return inSlots(asker, [held], () => write(document));
       }),
-    /** Serves a document that is read, which takes a slot, and then sent, which takes another one. */
     pass: (asker: Asker, read: () => Promise<Buffer>, send: (document: Buffer) => Promise<void>) =>
       within(asker, [sending, held], async (leaveHeld) => {
         const document = await read();
@@ -91,7 +84,7 @@ export function createDocumentGate(changed: Partial<typeof LIMITS> = {}) {
   };
 }
 
-/** Each piece of a document takes a connection; one is left for what is short, if there is more than one. */
+/** Each piece of a document takes a connection; one stays free for short work, if there are two. */
 export function slotsBeside(connections: number): number {
   return Math.max(1, Math.min(LIMITS.slots, connections - 1));
 }
@@ -102,14 +95,13 @@ const overloaded = () => new GatewayError('overloaded', TOO_MANY, { retryAfter: 
 
 const clientGone = (what = 'went away') => new GatewayError('client-gone', `The client ${what}.`);
 
-/** Bytes. What is encrypted and copied for one of them keeps no other request waiting. */
+/** Bytes. Encrypting and copying one blocks no other request. */
 const PIECE = 64 * 1024;
-/** In each of these a reader must take one piece, beside what the connection holds anyway. */
 const WINDOW_MS = 10_000;
 
 /**
- * Sends a document and resolves when the connection has taken all of it: so long it is held. A connection that takes
- * less than one piece in a window is broken off, also while it takes another answer before this one, or waits for it.
+ * Resolves when the connection has taken the document. It is broken off if it takes less than a
+ * piece in a window, even of another answer before this one.
  * @throws GatewayError `client-gone`
  */
 export async function sendDocument(response: ServerResponse, document: Buffer): Promise<void> {
@@ -120,7 +112,7 @@ export async function sendDocument(response: ServerResponse, document: Buffer): 
 
 async function sendPieces(response: ServerResponse, document: Buffer): Promise<void> {
   const { socket } = response.req;
-  // It counts a piece when that is handed to the connection, which is when the one before it was taken.
+  // Counts a piece when it is handed to the connection, after the last one was taken.
   let before = socket.bytesWritten;
   const pace = setInterval(() => {
     if (socket.bytesWritten === before) response.destroy();

@@ -5,26 +5,24 @@ import { ApiError, GatewayError } from '../common/errors.ts';
 import { receiveBody, type ReceivedBody } from '../http/read-body.ts';
 import { carriesBody } from '../http/request-head.ts';
 
-/** JSON in UTF-8 (RFC 8259 §8.1). Clients of the interface document write the charset `utf8`. */
+/** JSON in UTF-8 (RFC 8259 §8.1). Clients of the interface document write `utf8`. */
 const UTF8_JSON =
   /^[ \t]*application\/json[ \t]*(?:;[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*)?;?[ \t]*$/i;
 
 const NEEDS_JSON =
   'The Content-Type of the body must be application/json, without a charset or with utf-8.';
 
-/** More than any body of the interface document needs; building what is deeper would keep others waiting. */
+/** More than the interface document needs; building deeper values would block the event loop. */
 const DEEPEST = 32;
-/** How many bytes of a dataset a client must send in each ten seconds: until all have come it keeps others waiting. */
+/** Bytes of a dataset that a client must send in ten seconds: it holds a slot meanwhile. */
 const DATASET_PACE = 64 * 1024;
-/** The largest body, where that comes from, and how many bytes must come in each ten seconds. */
+/** `limitName`: the setting behind `bytes`; `pace`: bytes that must come in ten seconds. */
 type BodyLimit = Readonly<{ bytes: number; limitName: string; pace?: number }>;
 
 /**
- * Waits until the bytes of a JSON body have come whole. What is returned throws `bad-request` for no body, which must
- * hold what is `needed`.
- * @throws ApiError `media-type`: a page of another site can send all but JSON without asking (Fetch, CORS-safelisted
- *   request headers)
- * @throws GatewayError as {@link receiveBody}
+ * Waits until a JSON body has come whole. The result throws `bad-request` for an empty body.
+ * @throws ApiError `media-type`: a page of another site can send everything but JSON without asking
+ *   (Fetch, CORS-safelisted request headers)
  */
 export async function receiveJson(
   request: IncomingMessage,
@@ -42,14 +40,10 @@ export async function receiveJson(
   };
 }
 
-/** Receives a dataset document, which must not come slowly. @param bytes `limits.dataset` */
 export const receiveDataset = (request: IncomingMessage, bytes: number) =>
   receiveJson(request, 'a dataset', { bytes, limitName: 'limits.dataset', pace: DATASET_PACE });
 
-/**
- * A JSON body as the schema gives it back. Each of these fields may be given once: readers differ in which they take.
- * @throws GatewayError `bad-request` that says where it is not JSON, and as {@link receiveJson} and {@link checked}
- */
+/** @param fields that may stand only once: readers differ in which one they take */
 export async function readJson<T>(
   request: IncomingMessage,
   schema: z.ZodType<T>,
@@ -69,13 +63,10 @@ export async function readJson<T>(
   return checked(schema, JSON.parse(new TextDecoder().decode(bytes)), [...repeated]);
 }
 
-/** More would be of no help, and a body can hold millions. */
+/** A body can hold millions. */
 const MOST_PROBLEMS = 20;
 
-/**
- * The value as the schema gives it back.
- * @throws GatewayError `bad-request` that tells all problems, each with its field, unless they are too many
- */
+/** @throws GatewayError `bad-request` with the problems, each with its field */
 export function checked<T>(schema: z.ZodType<T>, value: unknown, repeated: string[] = []): T {
   const result = schema.safeParse(value);
   if (result.success && repeated.length === 0) return result.data;

@@ -29,22 +29,18 @@ import {
 import { type DatasetParts, datasetSubject, invalidating, type Made } from './datasets.ts';
 import { receiveDataset, receiveJson } from './json.ts';
 
-/** All that crosses, beside what is made anew: no list of headers that tell servers who asks for what is complete. */
+/** An allow list: headers that tell servers who asks cannot be listed completely. */
 const SENT = words('content-type accept accept-language accept-encoding user-agent');
-/** Bytes of the answer to a change: an id, or an error page. */
+/** Bytes of an answer to a change, which is an id or an error page. */
 const LONGEST_HELD = 1024 * 1024;
-/** The head of an answer as its client gets it. */
 type AcceptedHead = Omit<UpstreamHead, 'headers'> & { readonly headers: OutgoingHttpHeaders };
 
-interface Remote {
-  readonly config: RemoteConfig;
-  readonly upstream: ReturnType<typeof createUpstream>;
-}
+type Remote = Readonly<{ config: RemoteConfig; upstream: ReturnType<typeof createUpstream> }>;
 
 /**
- * The operations at a remote server that speaks the same interface. Login and permission are checked before, and there
- * again by the login that it is sent. Its answers are passed on, errors too; what it may have changed is dropped from
- * the cache before. Each request has a new connection: on a kept one it is not known whether a change was read.
+ * Operations at a remote server with the same interface, which checks the login again. Its answers,
+ * errors too, are passed on after the cache dropped what it may have changed. Each request has a
+ * new connection: on a kept one, it is unknown whether a change was read.
  */
 export function createRemoteOperations(
   config: RemoteConfig,
@@ -53,10 +49,7 @@ export function createRemoteOperations(
   const upstream = createUpstream(config, false);
   const remote: Remote = { config, upstream };
 
-  /**
-   * Sends a request that changes something, once, and holds its answer, whatever becomes of its client.
-   * @throws StorageUnavailable when no whole answer came
-   */
+  /** Sends a change once, also if its client leaves. */
   const change = (exchange: ApiExchange, sent: Buffer | undefined) =>
     ask(remote, exchange, sent, undefined, async (answer, head) => {
       const body = await bodyUpTo(answer, LONGEST_HELD);
@@ -91,19 +84,12 @@ export function createRemoteOperations(
   const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));
   return {
     handlers: handlers as ApiHandlers,
-    /** Whether a connection to it can be made. Never rejects. */
     reachable: upstream.reachable,
-    /** Breaks off what is under way. */
     close: upstream.close,
   };
 }
 
-/**
- * @param body without content coding; undefined without a body
- * @param take gets the answer with its head as a client may have it
- * @throws StorageUnavailable also when the server refused a login that is not the client's, or redirects, which the
- *   interface does not know
- */
+/** @throws StorageUnavailable also if the server refused the gateway's login, or redirects */
 async function ask<T>(
   { config, upstream }: Remote,
   { id, request, operation }: ApiExchange,
@@ -140,11 +126,7 @@ async function ask<T>(
   }
 }
 
-/**
- * Passes a request that changes nothing through. Resolves when the client has the answer.
- * @throws StorageUnavailable when no answer began, or it broke off; then it is broken off for the client too
- * @throws GatewayError `client-gone`
- */
+/** @throws StorageUnavailable without a whole answer; GatewayError `client-gone` */
 async function read(remote: Remote, exchange: ApiExchange): Promise<void> {
   const { request, response } = exchange;
   const gone = new AbortController();
@@ -163,11 +145,10 @@ async function read(remote: Remote, exchange: ApiExchange): Promise<void> {
     if (!gone.signal.aborted && response.headersSent) breakOff(request, response);
     if (!gone.signal.aborted) throw error;
   }
-  // Its going away ends the request, which then fails in one way or another.
+  // The request fails in some way when its client leaves.
   if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');
 }
 
-/** Reads the body of a request about roles; undefined without one. */
 async function bodyOf({ request, operation, parameters, facts }: ApiExchange, bytes: number) {
   const limit = { bytes, limitName: 'limits.body' };
   const { roleId } = parameters;
@@ -180,10 +161,9 @@ async function bodyOf({ request, operation, parameters, facts }: ApiExchange, by
 
 const NOTHING = () => Buffer.alloc(0);
 
-/** A longer body is not read for the log, since that keeps others waiting. */
+/** Parsing a longer body for the log would block the event loop. */
 const MOST_READ_BYTES = 64 * 1024;
 
-/** Role and users for the log, as far as the body names any: the remote server judges it. */
 function namesIn(body: Buffer): [role?: string, users?: readonly string[] | undefined] {
   if (body.length > MOST_READ_BYTES) return [];
   try {
@@ -194,19 +174,16 @@ function namesIn(body: Buffer): [role?: string, users?: readonly string[] | unde
   }
 }
 
-/** Statuses by which a server says that it did not begin. */
 const NOT_BEGUN: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 413, 415]);
 
-/** A conflict may be with what the same client sent before. What says less may come after a change, or before it. */
+/** A conflict may be with an earlier attempt. Other errors may come before or after the change. */
 function madeBy(status: number): Made {
   if (status < 300 || status === 409) return 'yes';
   return NOT_BEGUN.has(status) ? 'no' : 'unknown';
 }
 
 /**
- * Path and query, spelt as the client sent them, less the parameters that are not known: the server may read more than
- * the interface names, such as another method or user.
- * @param url `storage.url`
+ * Drops unknown parameters: the server may read others, such as another method or user.
  * @param below the request target below /api (RFC 9112 §3.2, origin-form or absolute-form)
  */
 function remoteTarget(url: string, below: string, known: readonly string[]): string {
@@ -215,18 +192,14 @@ function remoteTarget(url: string, below: string, known: readonly string[]): str
   const [path = '', ...rest] = originForm.split('?');
   const parameters = rest.join('?').split('&');
   const kept = parameters.filter((parameter) => known.includes(parameterName(parameter)));
-  // To some servers a semicolon separates parameters.
+  // Some servers take a semicolon for a separator.
   const search = kept.join('&').replaceAll(';', '%3B');
   return `${base}/api${path}${search === '' ? '' : `?${search}`}`;
 }
 
 const CLIMBS = /(?:^|[/\\])\.\.?(?:$|[/\\;])/;
 
-/**
- * Refuses what would lead out of its place in the path, at the remote server or at a proxy before it that decodes `%2F`,
- * or leaves away what follows a semicolon, before it looks for dots.
- * @throws GatewayError `bad-request`
- */
+/** Refuses dot segments, also behind `%2F` or before a semicolon: a server may decode them. */
 function refuseClimbing(parameters: ApiExchange['parameters']): void {
   const [name] = Object.entries(parameters).find(([, value]) => CLIMBS.test(value)) ?? [];
   if (name === undefined) return;

@@ -14,7 +14,6 @@ import {
 import { type ApiExchange, type ApiHandlers, type ApiLimits, attempt, roleSubject } from './api.ts';
 import { checked, readJson } from './json.ts';
 
-/** Why a store refused a change, as what the client is told. */
 const REFUSALS = {
   'no-such-role': 'roleId: there is no role with this id.',
   'name-taken': 'name: another role has this name; letter case does not count.',
@@ -24,16 +23,15 @@ const REFUSALS = {
 } as const;
 
 type Refused = keyof typeof REFUSALS;
-/** Results that a client whose change ended without an answer takes for done when it tries again: a role is gone. */
+/** Refusals that a client takes for success when it repeats a change that got no answer. */
 const SO_ALREADY: readonly Refused[] = ['already-member', 'not-a-member'];
-/** Longest body of a role: some 20,000 members. It is parsed in one go, which keeps others waiting. */
+/** Some 20,000 members. Parsing more at once would block the event loop. */
 const MOST_OF_A_ROLE = 1024 * 1024;
 
-/** The operations of the interface document §4.1. */
 export function createRoleOperations(options: {
   readonly roles: RoleStore;
   readonly sleep: (milliseconds: number) => Promise<void>;
-  /** The longest lease that any gateway may have (ms). */
+  /** The longest lease of any gateway (ms). */
   readonly longestLease: number;
   readonly limits: ApiLimits;
 }) {
@@ -49,16 +47,14 @@ export function createRoleOperations(options: {
     return role;
   }
 
-  /** Until no gateway shares entries by role sets that it read before now. */
   async function outlive(): Promise<void> {
     const lease = await roles.lease().catch(() => longestLease);
     if (lease > 0) await sleep(lease * LEASE_MARGIN);
   }
 
   /**
-   * Memberships decide from which entries a user may be answered. A change that may have been made, now or by an
-   * earlier attempt, is answered when it holds everywhere.
-   * @param soAlready refusals that say that it was changed before
+   * Answers when the change counts everywhere: memberships decide who gets which entries.
+   * @param soAlready refusals that tell of an earlier change
    */
   async function changing<T>(
     write: () => Promise<T | Refused>,
@@ -102,7 +98,6 @@ export function createRoleOperations(options: {
       if (id === ADMIN_ROLE.id) {
         throw new ApiError('built-in-role', 'roleId: the built-in role cannot be deleted.');
       }
-      // Afterwards nothing says which role that was.
       exchange.facts.subject = roleSubject(id, (await roles.read(id))?.name);
       await changing(() => roles.remove(id), ['no-such-role']);
       return 'success';

@@ -18,13 +18,13 @@ export const auth = section({
   viewers: list(kinds.userName, []),
   /** Users who may clear the cache. */
   purgers: list(kinds.userName, []),
-  /** How long a verified login counts without another check. With provider: file, since its last
-   * use; null: until its line of the users file changes. With provider: engine, since its check, at
-   * most 1h; null: 60s. 0: each request is checked. */
+  /** How long a verified login counts without another check. With provider: file, the time counts
+   * from its last use; null: until its line of the users file changes. With provider: engine, it
+   * counts from the check and is at most 1h; null: 60s. 0: each request is checked. */
   verified_for: orNull(kinds.duration('1s', '30d', 'off')),
-  /** With provider: engine, how long since its last successful check a login still gets hits from
-   * the cache, and nothing else, while it is checked again in the background. 0, here or in
-   * verified_for, switches that off. Without effect with provider: file. */
+  /** With provider: engine, how long after its last successful check a login still gets hits from
+   * the cache, but nothing else, while it is checked again in the background. 0, here or in
+   * verified_for, switches this off. It has no effect with provider: file. */
   believed_for: key(kinds.duration('1s', '1h', 'off'), '10m'),
 });
 

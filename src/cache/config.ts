@@ -34,8 +34,8 @@ const functionName = kinds.textKind(
 const { shortest, longest } = LEASE_LIMITS;
 const lease = kinds.duration(kinds.durations.format(shortest), kinds.durations.format(longest));
 const purge = section({
-  /** After how long a purge by clearCache or a hook is repeated, for loads whose data appear bit by
-   * bit; it does not call engines with login: forward again. 0 switches that off. */
+  /** After how long a purge by clearCache or a hook is repeated, for loads whose data appears bit
+   * by bit; the repetition does not call engines with login: forward. 0 switches this off. */
   repeat_after: key(kinds.duration('1s', '1d', 'off'), '0'),
 });
 
@@ -43,41 +43,42 @@ export const cacheKeys = {
   /** How long an answer may be repeated, unless a purge comes first (cache resident time). */
   ttl: key(kinds.duration('1s', '30d'), '12h'),
   /** How much memory the entries may take. null: 256MiB, or less if the memory limit of the
-   * container is below what docs/DEPLOY.md says for that. */
+   * container is too low for that (docs/DEPLOY.md). */
   memory: orNull(kinds.size('1MiB', '1024GiB'), 'restart'),
   /** The largest answer that is stored, in bytes of its text; above 256 KiB entries are compressed
    * and take less memory. Not larger than memory. null: 64MiB, or memory if that is less; with
-   * workers, the part of one. */
+   * workers, the part of memory that one of them has. */
   max_entry: orNull(kinds.size('1KiB', '512MiB')),
   /** The users who are answered from an entry: only the user whose query made it (user), all users
-   * with the same roles (roles; a user without roles as with user), or everybody (everyone). roles
-   * and everyone are your statement that answers depend on nothing else of the user. */
+   * with the same roles (roles; for users without roles as with user), or everybody (everyone).
+   * With roles or everyone you declare that answers depend on nothing else about the user. */
   share: key(kinds.choice('user', 'roles', 'everyone'), 'user'),
-  /** Must be true where share is roles or everyone and the login is forwarded: then users see
-   * answers that the engine might have refused them. */
+  /** Must be true if share is roles or everyone and the login is forwarded to the engine, because
+   * users may then see answers that the engine would have refused them. */
   engine_permissions_ignored: key(kinds.flag, false),
-  /** Users whose request header Cache-Control counts: no-cache asks the engine and stores its
-   * answer, no-store asks it and stores nothing. purgers are the users of auth.admins and
-   * auth.purgers. */
+  /** The users whose request header Cache-Control has an effect: no-cache asks the engine and
+   * stores its answer, no-store asks it and stores nothing. purgers are the users of auth.admins
+   * and auth.purgers. */
   client_control: key(kinds.choice('nobody', 'purgers', 'everybody'), 'purgers'),
   /** Whether a statement REFRESH CUBE (Excel: Refresh All) of a user who may purge clears the cache
    * of its project, or of everything if it names none. With false, and for users who may not purge,
    * the engine answers the session from then on. */
   purge_on_refresh_cube: key(kinds.flag, false),
-  /** Unknown functions that statements may call, such as user-defined ones: your statement that
-   * they read neither clock, user nor server. A function of an assembly stands here with it
-   * (Assembly.Fn). */
+  /** Unknown functions that cached statements may call, such as user-defined ones: you declare that
+   * they read neither the clock, the user nor the server. Write a function of an assembly with the
+   * name of the assembly (Assembly.Fn). */
   functions: list(functionName, []),
-  /** Names that make a statement bypass the cache wherever they stand in it, in brackets too:
-   * functions that look like properties, or anything that you know to change. They win over
-   * functions. */
+  /** Names that make a statement bypass the cache wherever they stand in it, even in brackets:
+   * functions that look like properties, or anything that you know to change. A name in this list
+   * counts even if it is also in functions. */
   volatile: list(mdxName, []),
-  /** How long a replica may go on without asking Redis whether something was purged, and with
-   * share: roles the storage whether a role was changed. A purge, a change of a role, or a
-   * statement that changes a session which several gateways serve, waits that long. */
+  /** How long a gateway may go on without asking Redis whether something was purged and, with
+   * share: roles, without asking the storage whether a role was changed. A purge, a change of a
+   * role, and a statement that changes a session which several gateways serve wait a little longer
+   * than that. */
   lease: key(lease, '1s'),
-  /** The secret of the cache keys, the same for all replicas. null: made once and kept
-   * in Redis, or in this process. */
+  /** The secret of the cache keys, the same for all gateways that share a Redis. null: it is made
+   * once and kept in Redis or, without Redis, in this process. */
   key_secret: orNull(kinds.secretText(32), 'restart'),
   /** Further effects of clearCache. */
   purge,
@@ -90,11 +91,12 @@ export const projectKeys = {
   ttl: inherited(cacheKeys.ttl),
   /** The users who are answered from an entry of this project, instead of cache.share. */
   share: inherited(cacheKeys.share),
-  /** Added to cache.functions for this project. A request that may hold data of several projects
-   * may call what all of them allow. */
+  /** Functions that are added to cache.functions for this project. If an answer may hold data of
+   * several projects, its request may call only what all of them allow. */
   functions: list(functionName, []),
   /** Settings of cubes, by name: off sends every request whose answer may hold data of the cube to
-   * the engine. Needed if a measure of the server hides what changes by time or user. */
+   * the engine. Needed if a measure on the server hides values that depend on the time or the
+   * user. */
   cubes: byName(cubeName, key(kinds.onOrOff, REQUIRED)),
 };
 

@@ -19,10 +19,7 @@ import { createWorkerStores, unnotedAtPrimary } from '../workers/shared.ts';
 import { createIds, type Parts } from './parts.ts';
 import type { CacheGround, inRedis } from './redis-backend.ts';
 
-/**
- * Pause before what was read is read again where no other gateway can change it: far below
- * `SESSION_LIFE`, since the store drops sessions that are not asked for.
- */
+/** Pause before a reread where no other gateway changes what was read; below `SESSION_LIFE`. */
 const REREAD_MS = 3_600_000;
 
 /** Limits that a reload may change while the cache lives; its entries stay. */
@@ -38,17 +35,13 @@ function limitsOf({ cache, engine, projects, limits }: Config) {
   };
 }
 
-/** Stores of the cache: those of a gateway that is alone, of a worker, or in a Redis. */
 export type Backend = Partial<InRedis> &
   Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
 type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness'>;
 
 export type Cache = Awaited<ReturnType<typeof createCache>>;
 
-/**
- * Builds the query cache with everything it stands on. It outlives every reload.
- * @param open opens what gateways share
- */
+/** Builds the query cache and its stores. It outlives every reload. */
 export async function createCache(
   config: Config,
   parts: Parts,
@@ -114,17 +107,14 @@ export async function createCache(
     sessions,
     memory,
     flights,
-    /** Those of all gateways that share a Redis; undefined without one. */
     reports: backend.reports,
     fleet: backend.fleet,
-    /** In milliseconds; 0 for a gateway that is alone, which makes its epochs by itself. */
+    /** Milliseconds; 0 for a gateway that is alone: it makes its epochs itself. */
     epochAge: isAlone ? () => 0 : epochs.age,
-    /** Scopes whose purge Redis has not confirmed yet. */
     owed: epochs.owed,
     redis: redisFacts.tell,
     /** Reads the certificates for Redis again. @throws where one cannot be read */
     renewCertificates: () => backend.renewCertificates?.(),
-    /** Takes over the limits of a configuration. */
     configure: (next: Config) => void (inForce = limitsOf(next)),
     async close() {
       const owed = epochs.owed().join(', ');
@@ -150,7 +140,6 @@ function createRedisFacts(
   const hasRedis = backend.state !== undefined;
 
   return {
-    /** Adds to an owed purge why it is owed. */
     explained(event: GatewayEvent): GatewayEvent {
       if (event.type === 'redis-failed') {
         unrenewed = backend.whyFailed?.(event.error) ?? String(event.error);
@@ -171,7 +160,7 @@ function createRedisFacts(
         why: backend.why?.() ?? (owed > 0 ? unrenewed : undefined),
         mode: hasRedis ? mode : 'none',
         purges_owed: owed,
-        /** Settings of Redis that the promises need otherwise, in short sentences. */
+        /** Settings of Redis that endanger purges, one sentence each. */
         conditions: state === 'down' ? [] : (backend.conditions?.() ?? []),
       };
     },

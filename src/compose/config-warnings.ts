@@ -1,5 +1,3 @@
-/** Warnings of a configuration that is not wrong. */
-
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { clearsAsCaller } from '../common/engine-kinds.ts';
@@ -9,16 +7,12 @@ import type { ListenConfig } from '../http/config.ts';
 import { listOf } from '../common/list-of.ts';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
-/** So much of a long name is told (characters). */
+/** Characters of a long name that are shown. */
 const SHOWN = 40;
-/** So long before its end the certificate of the gateway is told of (ms): 14 days. */
-const ENDING = 14 * 24 * 60 * 60 * 1_000;
+/** Time before its end from which the certificate of the gateway is warned of. */
+const ENDING_MS = 14 * 24 * 60 * 60 * 1_000;
 
-/**
- * One sentence each, for the log and for `check`. Reads the users file and the certificate of the gateway.
- * @param now Unix time (ms)
- * @param waiting keys whose change waits for a restart
- */
+/** Reads users file and certificate too. @param waiting keys whose change waits for a restart */
 export function configWarnings(config: Config, now: number, waiting: readonly string[] = []) {
   const { workers, cache, engine, limits, projects, storage, withdrawn } = config;
   const engines = [
@@ -53,7 +47,7 @@ export function configWarnings(config: Config, now: number, waiting: readonly st
   ].filter((warning) => typeof warning === 'string');
 }
 
-/** Users with rights, or named by a feature, who are in no line of the users file. */
+/** Names users with rights, or of a feature, whom the users file lacks. */
 function missingUsers(config: Config): string | undefined {
   const { auth } = config;
   if (auth.provider !== 'file') return undefined;
@@ -70,7 +64,6 @@ function missingUsers(config: Config): string | undefined {
   return `auth.users: not in this file, so that they cannot log in: ${listOf(missing)}; letter case counts`;
 }
 
-/** When the own certificate of the gateway ends (Unix time, ms); undefined without one. */
 export function endOfCertificate({ certificate }: ListenConfig): number | undefined {
   if (certificate === undefined) return undefined;
   return read(certificate, (pem) => new X509Certificate(pem).validToDate.getTime());
@@ -78,11 +71,11 @@ export function endOfCertificate({ certificate }: ListenConfig): number | undefi
 
 function endingCertificate(listen: ListenConfig, now: number): string | undefined {
   const end = endOfCertificate(listen);
-  if (end === undefined || end >= now + ENDING) return undefined;
+  if (end === undefined || end >= now + ENDING_MS) return undefined;
   return `listen.certificate: it ${end < now ? 'ended' : 'ends'} at ${new Date(end).toISOString()}; renew it, and send SIGHUP`;
 }
 
-/** Reads a file; undefined when it was changed or removed meanwhile, which its users tell of. */
+/** Reads a file; undefined where it was changed or removed meanwhile: its users tell of that. */
 function read<T>(file: string, parse: (text: string) => T): T | undefined {
   try {
     return parse(readFileSync(file, 'utf8'));

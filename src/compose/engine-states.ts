@@ -4,14 +4,11 @@ import type { EngineConfig } from '../engine/config.ts';
 import { createProbe } from '../engine/probe.ts';
 import type { Parts } from './parts.ts';
 
-/** Engines that differ in nothing of this answer alike. */
+/** Names engines that answer alike. */
 const keyOf = ({ ca, certificate, key }: EngineConfig, url: string) =>
   JSON.stringify([url, ca, certificate, key]);
 
-/**
- * Whether the engines of a configuration answer. Nothing is asked before a state is asked for.
- * @param before what was known under the earlier configuration, which holds until they were asked
- */
+/** Asks no engine before a state is asked for. @param before states that hold until then */
 export function createEngineStates(
   { engine, projects }: Pick<Config, 'engine' | 'projects'>,
   parts: Pick<Parts, 'clock' | 'emit'>,
@@ -28,17 +25,13 @@ export function createEngineStates(
     return [[key, createProbe({ ...first, ...parts, project, last })] as const];
   });
 
-  /** Whether this program asks its engines at all: it does so at its start. */
+  /** True once this program asks its engines, as it does at its start. */
   let asks = before.length > 0;
-  /** States as they were found last, each URL once, without those not asked yet. Asks nothing. */
+  /** Latest state of each URL that was asked. */
   const known = () => onePerUrl(probes.flatMap(([, probe]) => probe.last() ?? []));
 
   return {
-    /**
-     * Asks every replica, or shares what was found a short time ago. Never rejects.
-     * @param patient whether to wait also for what nothing is known of yet, five seconds at most
-     * @returns whether every engine has one that is up, and each URL once, in the order of the configuration
-     */
+    /** Asks, or shares what was just found. Never rejects. @param patient waits up to 5 s */
     async states(patient = false) {
       asks = true;
       const answers = probes.map(

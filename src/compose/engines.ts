@@ -9,7 +9,7 @@ import type { ChosenEngine, EngineOf } from '../line/understand.ts';
 import { foldName } from '../xmla/names.ts';
 import type { Parts } from './parts.ts';
 
-/** One engine for each distinct set of engine settings; projects that share the settings share it. */
+/** Makes one engine for each distinct set of engine settings; projects may share one. */
 export function createEngines(
   { engine, projects, limits, cache }: Pick<Config, 'engine' | 'projects' | 'limits' | 'cache'>,
   parts: Pick<Parts, 'clock' | 'emit'>,
@@ -31,7 +31,7 @@ export function createEngines(
 
   const general = engineFor(engine);
   const byName = new Map([...projects].map(([name, one]) => [name, engineFor(one.engine)]));
-  // Names that count as the same may have engines that tell them apart; another spelling belongs to the first of them.
+  // Names that fold alike may have several engines; another spelling gets the first one's.
   const byScope = new Map([...byName].toReversed().map(([name, one]) => [projectScope(name), one]));
   const all = [...bySettings.values()];
 
@@ -53,12 +53,12 @@ export function createEngines(
 
   return {
     engineOf,
-    /** Longest wait of a request of a project until it is at the engine (ms). */
+    /** Longest wait for a place at the engine of a project (ms). */
     patience,
     clear,
-    /** Whether some engine clears its own cache only for whom it lets in. */
+    /** True where some engine clears its cache only for users that it lets in. */
     clearAsCaller: all.some(({ settings }) => clearsAsCaller(settings)),
-    /** All that some engine may be sent because its configuration names it. */
+    /** Headers of clients that some configuration names. */
     headers: all.flatMap(({ settings }) => settings.headers),
     usage: admission.usage,
     admitBackground: admission.admitBackground,

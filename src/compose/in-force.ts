@@ -1,7 +1,11 @@
 import type { EngineClearing, Purges } from '../cache/purge/purge.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import type { Config } from '../config/config.ts';
 import { describeConfig } from '../config/describe-config.ts';
+import type { createGatewayServer } from '../http/server.ts';
+import type { Storage } from '../storage/sql-storage.ts';
 import { atPrimary } from '../workers/shared.ts';
+import type { Cache } from './cache.ts';
 import { endOfCertificate } from './config-warnings.ts';
 import type { Parts } from './parts.ts';
 import type { Runtime } from './runtime.ts';
@@ -16,7 +20,6 @@ export function createInForce(initial: Config) {
     /** Keys that wait for a restart. */
     waiting: [] as readonly string[],
     reloaded: true,
-    /** End of the gateway's own certificate (Unix time, ms). */
     certificateEnd: endOfCertificate(initial.listen),
     get runtime(): Runtime {
       if (runtime === undefined) throw new Error('no configuration is in force yet');
@@ -39,13 +42,12 @@ export const aboutInForce = (inForce: InForce, { primary }: Pick<Parts, 'primary
   configuration: atPrimary(primary, 'configuration', async () => describeConfig(inForce.config)),
 });
 
-/** Has the engines of the configuration in force clear their caches. */
 export const clearingOf = (inForce: InForce): EngineClearing => ({
   clear: (...order) => inForce.runtime.clearEngines(...order),
   asksAsCaller: () => inForce.runtime.engines.clearAsCaller,
 });
 
-/** Purges again after a reload meanwhile, which brought engines that must clear their caches too. */
+/** Purges again after a reload: it brought engines that must clear their caches too. */
 export const acrossReloads = (purges: Purges, inForce: InForce): Purges => ({
   async purge(...order) {
     for (;;) {
@@ -56,3 +58,46 @@ export const acrossReloads = (purges: Purges, inForce: InForce): Purges => ({
   },
   renew: purges.renew,
 });
+
+export function createReadings(parts: {
+  readonly cache: Cache;
+  readonly account: BodyAccount;
+  readonly inForce: InForce;
+  readonly server: ReturnType<typeof createGatewayServer>;
+  readonly storage: Storage | undefined;
+  readonly primary: Parts['primary'];
+}) {
+  const { cache, account, inForce, server, storage, primary } = parts;
+  let storageUp: boolean | undefined;
+  return {
+    memory: cache.memory.usage,
+    evictions: cache.memory.evictions,
+    limits: () => ({ ...inForce.config.limits, memory: inForce.config.cache.memory }),
+    flights: cache.flights.usage,
+    engine: () => inForce.runtime.engines.usage(),
+    logins: () => inForce.runtime.loginsWaiting(),
+    bodies: account.usage,
+    connections: server.connections,
+    epochAge: cache.epochAge,
+    owed: cache.owed,
+    owedPurges: () => cache.owed().length,
+    redisConditions: () => cache.redis().conditions,
+    droppedHeaders: () => inForce.runtime.droppedHeaders(),
+    timedOut: cache.queryCache.timedOut,
+    states: {
+      // Of several workers the primary process knows these.
+      engines: () => (primary === undefined ? inForce.runtime.engineStates.follow() : []),
+      ...(primary === undefined && { reloaded: () => inForce.reloaded }),
+      redisUp: () => {
+        const { state } = cache.redis();
+        return state === 'off' ? undefined : state === 'up';
+      },
+      // As it was at the reading before: a storage that hangs must not keep the metrics.
+      storageUp: async () => {
+        void storage?.reachable().then((up) => (storageUp = up));
+        return storageUp;
+      },
+    },
+    certificateEnd: () => inForce.certificateEnd,
+  };
+}

@@ -16,21 +16,17 @@ import { createIds, type Parts } from './parts.ts';
 /** Time that workers have at a shutdown, beside what is under way, to end by themselves. */
 const SHUTDOWN_MARGIN_MS = 2_000;
 
-/**
- * Leads the workers, in the primary process: keeps what they share, and their number, and hands them the connections that
- * it accepts. In the place of a gateway.
- */
+/** Leads the workers, in the primary process: keeps what they share, hands them connections. */
 export function leadWorkers(
   { config: initial, text }: ReadConfig,
   parts: Pick<Parts, 'clock' | 'randomBytes' | 'emit'>,
   fork: () => WorkerProcess,
   log: Log['log'],
 ) {
-  // Loaded beside the start of the workers: what speaks to an engine takes as long as half of a start.
+  // Loaded while workers start: what speaks to an engine takes half as long as a start.
   const statesOf = async (config: Config, known?: readonly ReplicaState[]) =>
     (await import('./engine-states.ts')).createEngineStates(config, parts, known);
   let running = initial;
-  /** Keys that wait for a restart. */
   let waiting: readonly string[] = [];
   let engines: Awaited<ReturnType<typeof statesOf>> | undefined;
   let reloaded = true;
@@ -66,7 +62,7 @@ export function leadWorkers(
   warn(configWarnings(initial, parts.clock.wall()));
 
   return {
-    /** Resolves to the base URL when all workers are ready. @throws with one line when they cannot start */
+    /** Resolves to the base URL when all workers are ready. @throws with one line if they cannot */
     async listen(): Promise<string> {
       await Promise.all([pool.start(), loading]);
       return (url = await listenOn(server, initial.listen));
@@ -88,14 +84,14 @@ export function leadWorkers(
       [running, engines, waiting] = [config, renewed, keys];
       return problems;
     },
-    /** Told how each reload ended, for the metrics: also of one whose file could not be read. */
+    /** Notes how a reload ended, for the metrics; also of one whose file could not be read. */
     reloaded: (well: boolean) => void (reloaded = well),
-    /** Resolves when no worker is left. @param deadline milliseconds after which what is under way is broken off */
-    async close(deadline: number): Promise<void> {
+    /** Resolves when no worker is left. Breaks off at the deadline what is under way. */
+    async close(deadlineMs: number): Promise<void> {
       // What has connected by now is accepted in this turn; the system would reset it.
       await immediate();
       server.close();
-      await pool.stop(deadline + SHUTDOWN_MARGIN_MS);
+      await pool.stop(deadlineMs + SHUTDOWN_MARGIN_MS);
       const lost = attach.close();
       if (lost !== undefined) warn([lost]);
       engines?.close();
@@ -103,11 +99,7 @@ export function leadWorkers(
   };
 }
 
-/**
- * The configuration of one of several workers: its part of what counts for all of them together. What one user may
- * have stays, since all his requests may come to one worker.
- * @param workers how many run; a reload does not change that
- */
+/** Gives a worker its part of the limits. Those of a user stay: one worker may get all requests. */
 export function workerShare(config: Config, workers: number): Config {
   const part = (whole: number) => Math.ceil(whole / workers);
   const memory = Math.floor(config.cache.memory / workers);
@@ -115,7 +107,7 @@ export function workerShare(config: Config, workers: number): Config {
   return {
     ...config,
     workers: 1,
-    // The bounds hold as the file is checked; only a reload with fewer workers than run can reach them.
+    // A checked file keeps these bounds; only a reload with fewer workers than run can reach them.
     cache: { ...config.cache, memory, max_entry: Math.min(config.cache.max_entry, memory) },
     limits: {
       ...config.limits,

@@ -1,7 +1,7 @@
 import type { Authenticator, Login, Permissions } from '../auth/authenticator.ts';
 import { type KnownNames, projectPolicy } from '../cache/projects.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import type { Emit, Invalidate } from '../common/events.ts';
+import type { Invalidate } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
@@ -24,7 +24,7 @@ import { type Parts, tellTogether } from './parts.ts';
 /** Builds the steps of a request below /mdx/xmla, and what else walks them. */
 export function createLine(
   config: Config,
-  parts: Pick<Parts, 'clock'> & {
+  parts: Pick<Parts, 'clock' | 'emit'> & {
     readonly cache: Cache;
     readonly engines: ReturnType<typeof createEngines>;
     readonly authenticator: Pick<Authenticator, 'remembered' | 'checkBehind'>;
@@ -42,7 +42,6 @@ export function createLine(
     readonly addressOf: Parameters<typeof createClients>[0]['addressOf'];
     readonly work: Readonly<Record<'begin' | 'end', () => void>>;
     readonly newId: () => string;
-    readonly emit: Emit;
   },
 ) {
   const { engines, permissions, names, newId } = parts;
@@ -87,7 +86,6 @@ export function createLine(
       answerBody,
     }),
     explain: createExplanation({ ...common, look }),
-    /** Steps as features walk them. */
     steps: { ...walked, work: parts.work } satisfies Line,
   };
 }

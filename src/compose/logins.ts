@@ -15,7 +15,7 @@ export interface KeptLogins {
   readonly take: () => Kept;
 }
 
-/** Makes the logins of a configuration. @param before none is checked again where the same checks them */
+/** Makes the logins of a configuration. Earlier logins stay where the same checks them. */
 export async function createLogins(
   config: Config,
   parts: Parts,
@@ -34,7 +34,6 @@ export async function createLogins(
   return { authenticator, login, askLeave, kept: { asks, take: authenticator.kept } };
 }
 
-/** Makes what checks logins, as `auth.provider` says. */
 async function createAuthenticator(
   { auth, engine }: Config,
   parts: Parts,

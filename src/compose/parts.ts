@@ -5,13 +5,13 @@ import type { Link } from '../workers/link.ts';
 /** Process-wide dependencies; tests replace them. */
 export interface Parts {
   readonly clock: Clock;
-  /** A number in [0, 1). */
+  /** In [0, 1). */
   readonly random: () => number;
   /** Random bytes, fit for keys. */
   readonly randomBytes: (count: number) => Buffer;
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly emit: Emit;
-  /** Longest time that a short answer waits, so that its head can say whether it was stored (ms). */
+  /** Longest time that a short answer waits to say in its head whether it was stored (ms). */
   readonly holdMs?: number | undefined;
   /** Time that idle connections stay while the server closes (ms). */
   readonly breath?: number | undefined;
@@ -23,10 +23,9 @@ export interface Parts {
 
 /** Bytes of an id, which are 22 letters of base64url. */
 const ID = 16;
-/** Fetched at one time, since a call takes as long for few as for many. */
+/** Bytes fetched together: a call takes as long for few as for many. */
 const FETCHED = 1_024 * ID;
 
-/** Makes ids and tokens, some for each request. */
 export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => string {
   let bytes: Buffer = Buffer.alloc(0);
   let used = 0;
@@ -36,10 +35,7 @@ export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => st
   };
 }
 
-/**
- * Tells each event to all. A fault of one subscriber must end neither a request nor the process; the others hear of it,
- * if they can.
- */
+/** Tells each event to all. A fault of one ends neither request nor process; others hear of it. */
 export function tellAll(subscribers: readonly Emit[]): Emit {
   return (event) => {
     for (const subscriber of subscribers) {
@@ -54,13 +50,12 @@ export function tellAll(subscribers: readonly Emit[]): Emit {
   };
 }
 
-/** Tells events to a listener, and to subscribers that come later, who hear the earlier ones then. */
+/** Tells events to a listener, and to later subscribers, who then hear the earlier events too. */
 export function createHub(listener: Emit) {
   const early: GatewayEvent[] = [];
   const all: Emit[] = [listener, (event) => void early.push(event)];
   return {
     emit: tellAll(all),
-    /** In the place of the subscribers before. */
     tellTo(subscribers: readonly Emit[]): void {
       early.splice(0).forEach(tellAll(subscribers));
       all.splice(0, all.length, ...subscribers, listener);
@@ -69,8 +64,8 @@ export function createHub(listener: Emit) {
 }
 
 /**
- * Tells the events of one turn of the event loop together at its end: one after the other they take half of what each takes
- * between two requests. Those of a turn in which the program breaks are lost.
+ * Tells the events of one turn of the event loop together at its end: told one by one between
+ * requests they take twice as long. Those of a turn in which the program breaks are lost.
  */
 export function tellTogether(emit: Emit): Emit {
   let told: Parameters<Emit>[0][] = [];

@@ -17,18 +17,11 @@ const DROPPED_AGAIN = [5_000, 55_000, 240_000, 600_000, 2_700_000];
 /** Scopes that are dropped again by themselves; of more, everything is dropped. */
 const MAX_SERIES = 2_000;
 
-/**
- * Purges as clients and changes ask for them, with those that follow them later.
- * @param pause milliseconds after which a purge by clearCache is repeated; 0 for never. Asked for
- *   at every purge, so that a reload changes it
- */
+/** Purges for clients and changes. @param pause tells when a purge is repeated (ms); 0 for never */
 export function createPurging(purges: Purges, pause: () => number, clock: Clock, emit: Emit) {
   /** Repetitions by the id of a run; callers who share a run share it. */
   const repeats = createTimers(clock);
-  /**
-   * Series of later drops by scopes: spellings of one project share a series, as they share an
-   * epoch.
-   */
+  /** Series of later drops by scopes; spellings of one project share one. */
   const series = createTimers(clock);
   let closed = false;
 
@@ -86,11 +79,10 @@ export function createPurging(purges: Purges, pause: () => number, clock: Clock,
   };
 }
 
-/** Timers of later drops, by names. */
 function createTimers(clock: Clock) {
   const set = new Map<string, { readonly stale: Stale; readonly cancel: Cancel }>();
 
-  /** In place of what the name stood for. @param pauses before each time (ms) */
+  /** Replaces what the name stood for. @param pauses before each time (ms) */
   function start(name: string, stale: Stale, pauses: readonly number[], act: () => unknown): void {
     const [pause, ...later] = pauses;
     set.get(name)?.cancel();

@@ -14,14 +14,13 @@ import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
 import type { Parts } from './parts.ts';
 
-/** Ground of the cache; limits are read as they are in force then. */
 export type CacheGround = Parts & {
   readonly account: BodyAccount;
   readonly newToken: () => string;
 } & Readonly<Record<'maxEntry' | 'lease' | 'unusedAfter' | 'longestFlight', () => number>>;
 
-/** How long a start waits for Redis before it goes on without (ms). */
-const START_WAIT = 2_000;
+/** Longest wait of a start for Redis. */
+const START_WAIT_MS = 2_000;
 
 /** Stores of gateways that share a Redis. */
 export async function inRedis(redis: Config['cache']['redis'], ground: CacheGround) {
@@ -55,19 +54,17 @@ export async function inRedis(redis: Config['cache']['redis'], ground: CacheGrou
   });
   const { values, locks, sweepStore, ...shared } = createRedisCache(common);
   const sweep = createSweep({ ...common, store: sweepStore, fleet: shared.fleet });
-  await connections.settled(START_WAIT);
+  await connections.settled(START_WAIT_MS);
   return {
     freshness,
     ...shared,
     entries: createSharedEntries(values, sealer, common),
     sharedFlights: createSharedFlights({ ...common, locks }),
     sweep,
-    /** For connections that are made from now on. @throws where one cannot be read */
+    /** Renews them for connections to come. @throws where a file cannot be read */
     renewCertificates: () => void Object.assign(tls, readPemFiles(redis)),
     state: health.state,
-    /** Why Redis cannot be used now; undefined where it can. */
     why: () => health.trouble()?.why,
-    /** Why something failed that was asked of Redis. */
     whyFailed: (error: unknown) => health.causeOf(error).why,
     conditions: conditions.list,
     async close() {

@@ -7,8 +7,7 @@ import type { Runtime } from './runtime.ts';
 
 /**
  * Brings configurations into force, and closes the runtimes that they replace.
- * @param steps.renew hands a configuration to what may refuse it. @throws then, and nothing has changed
- * @param steps.configure hands a configuration that is in force to all that outlives a reload
+ * @param steps.renew may refuse a configuration. @throws then, and nothing has changed
  */
 export function createReloads(
   inForce: InForce,
@@ -18,7 +17,7 @@ export function createReloads(
     readonly configure: (config: Config, waiting: readonly string[]) => void;
   },
 ) {
-  /** The runtime in force, and replaced ones that are not closed yet. */
+  /** Runtime in force, and replaced ones that are not closed yet. */
   const runtimes = new Set<Runtime>();
   /** One reload at a time: each builds on what the one before left. */
   const inTurn = oneAfterTheOther();
@@ -56,12 +55,10 @@ export function createReloads(
       if (!isServing) return Promise.reject(new Error('the gateway is shutting down'));
       return inTurn(() => changeTo(config));
     },
-    /** Takes no more reloads. Resolves when one under way has ended. */
     stop(): Promise<void> {
       isServing = false;
       return inTurn(() => {});
     },
-    /** Closes all runtimes when their requests are over. @param expired breaks off those under way */
     async close(expired: Promise<void>): Promise<void> {
       const all = [...runtimes];
       await Promise.race([Promise.all(all.map((one) => one.idle())), expired]);

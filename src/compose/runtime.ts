@@ -23,12 +23,7 @@ interface Before {
   readonly engineStates: Pick<ReturnType<typeof createEngineStates>, 'known'>;
 }
 
-/**
- * Builds all that a configuration builds anew.
- * @param house what outlives it
- * @param house.before the runtime in its place, whose knowledge of engines and logins stays
- * @param house.storage undefined with the driver `http`, which forwards
- */
+/** Builds what a configuration builds anew. @param house.before knows of engines and logins */
 export async function createRuntime(
   config: Config,
   house: LastingParts & {
@@ -104,7 +99,6 @@ export async function createRuntime(
         giveUp(response, error);
       }
     },
-    /** Serves everything by itself (Express). */
     app: async () => (await loaded()).app,
     engines,
     logins: logins.kept,
@@ -116,7 +110,7 @@ export async function createRuntime(
     clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,
     /** Resolves when no request is under way and nothing is left to be stored. */
     idle: work.idle,
-    /** Closes what it made. Requests under way break off: wait for `idle` before. */
+    /** Breaks off requests under way: wait for `idle` before. */
     async close(): Promise<void> {
       await authenticator.close();
       engines.close();
@@ -126,7 +120,6 @@ export async function createRuntime(
   };
 }
 
-/** Counts what is under way. */
 function createWorkCounter() {
   let running = 0;
   let over: PromiseWithResolvers<void> | undefined;

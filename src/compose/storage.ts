@@ -4,11 +4,7 @@ import type { PostgresConfig, SqliteConfig } from '../storage/config.ts';
 import type { Storage } from '../storage/sql-storage.ts';
 import type { Parts } from './parts.ts';
 
-/**
- * The storage that the configuration names. The driver `http` has none of its own: it forwards. What a driver stands on
- * is loaded where it is used: a start without PostgreSQL is 25 ms shorter.
- * @param firstMembers members of the built-in role when the storage is made
- */
+/** Makes a storage, and loads its driver: a start without PostgreSQL is 25 ms shorter. */
 export async function createStorage(
   config: SqliteConfig | PostgresConfig,
   firstMembers: readonly string[],
@@ -26,8 +22,8 @@ export async function createStorage(
 }
 
 /**
- * Opens the storage; while its server is away, it opens by itself later. Undefined with the driver `http`.
- * @throws Error with one line for the operator when only that one can mend it
+ * Opens the storage; while its server is away, it opens by itself later. `http` has none.
+ * @throws Error with one line for the operator when only an operator can mend it
  */
 export async function openStorage(
   { storage: config, auth }: Pick<Config, 'storage' | 'auth'>,

@@ -33,7 +33,6 @@ export async function tryConnections(config: Config, parts: Parts) {
   return { lines: found.map((words) => words.join(': ')), ok };
 }
 
-/** This and what follows: the state, and why. */
 async function tryRedis(config: Config, parts: Parts) {
   const clearing = { clear: async () => [], asksAsCaller: () => false };
   const account = createBodyAccount(() => config.limits);
@@ -49,7 +48,7 @@ async function tryStorage({ storage: config, auth }: Config, parts: Parts) {
     const isUp = await createUpstream(config, false).reachable();
     return isUp ? ['up', 'it takes connections'] : ['down', 'it takes no connections'];
   }
-  // What this user makes, that of the service might not be able to write.
+  // The user of the service might not be able to write a file that this user makes.
   if (config.driver === 'sqlite' && !existsSync(config.path)) {
     return ['off', `${config.path} is not there yet; serve makes it`];
   }

@@ -43,19 +43,19 @@ const cache = section({
 
 const project = section({
   ...projectKeys,
-  /** Watches for changes of the data behind the project, and purges it. */
+  /** Watches for changes of the data behind the project, and then purges the project. */
   watch: optional(watch),
-  /** The engine of this project, with the same keys as the section engine. What is left out is
-   * taken from there; null takes nothing from there. */
+  /** The engine of this project, with the same keys as the section engine. A key that is left out
+   * is taken from that section; a key that is null takes nothing from it. */
   engine: inherited(someOf(engine)),
 });
 
 export const schema = section({
   /** The address, port and certificate of the gateway. */
   listen,
-  /** The number of processes that serve. With more than 1, each has its part of cache.memory,
-   * limits.in_flight, limits.concurrency, limits.queue and limits.connections, and one more process
-   * keeps what they share without Redis. */
+  /** The number of processes that serve. With more than 1, each of them gets an equal part of
+   * cache.memory, limits.in_flight, limits.concurrency, limits.queue and limits.connections, and
+   * one more process keeps what they share without Redis. */
   workers: key(kinds.integer(1, 64), 1, 'restart'),
   /** Logins and rights of users. */
   auth,
@@ -64,8 +64,9 @@ export const schema = section({
   /** Stored answers: which, where and for how long. */
   cache,
   /** Settings of single projects, by name. Spellings that an engine may take for one name count as
-   * one (letter case, spaces around it, width, kana, composition). If several projects are such
-   * spellings, the strictest settings of all count, and each has its own engine. */
+   * one (letter case, spaces around it, width, kana, composition). If several projects here differ
+   * only in such a way, the strictest settings of all of them count, but each keeps its own
+   * engine. */
   projects: byName(kinds.projectName, project),
   /** Programs that report loaded data by POST /hooks/NAME, which purges projects; see
    * docs/HOOKS.md. */
@@ -110,5 +111,4 @@ export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly
   };
 }
 
-/** Default limit of a stored answer. */
 const LONGEST_ENTRY_BYTES = 64 * 1024 * 1024;

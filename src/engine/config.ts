@@ -34,26 +34,29 @@ export const engine = section({
   url: key(engineUrls, 'http://127.0.0.1:8080/xmla'),
   /** The kind of engine; docs/SESSIONS.md shows what that changes. generic fits all others. */
   kind: key(kinds.choice(...ENGINE_KIND_NAMES), 'generic'),
-  /** The login for the engine: of the client (forward), of a service account, or none. */
+  /** The login that the engine gets: that of the client (forward), that of the service account
+   * (service), or none. */
   login: key(kinds.choice('forward', 'service', 'none'), 'none'),
-  /** The service account. It stands here exactly when the login of this section is service. */
+  /** The service account. Required with login: service in this section, forbidden otherwise. */
   service,
-  /** The fate of requests that ask for the rights of another identity (EffectiveUserName,
+  /** What happens to requests that ask for the rights of another identity (EffectiveUserName,
    * Roles, CustomData, WS-Security …): forward sends them to the engine past the cache, refuse
-   * answers with a Fault. null: refuse with login: service, whose rights all could borrow, else
-   * forward. */
+   * answers with a Fault. null: refuse with login: service, because all users could borrow the
+   * rights of that account; forward otherwise. */
   delegation: orNull(kinds.choice('forward', 'refuse')),
   /** Headers of clients on which the engine's answer depends, such as Accept-Language or X-Tenant.
    * They are forwarded under exactly these names, and each value has entries of its own. Unusual
-   * headers that stand in no such list are not forwarded. */
+   * headers that are not in this list are not forwarded. */
   headers: list(headerName, []),
-  /** The idle time after which the engine drops a session. After a quarter of it, an answer from
-   * the cache touches the session there. null: as usual for the kind of engine; 0: never. */
+  /** The idle time after which the engine drops a session. When a quarter of it has passed, an
+   * answer from the cache also sends an empty statement in the session to the engine. null: the
+   * idle time that is usual for the kind of engine; 0: the engine never drops a session. */
   session_idle: orNull(kinds.duration('1s', '30d', 'off')),
-  /** Whether clearCache also clears the cache of the engine: kylin calls its clearCache at every
-   * replica first; engine.url then ends in /mdx/xmla or /mdx/xmla/{project}. */
+  /** Whether clearCache also clears the cache of the engine: kylin first calls the engine's own
+   * clearCache at every replica; engine.url must then end in /mdx/xmla or /mdx/xmla/{project}. */
   clear: key(kinds.choice('none', 'kylin'), 'none'),
-  /** How long the engine may take to the first byte of its answer, and between two bytes of it. */
+  /** How long the engine may take until the first byte of its answer, and between two bytes of
+   * it. */
   timeout: key(kinds.duration('1s', '1h'), '300s'),
   ...tlsFiles,
 });
@@ -62,8 +65,8 @@ export const engine = section({
 export type CheckedEngine = ValueOf<typeof engine>;
 export type EngineConfig = ReturnType<typeof fillInEngine>;
 
-/** MDX for Kylin has its clearCache beside its XMLA. */
-const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
+/** MDX for Kylin has its clearCache beside its XMLA; the server's base comes first. */
+export const KYLIN_URL = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
 
 /** @param written the engine's keys of this section; the mistakes of others are told elsewhere */
 export function* engineRules(

@@ -11,12 +11,10 @@ import { askDiscover, catalogQuestion, inTime, rowsIn, soapContent } from './own
 import { describeFailure } from './probe.ts';
 import { createReplicas, tellsProject } from './replicas.ts';
 
-/** Bytes and elements of an answer: engines list hundreds of functions, and thousands of measures. */
+/** Limits of an answer: engines list hundreds of functions and thousands of measures. */
 const LARGEST = 64 * 1024 * 1024;
 const MOST_ELEMENTS = 2_000_000;
-/** Most catalogs that are looked through. */
 const MOST_CATALOGS = 100;
-/** Rowsets with formulas, and the columns by which their rows are named. */
 const WITH_FORMULAS = [
   ['MDSCHEMA_MEASURES', 'MEASURE_UNIQUE_NAME'],
   ['MDSCHEMA_SETS', 'SET_NAME'],
@@ -26,13 +24,8 @@ const DECLARE =
 const SWITCH_OFF =
   'where that changes by time or user, projects.NAME.cubes: { CUBE: off } keeps it out of the cache';
 
-interface Asked {
-  readonly engine: EngineConfig;
-  /** For `{project}`. */
-  readonly project: string | undefined;
-}
+type Asked = Readonly<{ engine: EngineConfig; project: string | undefined }>;
 
-/** `functions`: declared as stable. */
 type Section = Readonly<{ engine: EngineConfig; functions: readonly string[] }>;
 type AskedConfig = Readonly<{
   engine: EngineConfig;
@@ -41,8 +34,8 @@ type AskedConfig = Readonly<{
 }>;
 
 /**
- * Finds what engines keep from the eyes of the cache: functions of their own, and formulas of measures and sets that read clock or
- * user. With the login of `engine.service` or none. Never rejects.
+ * Finds what engines hide from the cache: their own functions, and formulas of measures and sets
+ * that read clock or user. Never rejects.
  */
 export async function askHidden(config: AskedConfig, clock: Pick<Clock, 'now'>) {
   const asked = new Map<string, Asked>();
@@ -81,7 +74,6 @@ async function linesOf(
     const own = (await rowsOf('MDSCHEMA_FUNCTIONS')).flatMap((row) => {
       const name = row('FUNCTION_NAME');
       const isKnown = KNOWN_FUNCTIONS.has(name.toLowerCase()) && row('ORIGIN') !== '2';
-      // Engines list operators too, and words between their parts.
       const isName = /^[a-z]\w*(?:\.\w+)*$/i.test(name);
       return isName && !isKnown && !isChanging(name) && isNew(name) ? [name] : [];
     });

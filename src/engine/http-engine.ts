@@ -29,47 +29,33 @@ import {
   tellsProject,
 } from './replicas.ts';
 
-/**
- * `broken`: it broke off or never came, and the engine may be at work still. `not-sent`: no byte
- * was handed to a connection.
- */
+/** `broken`: the engine may still be at work. `not-sent`: no byte reached a connection. */
 export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
 
-/** Steps of a request to the engine, in this order: the last one only when an answer comes. */
 export type EngineStep = 'asked' | 'answers';
 
-/** Sees an answer that is passed through, with its content coding removed. */
 export interface AnswerWatch {
-  /** Whether the client must not have the last 16 KiB before the watch has agreed to the end; else it may have all. */
+  /** True if the client must not have the last 16 KiB before the watch has agreed to the end. */
   readonly holdsLast: boolean;
-  /** Before anything else. Bytes are handed on only after what it returned has resolved. */
   head(head: AnswerHead): void;
-  /** Each piece in order. The client is given the piece after what this returned has resolved. */
+  /** Gets each piece in order, before the client does. */
   write(chunk: Buffer): void | Promise<void>;
-  /**
-   * Behind the last byte, or when none can come any more. When it rejects, the client is told that
-   * instead of the answer, or is broken off.
-   */
+  /** Comes last, also without a whole answer. The client is told a rejection, or is broken off. */
   end(outcome: AnswerEnd): void | Promise<void>;
 }
 
-/** The client of a request that is passed through. */
 export interface PassThroughClient extends Pick<
   Client,
   'signal' | 'waits' | 'open' | 'write' | 'end' | 'fail'
 > {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** The headers of its request that the engine may be sent. */
   readonly headersToEngine: IncomingHttpHeaders;
-  /** Told when the engine is asked, and when it answers. */
   engineStep(step: EngineStep): void;
 }
 
-/** One OLAP engine. */
 export type Engine = ReturnType<typeof createHttpEngine>;
 
-/** An engine that is spoken to by XMLA over HTTP or HTTPS. */
 export function createHttpEngine(options: {
   config: EngineConfig;
   admission: Pick<Admission, 'enter' | 'admit'>;
@@ -87,7 +73,7 @@ export function createHttpEngine(options: {
   const parts = { ...options, replicas, loginFor };
   const ask = createAsk(parts);
   return {
-    /** Tells engines apart in keys: what of the configuration can change an answer. */
+    /** Tells engines apart in keys, by everything that can change an answer. */
     id: JSON.stringify([
       config.url.toSorted(),
       config.kind,
@@ -96,7 +82,6 @@ export function createHttpEngine(options: {
       config.delegation,
       replicas.certificate,
     ]),
-    /** Whether it is told the project of the request path, so that its answers are of that project. */
     tellsProject: config.url.every(tellsProject),
     ask,
     passThrough: createPassThrough(parts),
@@ -116,7 +101,7 @@ interface EngineParts extends Readonly<Parameters<typeof createHttpEngine>[0]> {
   readonly loginFor: (authorization: string | undefined) => string | undefined;
 }
 
-/** @throws when the answer cannot be sent on; then it is ended */
+/** @throws when the answer cannot be sent on, and ends it */
 function acceptedHead(answer: UpstreamAnswer, login: EngineConfig['login']): AnswerHead {
   try {
     const head = answerHead(answer);
@@ -135,8 +120,8 @@ function createAsk({ config, admission, clock, emit, replicas, loginFor }: Engin
   const { timeout } = config;
   /**
    * Sends a cacheable request.
-   * @param unwanted aborted when no client is left that wants the answer: it leaves the queue then;
-   *   one that was sent goes on until `signal`
+   * @param unwanted aborted when no client wants the answer: takes a queued request back
+   * @param signal ends a request that was sent
    * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the
    *   reason of `unwanted`
    */
@@ -152,7 +137,7 @@ function createAsk({ config, admission, clock, emit, replicas, loginFor }: Engin
     const patience = client?.waits() ?? timeout;
     const own = addressee.admitted?.() ?? admission.enter(user);
     const leave = own ?? (await admission.admit(user, unwanted(), patience));
-    // Before the first replica is tried: an answer may be taken for older than it is, never for younger.
+    // Before the first try: an answer may seem older than it is, never younger.
     const began = { now: clock.now(), wall: clock.wall() };
     client?.engineStep('asked');
     const authorization = loginFor(addressee.authorization);
@@ -183,7 +168,7 @@ function createAsk({ config, admission, clock, emit, replicas, loginFor }: Engin
       const head = acceptedHead(answer, config.login);
       answer.once('close', () => {
         const errored: NodeJS.ErrnoException | null = answer.errored;
-        // Its reader may leave it in the middle, which is no failure.
+        // A reader may leave in the middle, which is no failure.
         if (errored !== null && errored.code !== 'ABORT_ERR') tell(errored);
         left();
       });
@@ -199,11 +184,10 @@ function createAsk({ config, admission, clock, emit, replicas, loginFor }: Engin
 function createPassThrough({ config, admission, clock, emit, replicas, loginFor }: EngineParts) {
   const { timeout } = config;
   /**
-   * Replays a request to the engine, with the client's own headers less the identity ones, and
-   * streams the answer. Resolves when it is over; failures go to `client.fail`.
-   * @param outcome what the head of the answer says
-   * @param body the whole body, its content coding removed; undefined without one
-   * @param plainWatch sees the answer on its way; the engine is then asked for no content coding
+   * Replays a request to the engine without identity headers, and streams the answer. Failures go
+   * to `client.fail`.
+   * @param body without content coding; undefined without one
+   * @param plainWatch sees the answer; the engine is then asked for no content coding
    */
   return async function passThrough(
     addressee: EngineAddressee,
@@ -251,15 +235,12 @@ function createPassThrough({ config, admission, clock, emit, replicas, loginFor 
   };
 }
 
-/**
- * At least so many bytes are held back: `</Envelope>` ends an answer, and a line feed may follow.
- */
+/** Bytes held back: `</Envelope>` ends an answer, and a line feed may follow. */
 const HELD = 16 * 1024;
 
-/** Holds what a watch threw. That is the client's answer, not a failure of the engine. */
+/** Wraps the error of a watch: it is the client's answer, not a failure of the engine. */
 class WatchRefusal extends Error {}
 
-/** @throws WatchRefusal when the step does */
 async function heed(step: () => void | Promise<void>): Promise<void> {
   try {
     await step();
@@ -268,7 +249,6 @@ async function heed(step: () => void | Promise<void>): Promise<void> {
   }
 }
 
-/** A watch that is told the end once, and whose errors can be told from others. */
 function guardWatch(watch: AnswerWatch) {
   let ended = false;
   async function end(outcome: AnswerEnd): Promise<void> {
@@ -280,18 +260,13 @@ function guardWatch(watch: AnswerWatch) {
     holdsLast: watch.holdsLast,
     head: (head: AnswerHead) => heed(() => watch.head(head)),
     write: (chunk: Buffer) => heed(() => watch.write(chunk)),
-    /** After the last byte. */
     end: () => end('whole'),
-    /** None came, or not whole: the client has an answer already, or is told that. */
+    /** The client has an answer already, or is told the failure. */
     giveUp: (outcome: Exclude<AnswerEnd, 'whole'>) => end(outcome).catch(() => {}),
   };
 }
 
-/**
- * Hands an answer on as its watch has seen it, the last 16 KiB when the watch has agreed to the
- * end.
- * @throws WatchRefusal; any error of the answer
- */
+/** Hands an answer on as its watch has seen it. @throws WatchRefusal; errors of the answer */
 async function relay(
   answer: UpstreamAnswer,
   accepted: AnswerHead,
@@ -311,11 +286,10 @@ async function relay(
     while (held[0] !== undefined && size - held[0].length >= left) {
       const oldest = held.shift() as Buffer;
       size -= oldest.length;
-      // A client that is gone ends the request to the engine, and so the loop.
+      // The request to the engine, and so the loop, ends when the client goes.
       if (isGone()) continue;
       client.open(head, outcome, undefined);
       if (client.write(oldest)) continue;
-      // Until the client took what was written, or went away, or the answer broke off.
       const broken = new AbortController();
       const abort = () => broken.abort();
       answer.once('error', abort);

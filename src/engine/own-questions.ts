@@ -4,7 +4,7 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
-import type { EngineConfig } from './config.ts';
+import { type EngineConfig, KYLIN_URL } from './config.ts';
 import { answerHead, bodyUpTo, decodedAnswer } from '../proxy/forwarded.ts';
 import { reasonOf, Silence, type Upstream } from '../proxy/upstream.ts';
 import { decodeText } from '../xml/text-encoding.ts';
@@ -22,29 +22,24 @@ import {
   reportFailure,
 } from './replicas.ts';
 
-/** Result of an empty Execute by which a session is kept alive. */
 export type Touch =
   | { readonly kind: 'alive' }
-  /** The engine no longer knows the session, or refuses it: this is what the client is answered. */
+  /** The engine's answer for the client: it no longer knows the session, or refuses it. */
   | { readonly kind: 'fault'; readonly head: AnswerHead; readonly body: Buffer }
-  /** The engine could not be asked. */
   | { readonly kind: 'failed' };
-/** A client waits for a small answer, so that this counts where `engine.timeout` is longer. */
+/** A client waits for the answer, so this limits `engine.timeout`. */
 const LONGEST_MS = 30_000;
-/** Bytes, without content coding. */
 const LARGEST_ANSWER = 1024 * 1024;
 
-/** The answer is no answer to a small question. */
 class LongAnswer extends Error {
   override readonly name = 'LongAnswer';
 }
 
 /**
- * Asks the engine a small question of the gateway's own.
+ * Asks a small question of the gateway's own.
  * @param upstream without kept connections: some servers bind a login to its connection
- * @returns the whole answer, without a content coding that is known
- * @param largest bytes of the answer without content coding; left out: 1 MiB
- * @throws when no whole answer comes; {@link LongAnswer} when it is longer
+ * @param largest bytes of the answer, decoded
+ * @throws when no whole answer comes; LongAnswer
  */
 export async function askOnce(
   upstream: Upstream,
@@ -64,7 +59,7 @@ export async function askOnce(
   return { head, body: whole };
 }
 
-/** @throws Silence after `engine.timeout` (ms), at most 30 seconds; else what the work throws */
+/** @param timeout `engine.timeout` (ms), cut to 30 seconds @throws Silence; errors of the work */
 export function inTime<T>(
   timeout: number,
   signals: readonly AbortSignal[],
@@ -76,7 +71,6 @@ export function inTime<T>(
   });
 }
 
-/** Whether a body has no content coding. */
 const isPlain = ({ headers }: Pick<AnswerHead, 'headers'>) =>
   (headers['content-encoding'] ?? 'identity').trim().toLowerCase() === 'identity';
 const CONTENT_TYPE = 'text/xml; charset=utf-8';
@@ -93,18 +87,17 @@ function discover(type: string, restrictions = '', properties = ''): Buffer {
 /** The cheapest question that every engine knows: it opens no cube. */
 const SMALLEST = discover('DISCOVER_DATASOURCES');
 
-/** Content of a catalog, or of all; SSAS shows that of the catalog among the properties alone. */
+/** Asks about a catalog, or all. SSAS takes it from the properties, others from restrictions. */
 export function catalogQuestion(type: string, catalog: string | undefined): Buffer {
   if (catalog === undefined) return discover(type);
   const restriction = `<CATALOG_NAME>${inXml(catalog)}</CATALOG_NAME>`;
   return discover(type, restriction, `<Catalog>${inXml(catalog)}</Catalog>`);
 }
 
-/** Writes character references, of which nothing can mean anything else to any parser. */
+/** Writes character references, which every parser reads alike. */
 export const inXml = (text: string) =>
   text.replace(/[^\w-]/gu, (one) => `&#${one.codePointAt(0)};`);
 
-/** Asks a replica that can be reached, of a decoded project: the cheapest question, or another. @throws as {@link askOnce} */
 export function askDiscover(
   replicas: Pick<ReturnType<typeof createReplicas>, 'reach'>,
   project: string | undefined,
@@ -121,7 +114,6 @@ export function askDiscover(
   });
 }
 
-/** Tries logins at a replica that can be reached. `emit` is told why an engine could not say. */
 export function createLoginTrial(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>,
   clock: Clock,
@@ -130,7 +122,7 @@ export function createLoginTrial(
   const replicas = createReplicas(config, clock, false);
 
   return {
-    /** Never rejects. Takes no longer than `engine.timeout` or 30 seconds. */
+    /** Never rejects. Takes 30 seconds at most. */
     async try(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
       if (signal.aborted) return 'unavailable';
       try {
@@ -153,7 +145,7 @@ export function createLoginTrial(
   };
 }
 
-/** Content of the Body of a SOAP envelope; undefined for all else, such as a page of a proxy on the way. */
+/** Content of a SOAP Body; undefined for other documents, such as a page of a proxy. */
 export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer, most?: number) {
   const decoded = isPlain(head) ? decodeText(body, head.headers['content-type']) : undefined;
   const parsed = decoded && readTree(decoded.utf8, undefined, most);
@@ -162,7 +154,6 @@ export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer, mos
   return parts.find((part) => isElement(part, SOAP, 'Body'))?.children;
 }
 
-/** The answer to an empty statement, or a Fault, is shorter than this. */
 const LONGEST_TOUCH_BYTES = 64 * 1024;
 const TOUCH_HEADERS: QueryHeaders = {
   'content-type': CONTENT_TYPE,
@@ -173,7 +164,7 @@ type Ask = (
   ...asked: [EngineAddressee, QueryHeaders, Buffer, AbortSignal]
 ) => Promise<EngineAnswer>;
 
-/** Sends an empty Execute as every query is asked, so that a session is kept, or ended. Never rejects. */
+/** Never rejects. */
 export async function touch(
   ask: Ask,
   addressee: EngineAddressee,
@@ -182,7 +173,11 @@ export async function touch(
   element: 'Session' | 'EndSession' = 'Session',
 ): Promise<Touch> {
   try {
-    const sent = emptyExecute(sessionId, element);
+    const id = inXml(sessionId);
+    const sent = soapEnvelope(
+      `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
+      `<Execute xmlns="${XMLA}"><Command><Statement/></Command><Properties><PropertyList/></Properties></Execute>`,
+    );
     const headers = { ...TOUCH_HEADERS, ...addressee.named };
     const { head, body } = await ask(addressee, headers, sent, signal);
     const bytes = await bodyUpTo(body, LONGEST_TOUCH_BYTES);
@@ -192,25 +187,16 @@ export async function touch(
     if (content?.length === 1 && faults === 1) return { kind: 'fault', head, body: bytes };
     return { kind: head.status === 200 && faults === 0 ? 'alive' : 'failed' };
   } catch {
-    // The engine's own failures have been told by those who asked it.
     return { kind: 'failed' };
   }
-}
-
-function emptyExecute(sessionId: string, element: string): Buffer {
-  const id = inXml(sessionId);
-  return soapEnvelope(
-    `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
-    `<Execute xmlns="${XMLA}"><Command><Statement/></Command><Properties><PropertyList/></Properties></Execute>`,
-  );
 }
 
 const CATALOGS = discover('DBSCHEMA_CATALOGS');
 const DISCOVER_HEADERS = { ...TOUCH_HEADERS, soapaction: soapActionOf('Discover') };
 
 /**
- * The catalogs that are not to be read before a user needs them: those whose CLIENTCACHEREFRESHPOLICY is 0 ([MS-SSAS]
- * §3.1.4.2.2.1.3.1.1). None where the engine says nothing of that. @throws as `ask` does
+ * Lists catalogs that must not be read ahead of users: their CLIENTCACHEREFRESHPOLICY is 0
+ * ([MS-SSAS] §3.1.4.2.2.1.3.1.1). @throws as `ask` does
  */
 export async function askOnDemand(ask: Ask, addressee: EngineAddressee, signal: AbortSignal) {
   const to = { ...addressee, again: true };
@@ -221,7 +207,6 @@ export async function askOnDemand(ask: Ask, addressee: EngineAddressee, signal: 
   return onDemand.map((row) => row('CATALOG_NAME')).filter((name) => name !== '');
 }
 
-/** The rows of a rowset, each as what its columns hold; '' for one that is not there. */
 export function rowsIn(content: readonly XmlElement[]) {
   const rows: ((column: string) => string)[] = [];
   for (let level = content; level.length > 0;) {
@@ -235,22 +220,14 @@ export function rowsIn(content: readonly XmlElement[]) {
 
 const BAD_NAME = 'It was not asked: the name of the project cannot stand in a path.';
 
-/**
- * The clear operation of one engine (`engine.clear`).
- * @param replicas without kept connections; none where the engine has no such operation
- * @param loginFor the header Authorization for a request that came with this one
- */
+/** @param replicas without kept connections; none if the engine has no clear operation */
 export function createClearCalls(
   config: Pick<EngineConfig, 'login' | 'timeout'>,
   replicas: readonly Replica[],
   loginFor: (authorization: string | undefined) => string | undefined,
   emit: Emit,
 ) {
-  /**
-   * One call for each replica, still to be made.
-   * @param project decoded; undefined for everything
-   * @param user the header Authorization of who wants it, for `engine.login: forward`
-   */
+  /** @param user header Authorization of the caller, for `engine.login: forward` */
   return (project: string | undefined, user: string | undefined) => {
     const authorization = loginFor(user);
     if (config.login === 'forward' && authorization === undefined) return [];
@@ -272,9 +249,9 @@ export function createClearCalls(
       }
 
       return {
-        /** Equal for calls that would do the same. Holds the login: never shown. */
+        /** Equal for equal calls. Secret, since it holds the login. */
         id: JSON.stringify([upstream.origin, path, authorization ?? null, upstream.certificate]),
-        /** Takes no longer than `engine.timeout` or 30 seconds. Never rejects. */
+        /** Takes 30 seconds at most. Never rejects. */
         async make(): Promise<EngineClear> {
           try {
             const why = path === undefined ? BAD_NAME : await ask(upstream, path);
@@ -297,38 +274,32 @@ function whyNoAnswer(reason: string, error: unknown): string {
   return 'It cannot be reached, or broke off its answer.';
 }
 
-/** Where `engine.url` ends with `engine.clear: kylin`; what stands before is the server's base. */
-const XMLA_PATH = /\/mdx\/xmla(?:_server)?(?:\/\{project\})?\/?$/;
-
 /**
- * The path of the clearCache of MDX for Kylin (interface document §4.3) for a decoded project.
+ * Path of the clearCache of MDX for Kylin (interface document §4.3).
  * @returns undefined for a name that no path can carry: a server that decodes it early would climb
  */
 export function clearTarget(template: string, project: string | undefined): string | undefined {
   if (project !== undefined && !canStandInPath(project)) return undefined;
-  const base = engineTarget(template.replace(XMLA_PATH, ''))(project, []).replace(/\/$/, '');
+  const base = engineTarget(template.replace(KYLIN_URL, ''))(project, []).replace(/\/$/, '');
   const segment = project === undefined ? '' : `/${encodeURIComponent(project)}`;
   return `${base}/mdx/xmla${segment}/clearCache`;
 }
 
-/** Servlet containers leave away what follows a semicolon. */
+/** Servlet containers drop the part behind a semicolon. */
 function canStandInPath(name: string): boolean {
   if (name === '' || /\p{Cc}/u.test(name) || !name.isWellFormed()) return false;
   return !name.split(/[/\\]/).some((part) => /^\.\.?(?:;|$)/.test(part));
 }
 
-/** How much of an unexpected text is shown (characters). */
 const SHOWN = 120;
 const DONE = 'Cache has been cleared.';
 const folded = (text: string) => foldObjectName(text).replaceAll(/\s+/g, ' ');
 
 /**
- * Reads the answer of MDX for Kylin to its clearCache. Only the words of the interface document
- * §4.3 say that it was done, alone or after the name of the project; a wrong password is answered
- * with status 200 and a SOAP Fault.
- * @param body without content coding
- * @returns undefined when the cache is cleared, else one sentence without the word "cleared", so
- *   that no script takes it for the words it looks for
+ * Reads the answer of MDX for Kylin to clearCache: only the words of the interface document §4.3
+ * confirm it. A wrong password is answered with status 200 and a SOAP Fault.
+ * @returns undefined when the cache is cleared, else a sentence without the word "cleared", which
+ *   scripts look for
  */
 export function readClearAnswer(
   head: Pick<AnswerHead, 'status' | 'headers'>,

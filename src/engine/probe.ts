@@ -7,21 +7,16 @@ import { reasonOf, Silence } from '../proxy/upstream.ts';
 import { askDiscover, inTime, soapContent } from './own-questions.ts';
 import { createReplicas, tellsProject } from './replicas.ts';
 
-/** Least time between two questions to one replica. */
 const HOLDS_MS = 10_000;
-/** How long it may take to answer, where `engine.timeout` is not shorter. */
+/** Limit for an answer, beside `engine.timeout`. */
 const LONGEST_MS = 5_000;
-/** How long to wait for a first answer before a replica counts as down. */
 const FIRST_MS = 750;
 const up = (why: string) => ({ state: 'up', why }) as const;
 const down = (why: string) => ({ state: 'down', why }) as const;
 
 /**
- * Asks one replica for its data sources: past admission, cache and sessions, with the login of `engine.service` or none.
- * @param options.url one of `engine.url`
- * @param options.project decoded, for `{project}`; without one the port alone is tried
- * @param options.emit told of each state that is not the one told last
- * @param options.last what was told of it before
+ * Asks a replica for its data sources, past admission, cache and sessions, with the login of
+ * `engine.service` or none. @param options.project without one only the port is tried
  */
 export function createProbe(options: {
   config: Pick<EngineConfig, 'ca' | 'certificate' | 'key' | 'timeout' | 'service'>;
@@ -51,7 +46,7 @@ export function createProbe(options: {
         askDiscover(replicas, project, authorization, signal),
       );
       const { status } = head;
-      // A wrong path would ask for no login.
+      // A wrong path would not ask for a login.
       if (status === 401 || status === 407) return up(`it wants a login (status ${status})`);
       return soapContent(head, body)
         ? up('it answers as XMLA')
@@ -70,13 +65,12 @@ export function createProbe(options: {
   });
 
   return {
-    /** The state of a replica; of one that is slow, as it was last. @param patient whether to wait up to five seconds. Never rejects */
+    /** Falls back on the last state. @param patient waits up to five seconds. Never rejects */
     async state(patient: boolean): Promise<ReplicaState> {
       if (patient) return ask();
       const first = settledIn(ask(), FIRST_MS, () => new Silence());
       return first.catch(() => last ?? { url, ...down('it has not answered yet') });
     },
-    /** The state that was found last; undefined where that is not known. */
     last: () => last,
     close(): void {
       closing.abort();
@@ -85,7 +79,7 @@ export function createProbe(options: {
   };
 }
 
-/** Why a server gave no answer, without a full stop. @param section as in {@link reasonOf} */
+/** Why a server gave no answer, without full stop. @param section as in {@link reasonOf} */
 export function describeFailure(error: unknown, section?: Parameters<typeof reasonOf>[1]): string {
   const cause = reasonOf(error, section);
   if (cause instanceof Silence) return 'it did not answer in time';

@@ -1,26 +1,17 @@
 import type { Config } from '../config/config.ts';
 import type { Judge } from '../line/ports.ts';
 import { compare } from './compare/compare.ts';
-import type {
-  CheckFeature,
-  CheckParts,
-  Core,
-  CreateFeature,
-  Feature,
-  HourCounts,
-  RuntimeCore,
-} from './feature.ts';
+import type { Core, Feature, HourCounts, RuntimeCore } from './feature.ts';
 import { operatorConsole } from './console/console.ts';
 import { cors } from './cors/cors.ts';
 import { hooks } from './hooks/hooks.ts';
 import { statistics } from './statistics/statistics.ts';
 import { asWhom } from './warm/as-whom.ts';
 import { warm } from './warm/warm.ts';
-import { checkWatch } from './watch/check.ts';
+import { checkWatch } from './watch/sources.ts';
 import { watch } from './watch/watch.ts';
 
-const FEATURES: readonly CreateFeature[] = [warm, watch, hooks, compare, cors];
-const CHECKS: readonly CheckFeature[] = [checkWatch];
+const FEATURES = [warm, watch, hooks, compare, cors];
 
 export type Features = ReturnType<typeof createFeatures>;
 
@@ -57,11 +48,7 @@ export function createFeatures(given: Omit<Core, 'judges'>) {
 }
 
 /** Says in lines for people what features would do by a configuration. */
-export const featureNotes = (config: Config): readonly string[] => [
-  `warm-up: ${asWhom(config).text}`,
-];
+export const featureNotes = (config: Config) => [`warm-up: ${asWhom(config).text}`];
 
-/** Tries what features depend on: one line for each. Never rejects. */
-export async function tryFeatures(config: Config, parts: CheckParts) {
-  return (await Promise.all(CHECKS.map((check) => check(config, parts)))).flat();
-}
+/** Tries what features depend on, for `check --connect`. Never rejects. */
+export const tryFeatures = checkWatch;

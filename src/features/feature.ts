@@ -2,15 +2,15 @@ import type { RequestHandler } from 'express';
 import type { IncomingMessage } from 'node:http';
 import type { Login, Permissions } from '../auth/authenticator.ts';
 import type { AskLeave } from '../auth/login-throttle.ts';
-import type { PurgeLog } from '../cache/purge/purge-log.ts';
-import type { KnownNames } from '../cache/projects.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { MemoryTier } from '../cache/memory-tier.ts';
+import type { KnownNames } from '../cache/projects.ts';
+import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit, RedisFacts, ReplicaState, TimedOutQuery } from '../common/events.ts';
-import type { Principal } from '../common/principal.ts';
 import type { Finding } from '../common/finding.ts';
+import type { Principal } from '../common/principal.ts';
 import type { Config } from '../config/config.ts';
 import type { Admission } from '../engine/admission.ts';
 import type { FleetStore, ReportStore } from '../freshness/fleet.ts';
@@ -25,41 +25,37 @@ import type { EngineOf } from '../line/understand.ts';
 import type { EventRows } from '../observability/event-rows.ts';
 import type { Figure, Gauges } from '../observability/figures.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Link } from '../workers/link.ts';
 import type { Sessions } from '../sessions/sessions.ts';
+import type { Link } from '../workers/link.ts';
 
-/** The parts of a gateway that outlive every reload, as features use them. */
+/** Parts of a gateway that outlive every reload, as features use them. */
 export interface Core {
   readonly clock: Clock;
   readonly emit: Emit;
   readonly fleet: FleetStore;
   readonly purge: Purge;
-  /** Id of this process among all of the fleet. */
+  /** Id of this process in the fleet. */
   readonly id: string;
   readonly newId: () => string;
   readonly memory: MemoryTier;
-  /** Projects that are told by their names. */
   readonly names: Pick<KnownNames, 'find'>;
   readonly readings: Readings;
-  /** Reports of gateways; undefined without Redis. */
+  /** Undefined without Redis. */
   readonly reports: ReportStore | undefined;
-  /** Link to the primary process; none where this process is the only one. */
+  /** Undefined where this process is the only one. */
   readonly primary?: Link | undefined;
   readonly about: About;
   readonly events: EventRows;
   readonly metrics: () => Pick<Metrics, 'registry'>;
   /** Judges of features that bar something now. */
   readonly judges: Set<Judge>;
-  /** The steps under the configuration in force. */
+  /** Steps under the configuration in force. */
   readonly line: () => Line;
 }
 
-/** What is read of this process when it is asked what it uses. */
-export interface Readings extends Pick<
-  Gauges,
-  'memory' | 'evictions' | 'limits' | 'connections' | 'engine' | 'epochAge'
-> {
-  /** Scopes whose purge Redis has not confirmed. */
+type Used = 'memory' | 'evictions' | 'limits' | 'connections' | 'engine' | 'epochAge';
+/** Figures of what this process uses. */
+export interface Readings extends Pick<Gauges, Used> {
   readonly owed: () => readonly string[];
   /** Headers of clients that were not forwarded, though an engine might answer by them. */
   readonly droppedHeaders: () => readonly string[];
@@ -67,27 +63,22 @@ export interface Readings extends Pick<
   readonly node: NodeFacts;
 }
 
-/** Of Node.js and this process. */
-export interface NodeFacts {
-  readonly pid: number;
-  readonly version: string;
-  readonly memoryUsage: { readonly rss: () => number };
-}
+export type NodeFacts = Pick<NodeJS.Process, 'pid' | 'version'> & {
+  readonly memoryUsage: Pick<NodeJS.MemoryUsageFn, 'rss'>;
+};
 
-/** What the gateway says of itself. */
+/** Facts of the gateway itself. */
 export interface About {
   readonly version: string;
   readonly node: NodeFacts;
-  /** Of its own certificate (Unix time, ms). */
+  /** End of its own certificate (Unix time, ms). */
   readonly certificateEnd: () => number | undefined;
-  /** The configuration in force as YAML, with every key and without secrets. It takes milliseconds to write. */
+  /** Writes the configuration in force as YAML, without secrets. It takes milliseconds. */
   readonly configuration: () => Promise<string>;
+  /** `waiting`: keys that wait for a restart; `workers`: processes that there should be. */
   readonly inForce: () => Promise<{
-    /** Keys that wait for a restart. */
     readonly waiting: readonly string[];
-    /** Whether the last reload did what it should. */
     readonly reloaded: boolean;
-    /** How many processes there should be. */
     readonly workers: number;
   }>;
 }
@@ -101,7 +92,7 @@ export interface Feature {
   /** Hears how queries are asked and how sessions begin; undefined where it need not. */
   readonly seen?: (config: Config) => Seen | undefined;
   readonly gauges?: readonly Figure[];
-  /** Makes what the HTTP surface serves for it, once for each configuration, when that is needed. */
+  /** Makes what the HTTP surface serves for it, once for each configuration, when it is needed. */
   readonly pages?: (runtime: RuntimeCore) => Promise<Pages>;
   /** Never rejects. */
   readonly findings?: (hour: HourCounts) => Promise<readonly Finding[]>;
@@ -125,7 +116,7 @@ export interface Line {
   readonly work: Readonly<Record<'begin' | 'end', () => void>>;
 }
 
-/** The parts of a gateway that each reload builds anew, as pages of features use them. */
+/** Parts of a gateway that each reload builds anew, as pages of features use them. */
 export interface RuntimeCore {
   readonly config: Config;
   readonly login: Login;
@@ -145,35 +136,21 @@ export interface RuntimeCore {
   readonly tellAdmin: (target: string, principal: Principal) => Promise<object>;
 }
 
-/** Events of the last hour at all gateways, of one kind, by name. */
+/** Events of one kind in the last hour at all gateways, by name. */
 export type HourCounts = (kind: string) => readonly Readonly<{ name: string; asks: number }>[];
 
 /** Pages of a feature. */
 export interface Pages extends AdminPages {
-  /** In their order, before those of /admin. A route leaves to the next what it does not know. */
+  /** Routes before those of /admin. One leaves to the next what it does not know. */
   readonly routes?: readonly (readonly [path: string, ...route: RequestHandler[]])[];
   /** Acts (`POST`) by their paths below /admin. */
   readonly acts?: Readonly<Record<string, AdminAct>>;
 }
 
-/** Function that makes a feature: features are neither classes nor looked up anywhere. */
-export type CreateFeature = (core: Core) => Feature;
-
-/** Warnings of a configuration that is not wrong. */
+/** Warnings of a feature about a configuration that is not wrong. */
 export interface ConfigWarnings {
   /** One sentence each. */
   readonly warnings?: (config: Config) => readonly string[];
   /** Users that the feature expects in the users file, with the keys that name them. */
   readonly users?: (config: Config) => readonly (readonly [user: string, key: string])[];
 }
-
-export interface CheckParts {
-  readonly clock: Clock;
-  readonly sleep: (milliseconds: number) => Promise<void>;
-}
-
-/** Tries what a feature depends on, for `check --connect`. Never rejects. */
-export type CheckFeature = (
-  config: Config,
-  parts: CheckParts,
-) => Promise<readonly (readonly [what: string, state: string, why: string])[]>;

@@ -2,5 +2,5 @@ import type { ConfigWarnings } from './feature.ts';
 import { hookWarnings } from './hooks/warnings.ts';
 import { warmWarnings } from './warm/warnings.ts';
 
-/** Warnings of features. They stand alone, since what features are made of takes long to load. */
+/** Warnings of features, apart from the features, which take long to load. */
 export const WARNINGS: readonly ConfigWarnings[] = [hookWarnings, warmWarnings];

@@ -4,26 +4,21 @@ import { GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
 import { queryParameters } from './request-head.ts';
 
-/** One page below /admin, for administrators and viewers. */
 export interface AdminPage {
-  /** Whether users who may purge may read it too. */
+  /** Opens the page to users who may purge, too. */
   readonly toPurgers: boolean;
-  /**
-   * @param target path and query of the request
-   * @throws GatewayError `bad-request`
-   */
+  /** @param target path and query of the request @throws GatewayError `bad-request` */
   readonly tell: (target: string, principal: Principal) => Promise<object>;
 }
 
-/** What is told below /admin. */
 export interface AdminPages {
-  /** By their paths below /admin. Several may add members to one page. */
+  /** Pages by their paths. Several may add members to one. */
   readonly admin?: Readonly<Record<string, AdminPage>>;
-  /** Parts of GET /admin/diagnosis by their names: what a supporter would ask for, without statements. */
+  /** Parts of GET /admin/diagnosis for a supporter, without statements. */
   readonly diagnosis?: Readonly<Record<string, (principal: Principal) => Promise<object>>>;
 }
 
-/** Makes a word of a query. @param allowed completes the sentence "must be …" */
+/** A word of a query. @param allowed completes the sentence "must be …" */
 export const word = (allowed: string, is: (text: string) => boolean) =>
   z.string().refine(is, `must be ${allowed}`);
 
@@ -42,13 +37,11 @@ export const moment = z.iso
   .transform(Date.parse);
 
 export const USUAL_LIMIT = 100;
-/** As many requests as are remembered; what is sorted is sorted so far. */
 const LAST_OFFSET = 10_000;
 export const PAGE = { limit: whole(1, 1000, USUAL_LIMIT), offset: whole(0, LAST_OFFSET, 0) };
 
 export type Query<Words extends z.ZodRawShape> = z.output<z.ZodObject<Words>>;
 
-/** Makes a page. @param words the parameters of its query */
 export const page = <Words extends z.ZodRawShape>(
   words: Words,
   tell: (query: Query<Words>, principal: Principal) => Promise<object>,
@@ -58,7 +51,6 @@ export const page = <Words extends z.ZodRawShape>(
   tell: (target, principal) => tell(readQuery({ url: target }, words), principal),
 });
 
-/** Joins pages; those of one path tell the members of all of them. */
 export function mergePages(all: readonly Readonly<Record<string, AdminPage>>[]) {
   const merged: Record<string, AdminPage> = {};
   for (const [path, one] of all.flatMap((pages) => Object.entries(pages))) {
@@ -76,7 +68,6 @@ const joined = (first: AdminPage, second: AdminPage): AdminPage => ({
   },
 });
 
-/** Reads the query of a request, in which each of these words may stand once, and no other. */
 export function readQuery<Words extends z.ZodRawShape>(
   request: Pick<IncomingMessage, 'url'>,
   words: Words,

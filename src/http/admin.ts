@@ -19,10 +19,7 @@ import {
 import { forgedAct, refuseDelegation } from './request-head.ts';
 
 export type Admin = ReturnType<typeof createAdmin>;
-/**
- * What is told by `GET` below /admin, to programs and to the console.
- * @param options.ofFeatures pages of features, which may share a page with those here
- */
+/** Answers `GET` below /admin. @param options.ofFeatures their pages may extend those here */
 export function createAdmin(options: {
   permissions: Permissions;
   purgeLog: Pick<PurgeLog, 'latest'>;
@@ -46,7 +43,6 @@ export function createAdmin(options: {
     };
   }
 
-  /** All that a supporter would ask for. What cannot be had now says why instead. */
   async function diagnose(_query: object, principal: Principal): Promise<object> {
     const parts = [
       ...ofFeatures.flatMap(({ diagnosis = {} }) => Object.entries(diagnosis)),
@@ -62,10 +58,7 @@ export function createAdmin(options: {
 
   return {
     paths: Object.keys(pages),
-    /**
-     * @param target a path and its query, as in the request line
-     * @throws GatewayError `forbidden`, `bad-request`, `overloaded`
-     */
+    /** @throws GatewayError `forbidden`, `bad-request`, `overloaded` */
     async tell(target: string, principal: Principal): Promise<object> {
       const [path = ''] = target.split('?', 1);
       const found = pages[path];
@@ -82,13 +75,8 @@ export function createAdmin(options: {
   };
 }
 
-/** It is saved by browsers, not shown. */
 const DIAGNOSIS = '/admin/diagnosis';
 
-/**
- * Answers a `GET` of one path below /admin.
- * @throws what the login and {@link Admin.tell} throw; GatewayError `identity-refused`
- */
 export const createAdminHandler =
   ({ login, admin, path }: { login: Login; admin: Admin; path: string }): RequestHandler =>
   async (request, response) => {
@@ -96,7 +84,7 @@ export const createAdminHandler =
     refuseDelegation(request.headers, '');
     const forged = path === DIAGNOSIS && forgedAct(request.headers);
     if (forged) throw new GatewayError('forbidden', `Nothing is told: ${forged}.`);
-    // However the path is spelt in the request.
+    // The own spelling of the path, whatever the request has.
     const told = await admin.tell(path + request.url.replace(/^[^?]*/, ''), principal);
     if (path === DIAGNOSIS) {
       response.setHeader('content-disposition', 'attachment; filename="diagnosis.json"');
@@ -104,13 +92,11 @@ export const createAdminHandler =
     sendPretty(response, told);
   };
 
-/** @throws what is no GatewayError */
 function toldError(error: unknown): object {
   if (!(error instanceof GatewayError)) throw error;
   return { error: error.reason, message: error.message };
 }
 
-/** The words of Cache-Status: what each means, and what an operator can do about it. */
 const WORDS = Object.entries(REASONS).flatMap(([outcome, words]) =>
   Object.entries(words).map(([word, said]: [string, string | readonly [number, string]]) => {
     const [status, meaning] = typeof said === 'string' ? [undefined, said] : said;

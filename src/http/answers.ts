@@ -6,17 +6,14 @@ import { endWith } from '../proxy/forwarded.ts';
 import { soapFault, SOAP_FAULT_CONTENT_TYPE } from '../xmla/soap-fault.ts';
 import { REQUEST_ID } from './request-head.ts';
 
-/** One for each protocol. */
 export type ErrorShape = 'soap-fault' | 'api-envelope' | 'json' | 'text';
 export const PLAIN_TEXT = 'text/plain; charset=utf-8';
 type Headers = Readonly<Record<string, string>>;
 export type AnsweredError = GatewayError | ApiError;
 
-/** Whatever was thrown, for a client; a failure of the gateway itself goes to the log under the id. */
 export const asAnsweredError = (error: unknown, id: string, emit: Emit): AnsweredError =>
   error instanceof ApiError ? error : asGatewayError(error, id, emit);
 
-/** The same where no operation of the API runs. */
 export function asGatewayError(cause: unknown, id: string, emit: Emit): GatewayError {
   const text = 'The gateway failed; its log tells more.';
   const failure =
@@ -25,7 +22,7 @@ export function asGatewayError(cause: unknown, id: string, emit: Emit): GatewayE
   return failure;
 }
 
-/** Sends an error whole; the id of the request stands in its text. @param headers further ones, before which those of the error give way */
+/** Sends an error, the id in its text. @param headers win over those of the error */
 export function sendError(
   response: ServerResponse,
   error: AnsweredError,
@@ -38,7 +35,7 @@ export function sendError(
   sendWhole(response, contentType, body, error.status, all);
 }
 
-/** Sends an answer that is not to be stored; to HEAD its head alone (RFC 9110 §9.3.2). */
+/** Sends an answer that must not be stored; only its head for HEAD (RFC 9110 §9.3.2). */
 export function sendWhole(
   response: ServerResponse,
   contentType: string,
@@ -52,12 +49,10 @@ export function sendWhole(
   else endWith(response, body);
 }
 
-/** {@link sendWhole} of a value as JSON. */
 export function sendJson(response: ServerResponse, value: unknown): void {
   sendWhole(response, 'application/json', JSON.stringify(value));
 }
 
-/** The head alone. @param length bytes of the body that follows, or would if it were not HEAD */
 export function sendHead(
   response: ServerResponse,
   contentType: string,
@@ -73,7 +68,6 @@ export function sendHead(
   });
 }
 
-/** @returns the media type and the body */
 type Render = (error: AnsweredError, message: string) => [string, Buffer | string];
 
 const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
@@ -81,7 +75,7 @@ const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
     SOAP_FAULT_CONTENT_TYPE,
     soapFault({ side: status < 500 ? 'Client' : 'Server', message, code }),
   ],
-  // The envelope of the interface document §2.2, with the text where its reference server puts it and its clients look.
+  // Envelope of the interface document §2.2; clients look for the text in `errorMesg`.
   'api-envelope': ({ reason: code }, message) =>
     json({ status: 1, data: 'failure', errorMesg: `[${code.toUpperCase()}] ${message}`, code }),
   json: ({ reason, details }, message) => json({ error: reason, message, ...details }),
@@ -90,7 +84,7 @@ const RENDERERS: Readonly<Record<ErrorShape, Render>> = {
 
 const json = (value: unknown): [string, string] => ['application/json', JSON.stringify(value)];
 
-/** Allows only some methods on a path (HEAD goes with GET), and answers OPTIONS. */
+/** Also answers OPTIONS. GET includes HEAD. */
 export function onlyMethods(...methods: string[]): RequestHandler {
   const allow = [...methods, 'OPTIONS'].join(', ');
   return (request, response, next) => {

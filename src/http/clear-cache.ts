@@ -9,7 +9,7 @@ import { readXmlaPath } from './xmla-path.ts';
 
 export type ClearCacheHandler = ReturnType<typeof createClearCacheHandler>;
 
-/** Answers `clearCache` (interface document §4.3). What it gives never rejects. */
+/** Answers `clearCache` (interface document §4.3). Never rejects. */
 export function createClearCacheHandler(options: {
   login: Login;
   permissions: Permissions;
@@ -57,7 +57,9 @@ export function createClearCacheHandler(options: {
     const id = nameRequest(request, response, newId);
     try {
       const receipt = await clear(request, project, id);
-      if (shape === 'text') sendWhole(response, PLAIN_TEXT, clearedText(project));
+      // The exact texts of the interface document §4.3.
+      const text = `${project === undefined ? '' : `${project} `}Cache has been cleared.`;
+      if (shape === 'text') sendWhole(response, PLAIN_TEXT, text);
       else sendJson(response, { status: 'cleared', ...receipt });
     } catch (error) {
       sendError(response, asGatewayError(error, id, emit), shape, id);
@@ -65,17 +67,14 @@ export function createClearCacheHandler(options: {
   };
 }
 
-/** The form in which a caller of clearCache is told of errors: JSON only if it is named before plain text. */
+/** Form of errors: JSON only if it is named before plain text. */
 export function clearCacheShape({ headers: { accept = '' } }: IncomingMessage): 'json' | 'text' {
   const types = accept.split(',').map((range) => range.split(';', 1)[0]?.trim());
   const first = types.find((type) => type === 'application/json' || type === 'text/plain');
   return first === 'application/json' ? 'json' : 'text';
 }
 
-/**
- * Who writes `?project=NAME` means one project, and must not purge everything (interface document §4.3: no parameters).
- * @throws GatewayError `bad-request` when the query is not well-formed
- */
+/** Refuses parameters (interface document §4.3): `?project=NAME` must not purge everything. */
 function mistakenQuery(request: IncomingMessage): string | undefined {
   const given = Object.entries(queryParameters(request));
   if (given.length === 0) return undefined;
@@ -86,17 +85,9 @@ function mistakenQuery(request: IncomingMessage): string | undefined {
   return `clearCache takes no query parameters; a project is named in the path: ${meant}`;
 }
 
-/** The exact texts of the interface document §4.3. */
-const clearedText = (project: string | undefined): string =>
-  project === undefined ? 'Cache has been cleared.' : `${project} Cache has been cleared.`;
+const RETRY_AFTER_SECONDS = 5;
 
-/** Seconds. */
-const RETRY_AFTER = 5;
-
-/**
- * No text holds the words that a script looks for after a purge, and that of a purge which Redis did not confirm says
- * nowhere "cleared".
- */
+/** Avoids the words that scripts look for, and "cleared" if Redis did not confirm the purge. */
 export function purgeFailure(
   stale: Stale,
   outcome: Extract<PurgeOutcome, { readonly ok: false }>,
@@ -106,19 +97,18 @@ export function purgeFailure(
     const what = stale === 'everything' ? 'All entries are' : 'The entries of the project are';
     const text = `${what} dropped, on every gateway. But an engine did not clear its own cache: it may still answer from that, and its answers are kept as new ones. ${engineSentences(engines)} Call again when that is mended.`;
     return new GatewayError('engine-not-cleared', text, {
-      retryAfter: RETRY_AFTER,
+      retryAfter: RETRY_AFTER_SECONDS,
       details: { status: 'engine-not-cleared', ...outcome.receipt, engines },
     });
   }
   const told = JSON.parse(JSON.stringify(engines), withoutTheWord) as typeof engines;
   const text = `Redis did not confirm the purge. The memory of this gateway is empty; other gateways may still answer from their caches. The purge stays owed and is done when Redis answers, if this gateway still runs then; call again to be sure. ${engineSentences(told)}`;
   return new GatewayError('purge-failed', text.trim(), {
-    retryAfter: RETRY_AFTER,
+    retryAfter: RETRY_AFTER_SECONDS,
     details: { status: 'purge-failed', engines: told },
   });
 }
 
-/** One sentence for each replica; '' when none was called. */
 function engineSentences(engines: readonly EngineClear[]): string {
   const emptied = engines.filter(({ ok }) => ok).map(({ replica }) => replica);
   const sentences = engines
@@ -128,6 +118,6 @@ function engineSentences(engines: readonly EngineClear[]): string {
   return sentences.join(' ');
 }
 
-/** Also the URL of a replica could hold it. */
+/** Even a replica's URL could hold the word. */
 const withoutTheWord = (_name: string, value: unknown): unknown =>
   typeof value === 'string' ? value.replace(/cleared/gi, '…') : value;

@@ -8,7 +8,7 @@ const OWN_FILES = join(import.meta.dirname, 'docs');
 const PACKAGE = new URL('../../package.json', import.meta.url);
 
 export const PAGE_HEADERS = {
-  // Nothing from elsewhere, and nothing written into the page; Swagger UI draws its arrows as data: images.
+  // Loads nothing from elsewhere; Swagger UI draws its arrows as data: images.
   'content-security-policy': [
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -19,7 +19,6 @@ export const PAGE_HEADERS = {
   'cache-control': 'no-cache',
 };
 
-/** `GET /openapi.json`: the interface in OpenAPI 3.1, as scripts/generate-openapi.ts writes it, of this version. */
 export function openApiPage(): RequestHandler {
   return page('application/json', async () => {
     const { version } = JSON.parse(await readFile(PACKAGE, 'utf8')) as { version: string };
@@ -30,7 +29,6 @@ export function openApiPage(): RequestHandler {
   });
 }
 
-/** The same for people, by Swagger UI, to be mounted at /docs. */
 export function docsPages(): Router {
   const router = express.Router({ caseSensitive: true });
   const files = {
@@ -46,9 +44,6 @@ export function docsPages(): Router {
   return router;
 }
 
-/**
- * What does not change; made when it is first asked for. @param type a media type, or the end of the name of a file
- */
 function page(type: string, make: () => Promise<Buffer>): RequestHandler {
   let body: Buffer | undefined;
   return async (_request, response) => {

@@ -1,9 +1,7 @@
-/** What POST /admin/explain tells, in lines for people: on the command line and in the console. */
 import type { QueryCache } from '../cache/cache.ts';
 import { duration, size } from '../common/words.ts';
 
 type Word = 'decision' | 'reason' | 'why' | 'subject' | 'share';
-/** As POST /admin/explain tells it. */
 export interface Explanation {
   readonly project?: string;
   readonly user: string;
@@ -19,17 +17,12 @@ const DECISIONS: Readonly<Record<string, string>> = {
   bypass: 'it goes to the engine past the cache',
   refused: 'the gateway answers it with a Fault',
 };
-/** Of parts of the key that differ. */
 const DIFFERENCES: Readonly<Record<string, string>> = {
   epochs: 'it was purged',
   identity: "it is another user's",
 };
 
-/**
- * Each line says what of, a colon, and what.
- * @param meaningOf of a word of Cache-Status: whose outcome is `bypass`, `miss` or `gateway`; '' where it is not known
- * @param purgeOf the last purge of a scope, as far as that is known
- */
+/** @param meaningOf explains a word of Cache-Status; '' if unknown */
 export function explainInWords(
   { project, user, classification, cache }: Explanation,
   meaningOf: (outcome: string, word: string) => string,
@@ -55,9 +48,9 @@ export function explainInWords(
     `memory: ${entryInWords(memory)}`,
     `Redis: ${typeof redis === 'string' ? redis : entryInWords(redis)}`,
     `under way: ${flight ? 'the engine is being asked for it' : 'no'}`,
-    `epochs: ${named.join(', ') || 'unknown, since Redis cannot be reached'}`,
+    `epochs: ${named.join(', ') || 'unknown, because Redis cannot be reached'}`,
   );
-  // An older gateway does not tell it.
+  // Older gateways do not tell it.
   if (not_stored) lines.push(`not stored the last time: ${meant('miss', not_stored)}`);
   if (nearest === null) return lines;
   const differs = nearest.differs.map((part) => withMeaning(part, DIFFERENCES[part])).join('; ');

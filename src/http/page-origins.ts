@@ -4,33 +4,32 @@ type Headers = Readonly<Record<string, string>>;
 
 /** Headers for the browser of a page of another origin (Fetch §3.3). */
 export interface OfPage {
-  /** In every head, beside Vary; none for a page that may not read the answer, and where no page asks. */
+  /** For every head, beside Vary; empty for a page that may not read the answer. */
   readonly headers: Headers;
-  /** Beside these, where the browser asks first; undefined for an origin that is not listed. */
+  /** Added to these for a preflight; undefined for an origin that is not listed. */
   readonly preflight: Headers | undefined;
 }
 
-/** Port: the headers for the Origin of a request; undefined where no answer says anything of origins. */
+/** Port: headers for the Origin of a request; undefined if no answer has any. */
 export type PageOrigins = ((origin?: string) => OfPage) | undefined;
 
-/** Whether a browser asks what a page may send (Fetch §3.3.2). It sends no login with that. */
+/** Detects a preflight (Fetch §3.3.2), which has no login. */
 export const isPreflight = ({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>) =>
   method === 'OPTIONS' &&
   headers.origin !== undefined &&
   headers['access-control-request-method'] !== undefined;
 
 /**
- * Challenge for a page whose login is wrong, under a scheme that browsers do not know. By `Basic` they
- * would ask their user in a dialog while the page waits. They forget what they remembered by it too.
+ * Challenge for a page with a wrong login, in a scheme unknown to browsers: they forget the login,
+ * but show no dialog, as they would for `Basic` while the page waits.
  */
 export const QUIET_CHALLENGE = 'xBasic realm="mdx-gateway", charset="UTF-8"';
 
-/** Drops what the engine says of origins: it knows none but that of the gateway. */
+/** Drops the engine's CORS headers: it knows only the gateway's origin. */
 export function dropOriginHeaders(headers: OutgoingHttpHeaders): void {
   for (const name in headers) if (name.startsWith('access-control-')) delete headers[name];
 }
 
-/** Value of Vary with Origin in it, once. @param vary what the answer varies by beside that */
 export function varyByOrigin(vary: unknown = ''): string {
   const names = String(vary).split(',');
   const others = names.map((name) => name.trim()).filter((name) => !/^(?:origin)?$/i.test(name));

@@ -6,19 +6,17 @@ import type { RequestReservation } from '../common/body-account.ts';
 import { GatewayError } from '../common/errors.ts';
 import { announcedLength } from './request-head.ts';
 
-/** How long a client may send nothing of its body (ms), but for the time in which it waits for memory and is not read. */
-const LONGEST_SILENCE = 60_000;
-/** How much is copied in one turn of the event loop (bytes). */
-const COPIED_AT_ONCE = 2 * 1024 * 1024;
-/** How often it is looked at how much a client sends (ms). */
-const WINDOW = 10_000;
-/** While others wait for memory, a client must send so many bytes in a window. */
-const HASTE = 640 * 1024;
-/** Deflate, gzip and zlib make bytes shorter by no more than this: the longest match takes two bits. */
+/** Limit for a silent client, without the time in which it is not read. */
+const LONGEST_SILENCE_MS = 60_000;
+const COPIED_AT_ONCE_BYTES = 2 * 1024 * 1024;
+const WINDOW_MS = 10_000;
+/** Bytes that must come in a window while others wait for memory. */
+const HASTE_BYTES = 640 * 1024;
+/** Deflate, gzip and zlib compress no better: the longest match takes two bits. */
 const BEST_COMPRESSION = 1032;
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>;
 
-/** Content codings that XMLA clients use for request bodies; `deflate` is zlib, but some send it bare. */
+/** Content codings of XMLA clients; `deflate` is zlib, but some send it bare. */
 const DECODERS: Readonly<Record<string, Decode>> = {
   gzip: promisify(gunzip),
   'x-gzip': promisify(gunzip),
@@ -30,32 +28,27 @@ const DECODERS: Readonly<Record<string, Decode>> = {
 };
 
 interface ReadOptions {
-  /** The key of the configuration that sets the limit. */
   readonly limitName?: string;
-  /** The memory that the body takes; it keeps the size of what is returned. */
+  /** Memory of the body; it keeps the size of the result. */
   readonly room?: RequestReservation;
-  /** How many bytes must come in each ten seconds, also while none waits for memory. */
+  /** Bytes that must come in ten seconds, even if no request waits for memory. */
   readonly pace?: number;
   readonly signal?: AbortSignal;
-  /** Where it was taken already; without content coding. */
+  /** The body, if it was taken already, decoded. */
   readonly taken?: Buffer | undefined;
 }
 
-/** {@link receiveBody} and what that gives. */
 export async function readBody(...given: Parameters<typeof receiveBody>): Promise<Buffer> {
   return (await receiveBody(...given))();
 }
 
-/**
- * Puts a body together that has come whole, and removes its content coding; to be called once.
- * @throws GatewayError `too-big`, `bad-request` (a broken coding), `overloaded`
- */
+/** To be called once. @throws GatewayError `too-big`, `bad-request`, `overloaded` */
 export type ReceivedBody = () => Buffer | Promise<Buffer>;
 
 /**
- * Waits until a request body has come whole. A client that does not go on sending is broken off, and so is a slow one
- * while others wait for memory. Its room is taken as it comes, not as it is announced.
- * @param limit largest body in bytes, both as it comes and decoded
+ * Waits until a body has come whole. A silent client is broken off, and a slow one while others
+ * wait for memory. Memory is taken as the body comes, not as it is announced.
+ * @param limit in bytes, both raw and decoded
  * @throws GatewayError `too-big`, `content-coding`, `client-gone`, `overloaded`
  */
 export async function receiveBody(
@@ -70,7 +63,7 @@ export async function receiveBody(
   };
   refuseLong(Math.max(announcedLength(request), taken?.length ?? 0));
   const named = (request.headers['content-encoding'] ?? '').trim().toLowerCase();
-  // Some clients name the charset there, and engines take that.
+  // Some clients name the charset here, and engines accept it.
   const coding = named === 'utf-8' || named === 'identity' ? '' : named;
   const decode = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
   if (decode === undefined && coding !== '') {
@@ -88,7 +81,7 @@ export async function receiveBody(
   let size = 0;
   const watch = watchPace(request, room, pace);
   try {
-    // Of one that is refused the rest is dropped as it comes, so that its client reads the answer.
+    // The rest of a refused body is dropped as it comes, so that its client reads the answer.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {
       watch.came(chunk.length);
       size += chunk.length;
@@ -106,13 +99,12 @@ export async function receiveBody(
   }
 
   return async () => {
-    // A short one is put together in no time; of a long one there are two until that is done.
-    if (size > COPIED_AT_ONCE) await room?.grow(size, signal);
+    // While a long one is copied, it is twice in memory.
+    if (size > COPIED_AT_ONCE_BYTES) await room?.grow(size, signal);
     const body = await joined(chunks, size);
     chunks.length = 0;
     room?.shrinkTo(size);
     if (decode === undefined) return body;
-    // The decoder has its pieces and then the whole.
     await room?.grow(2 * Math.min(limit, size * BEST_COMPRESSION), signal);
     try {
       const decoded = await decode(body, { maxOutputLength: limit });
@@ -128,18 +120,15 @@ export async function receiveBody(
 
 const NEVER = new AbortController().signal;
 
-/**
- * Breaks a client off that sends nothing, or less than its pace, or too slowly while others wait for memory. Waits of
- * the request itself do not count.
- */
+/** Breaks off a client that is silent, below its pace, or slow while others wait for memory. */
 function watchPace(request: IncomingMessage, room?: RequestReservation, pace?: number) {
   const breakOff = (why: string) => request.destroy(new Error(why));
   const silence = setTimeout(() => {
     if (waitsSince === undefined) breakOff('nothing more came');
-  }, LONGEST_SILENCE);
-  const looks = setInterval(look, WINDOW);
+  }, LONGEST_SILENCE_MS);
+  const looks = setInterval(look, WINDOW_MS);
   let waitsSince: number | undefined;
-  /** What the request waited (ms), and what came (bytes), since the last look. */
+  /** Wait of the request (ms) and received bytes since the last look. */
   let waited = 0;
   let came = 0;
 
@@ -151,10 +140,10 @@ function watchPace(request: IncomingMessage, room?: RequestReservation, pace?: n
 
   function look(): void {
     countWait();
-    const part = Math.max(0, 1 - waited / WINDOW);
+    const part = Math.max(0, 1 - waited / WINDOW_MS);
     if (pace !== undefined && came < pace * part) {
-      breakOff(`it came too slowly: less than ${pace} bytes in ${WINDOW} ms`);
-    } else if (came < HASTE * part && room?.isInTheWay() === true) {
+      breakOff(`it came too slowly: less than ${pace} bytes in ${WINDOW_MS} ms`);
+    } else if (came < HASTE_BYTES * part && room?.isInTheWay() === true) {
       breakOff('it came too slowly while others waited for memory');
     }
     waited = came = 0;
@@ -170,7 +159,6 @@ function watchPace(request: IncomingMessage, room?: RequestReservation, pace?: n
       await wait;
       countWait();
       waitsSince = undefined;
-      // Also one that has run out meanwhile begins anew.
       silence.refresh();
     },
     end(): void {
@@ -183,11 +171,11 @@ function watchPace(request: IncomingMessage, room?: RequestReservation, pace?: n
 async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> {
   const whole = Buffer.allocUnsafe(size);
   let copied = 0;
-  let inThisTurn = COPIED_AT_ONCE;
+  let inThisTurn = COPIED_AT_ONCE_BYTES;
   for (const chunk of chunks) {
     if (copied + chunk.length > inThisTurn) {
       await waitForTurn();
-      inThisTurn = copied + COPIED_AT_ONCE;
+      inThisTurn = copied + COPIED_AT_ONCE_BYTES;
     }
     copied += chunk.copy(whole, copied);
   }

@@ -6,12 +6,14 @@ import { namesParameter } from '../proxy/forwarded.ts';
 import { GatewayError } from '../common/errors.ts';
 import { whyNotNamed } from '../common/header-names.ts';
 
-/** RFC 3986 §3.2.2 and §3.2.3: a registered name (or IPv4 address) or an IP literal, and perhaps a port. */
+/**
+ * A registered name, IPv4 address or IP literal, with or without port (RFC 3986 §3.2.2, §3.2.3).
+ */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
 /**
- * What is wrong with a head that others may read in another way than this gateway, and that Node.js lets through: no
- * Host, several or an invalid one (RFC 9112 §3.2; HTTP/1.0 needs none), or a transfer coding beside chunked (§6.1).
+ * Finds an ambiguous head that Node.js lets through: no Host, several or an invalid one (RFC 9112
+ * §3.2; HTTP/1.0 needs none), or a transfer coding beside chunked (§6.1).
  */
 export function unclearHead({
   httpVersion,
@@ -19,12 +21,12 @@ export function unclearHead({
   rawHeaders,
 }: Pick<IncomingMessage, 'httpVersion' | 'headers' | 'rawHeaders'>): GatewayError | undefined {
   const coding = headers['transfer-encoding'] ?? 'chunked';
-  // Node.js takes chunked off and leaves what it holds.
+  // Node.js decodes chunked and leaves the other codings.
   if (!/^chunked$/i.test(coding)) {
     const message = 'The Transfer-Encoding of the request is not supported; allowed is chunked.';
     return new GatewayError('transfer-coding', message, CLOSE);
   }
-  // Not by `headersDistinct`, which lists all the others too.
+  // `headersDistinct` would list all other headers too.
   const hosts = rawHeaders.filter((_, i) => i % 2 === 1 && /^host$/i.test(rawHeaders[i - 1] ?? ''));
   const mistake = mistakeInHosts(hosts, httpVersion);
   if (mistake === undefined) return undefined;
@@ -43,10 +45,10 @@ function mistakeInHosts(hosts: readonly string[], httpVersion: string): string |
 }
 
 /**
- * Why a request that does something must not be believed, though its credentials are right: browsers add remembered
- * Basic credentials also to what another site makes them send, and fetch links ahead of a click; programs say none of
- * this. Sources: Fetch Metadata (Sec-Fetch-Site), Fetch (Sec-Purpose), RFC 6454 §7 (Origin).
- * @param isListed whether pages of its Origin may send it
+ * Why an act must not be believed despite right credentials: browsers add remembered ones to
+ * requests of other sites and to prefetches. Sources: Fetch Metadata, Fetch (Sec-Purpose), RFC 6454
+ * §7.
+ * @param isListed pages of its Origin may send it
  */
 export function forgery(headers: IncomingHttpHeaders, isListed = false): string | undefined {
   const site = isListed ? undefined : headers['sec-fetch-site'];
@@ -55,18 +57,17 @@ export function forgery(headers: IncomingHttpHeaders, isListed = false): string 
   }
   const purposes = [headers['sec-purpose'], headers['purpose'], headers['x-moz']].join(' ');
   if (/prefetch|prerender|preview/i.test(purposes)) return 'the request is a prefetch';
-  // The browser has compared origins by the address that it knows; a proxy may have changed the Host since.
+  // The browser compared origins by its own address; a proxy may have changed the Host since.
   if (isListed || site === 'same-origin') return undefined;
-  // Browsers send Fetch Metadata over HTTPS only; these two they also send without it. Proxies blank them.
+  // Browsers send Fetch Metadata over HTTPS only, these two also without. Proxies blank them.
   const { origin = '', referer = '', host } = headers;
   const isOwn = [origin, referer].every((page) => page === '' || isOwnOrigin(page, host));
   return isOwn ? undefined : 'the request comes from another origin';
 }
 
 /**
- * The same for what a GET may do: a browser sends it with the credentials that it remembers wherever a link leads, and over
- * plain HTTP says nothing of a page that asks it to keep quiet (Referrer Policy). By Upgrade-Insecure-Requests it says
- * that it goes to a page.
+ * {@link forgery} for GET, to which any link may lead. Over plain HTTP a page may hide itself
+ * (Referrer Policy), but Upgrade-Insecure-Requests shows a navigation.
  */
 export function forgedAct(headers: IncomingHttpHeaders): string | undefined {
   const { 'sec-fetch-site': site, origin, referer } = headers;
@@ -76,7 +77,7 @@ export function forgedAct(headers: IncomingHttpHeaders): string | undefined {
   return forgery(headers) ?? (isUnnamed ? unnamed : undefined);
 }
 
-/** Schemes may differ, since a proxy may end TLS; so the port that the page's scheme implies may be named in the Host. */
+/** Compares by the page's scheme: a proxy may end TLS, and the Host may name the implied port. */
 function isOwnOrigin(page: string, host: string | undefined): boolean {
   const own = URL.parse(page);
   if (own === null || own.host === '') return false;
@@ -85,7 +86,7 @@ function isOwnOrigin(page: string, host: string | undefined): boolean {
 
 const DELEGATION = 'execute_as_user_id';
 
-/** In a header or in the query, however it is spelt. @throws GatewayError `identity-refused` */
+/** Looks in headers and query, in any spelling. @throws GatewayError `identity-refused` */
 export function refuseDelegation(headers: IncomingHttpHeaders, search: string): void {
   const named = Object.keys(headers).some(isDelegation);
   if (!named && (search === '' || !namesParameter(search, DELEGATION))) return;
@@ -96,29 +97,27 @@ export function refuseDelegation(headers: IncomingHttpHeaders, search: string): 
 const isDelegation = (name: string): boolean =>
   name.length === DELEGATION.length && name.replaceAll('-', '_') === DELEGATION;
 
-/** Those that engines tell apart (MDX for Kylin does). The engine is sent nothing finer than is in the key. */
+/** Programs that engines tell apart. The engine gets nothing finer than the key has. */
 const USER_AGENT_CLASSES =
   'MSOLAP ADOMD.NET XmlaClient Java Olap4j MicroStrategy Apache-HttpClient gSOAP'.split(' ');
 
-/** The class of a client program by its User-Agent; `other` for one that is not known, '' for none. */
 export function clientProgram(header = ''): string {
   const text = header.trim();
   const program = text.split(/[/ (]/, 1)[0] ?? '';
-  // Not the part of the header, by which V8 would keep the whole of it in memory.
+  // Returns our own text: a part of the header would keep all of it in memory (V8).
   return text === '' ? '' : (USER_AGENT_CLASSES.find((one) => one === program) ?? 'other');
 }
 
-/** The User-Agent to forward. */
 export function userAgentClass(header: string | undefined): string | undefined {
   const program = clientProgram(header);
   if (program === '') return undefined;
   return program === 'other' ? 'mdx-gateway' : program;
 }
 
-/** Media types for which engines answer SOAP; they look for the first that they know, left to right. */
+/** Types for which engines answer SOAP; they take the first known one, left to right. */
 const XML_TYPE = /^(?:text\/xml|application\/(?:soap\+)?xml|\*\/\*)$/;
 
-/** The media type to ask the engine for; undefined when the client takes any, `not-xml` when it may be answered by another. */
+/** The type to ask for; undefined for any, `not-xml` if the client may get another one. */
 export function acceptedType(header: string | undefined): string | undefined | 'not-xml' {
   if (header === undefined) return undefined;
   const ranges = header.split(',').map((range) => range.split(';'));
@@ -127,35 +126,30 @@ export function acceptedType(header: string | undefined): string | undefined | '
   const known = types.find(
     (type) => /^application\/json$/i.test(type) || XML_TYPE.test(type.toLowerCase()),
   );
-  // Some engines know a type in lower case only.
+  // Some engines know only lower case.
   if (known === undefined || !XML_TYPE.test(known)) return 'not-xml';
-  // To send none says the same (RFC 9110 §12.5.1).
+  // Sending none says the same (RFC 9110 §12.5.1).
   return known === '*/*' ? undefined : known;
 }
 
-/**
- * In lower case. An XMLA request is understood by these, and by those that `engine.headers` may name; what else its program
- * sends speaks of the call itself.
- */
+/** Headers of an XMLA request, in lower case; `engine.headers` may name others. */
 const XMLA_HEADER =
   /^(?:content-type|soapaction|accept|user-agent|x-as-sessionid|x-as-getsessiontoken)$/;
 export const isXmlaHeader = (name: string) =>
   XMLA_HEADER.test(name) || whyNotNamed(name) === undefined;
 
-/** The header that names a request, in its answer and in the log. */
 export const REQUEST_ID = 'x-request-id';
 
-/** The id under which a request is known: as its client names it, in 1 to 128 visible characters of ASCII, or a new one. */
+/** The client's id of 1 to 128 visible ASCII characters, or a new one. */
 export const requestId = (given: unknown, newId: () => string): string =>
   typeof given === 'string' && /^[!-~]{1,128}$/.test(given) ? given : newId();
 
-/** The header traceparent, if it is one (W3C Trace Context §3.2); '' for none. */
+/** A valid traceparent (W3C Trace Context §3.2), or ''. */
 export const traceOf = (given: unknown): string =>
   typeof given === 'string' && /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/.test(given)
     ? given
     : '';
 
-/** Puts the id into the head of the answer, once. Returns it. */
 export function nameRequest(
   request: IncomingMessage,
   response: ServerResponse,
@@ -168,10 +162,10 @@ export function nameRequest(
   return id;
 }
 
-/** Media types of an XMLA request (SOAP 1.1 §6, and what engines accept beside it). */
+/** SOAP 1.1 §6, and types that engines accept beside it. */
 const XMLA_TYPE = /^(?:text|application)\/xml$/;
 
-/** The media type and charset of an XMLA request in one spelling; undefined for another type, or one that says more. */
+/** One spelling of type and charset; undefined for other types or parameters. */
 export function canonicalContentType(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
   try {
@@ -184,15 +178,15 @@ export function canonicalContentType(header: string | undefined): string | undef
   }
 }
 
-/** A coding with its weight: `gzip`, `gzip;q=0.5`. Nothing else may stand beside it (RFC 9110 §12.4.2). */
+/** A coding with its weight, such as `gzip;q=0.5`, and nothing else (RFC 9110 §12.4.2). */
 const MEMBER =
   /^[ \t]*([!#$%&'*+\-.^_`|~0-9a-z]+)(?:[ \t]*;[ \t]*q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?[ \t]*$/i;
-/** To be overlooked (RFC 9110 §5.6.1.2). */
+/** Ignored (RFC 9110 §5.6.1.2). */
 const EMPTY_MEMBER = /^[ \t]*$/;
 
 /**
- * Whether the client takes gzip, and would not rather have the answer as it is (RFC 9110 §12.5.3). `x-gzip` is gzip
- * (§8.4.1.3), `*` is what is not named. No where Accept-Encoding is missing or breaks the rules.
+ * True if the client takes gzip and does not prefer identity (RFC 9110 §12.5.3). `x-gzip` is gzip
+ * (§8.4.1.3), `*` stands for unnamed ones. False for a missing or broken Accept-Encoding.
  */
 export function acceptsGzip(header = ''): boolean {
   const weights = new Map<string, number>();
@@ -201,7 +195,6 @@ export function acceptsGzip(header = ''): boolean {
     const [, name, weight = '1'] = MEMBER.exec(part) ?? [];
     if (name === undefined) return false;
     const coding = name.toLowerCase().replace(/^x-gzip$/, 'gzip');
-    // Named twice, the smaller weight counts.
     weights.set(coding, Math.min(Number(weight), weights.get(coding) ?? 1));
   }
   const others = weights.get('*') ?? 0;
@@ -209,18 +202,17 @@ export function acceptsGzip(header = ''): boolean {
   return gzip > 0 && gzip >= (weights.get('identity') ?? others);
 }
 
-/** `no-cache`: a fresh answer, which is stored. */
 export type ClientControl = 'none' | 'no-cache' | 'no-store';
 
-/** Between two commas that are not inside of quotes (RFC 9110 §5.6.4); quotes may lack their end. */
+/** Text between commas outside of quotes (RFC 9110 §5.6.4), which may lack their end. */
 const ELEMENT = /(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^",])+/gs;
 const NO_STORE = /^[ \t]*no-store[ \t]*$/i;
 const NO_CACHE = /^[ \t]*(?:no-cache|max-age=(?:0+|"0+"))[ \t]*$/i;
 
 /**
- * Reads the request header Cache-Control (RFC 9111 §5.2.1). `max-age=0` asks for what `no-cache` asks for; `no-store`
- * wins over both. Others are ignored, and so is `Pragma`, since WinInet sends it by itself, below Excel.
- * @param allowed whether the header of this client counts at all
+ * Reads Cache-Control (RFC 9111 §5.2.1). `max-age=0` means `no-cache`; `no-store` wins. Others are
+ * ignored, and so is `Pragma`, which WinInet below Excel sends by itself.
+ * @param allowed false ignores the header
  */
 export function clientControl(headers: IncomingHttpHeaders, allowed: boolean): ClientControl {
   const field = headers['cache-control'];
@@ -230,11 +222,7 @@ export function clientControl(headers: IncomingHttpHeaders, allowed: boolean): C
   return directives.some((directive) => NO_CACHE.test(directive)) ? 'no-cache' : 'none';
 }
 
-/**
- * Whose request it is: the address of the connection, or, when that is a trusted proxy, the nearest address in
- * X-Forwarded-For that is none.
- * @param trusted IP addresses and CIDR ranges
- */
+/** @param trusted IP addresses and CIDR ranges of proxies whose X-Forwarded-For is believed */
 export function clientAddressReader(
   trusted: readonly string[],
 ): (request: IncomingMessage) => string {
@@ -243,22 +231,19 @@ export function clientAddressReader(
   return (request) => proxyAddr(request, isTrusted) ?? '';
 }
 
-/** Whether an address is that of a trusted proxy. */
 export function trustedProxies(trusted: readonly string[]): (address: string) => boolean {
   const isTrusted = proxyAddr.compile([...trusted]);
   return (address) => isTrusted(address, 0);
 }
 
-/** How long the body of a request is by its head (bytes); 0 where that does not say it. */
 export const announcedLength = ({ headers }: Pick<IncomingMessage, 'headers'>): number =>
   Number(headers['content-length'] ?? 0);
 
-/** Whether a request announces a body that is not empty. */
 export const carriesBody = (request: Pick<IncomingMessage, 'headers'>): boolean =>
   request.headers['transfer-encoding'] !== undefined || announcedLength(request) > 0;
 
 /**
- * The query of a request, percent-decoded once, `+` as a space; all strings of a name that is given more than once.
+ * The query, percent-decoded once, `+` as a space; a repeated name has a list.
  * @throws GatewayError `bad-request` when it is not well-formed
  */
 export function queryParameters({

@@ -17,15 +17,12 @@ import { PLAIN_TEXT, sendWhole } from './answers.ts';
 import type { LimitsConfig, ListenConfig } from './config.ts';
 import { trustedProxies } from './request-head.ts';
 
-/** Longer than load balancers keep idle connections, so that they close them first. */
+/** Load balancers must close idle connections first. */
 const KEEP_ALIVE_MS = 65_000;
-/** Time for a whole request. */
 const REQUEST_TIMEOUT_MS = 300_000;
-/** How often connections are looked for whose head or request is late. */
 const CHECKING_MS = 1_000;
-/** How often connections are closed that became idle, while the server closes. */
 const SWEEP_MS = 20;
-/** How long idle ones stay then, since a request may be on its way on each: that one is answered, as the last. */
+/** Idle connections stay this long in a shutdown: a request may be on its way, and is answered. */
 const BREATH_MS = 500;
 
 type Limits = Pick<LimitsConfig, 'connections' | 'head' | 'head_timeout'>;
@@ -47,23 +44,26 @@ export function createGatewayServer(
     headersTimeout: limits.head_timeout,
     requestTimeout: REQUEST_TIMEOUT_MS,
     connectionsCheckingInterval: CHECKING_MS,
-    // Node.js would refuse without words.
+    // Node.js would refuse without a text.
     requireHostHeader: false,
   };
   const begin: RequestListener = (request, response) => {
-    if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
-    else answer?.(request, response);
+    // Node.js does not tell of too many headers.
+    if (request.rawHeaders.length > 2 * MAX_HEADERS) {
+      sendWhole(response, PLAIN_TEXT, `${LONG_HEAD}\n`, 431, { connection: 'close' });
+    } else answer?.(request, response);
   };
   const take: RequestListener = (_request, response) => connections.take(response, begin);
   const tls = readTls(listen);
   const secure =
     tls && createHttpsServer({ ...options, handshakeTimeout: limits.head_timeout, ...tls }, take);
   const server = secure ?? createHttpServer(options, take);
-  // Node.js would answer at once, however many wait in front.
+  // Node.js would answer out of turn.
   server.on('checkExpectation', (_request, response) =>
-    connections.take(response, refuseExpectation),
+    // RFC 9110 §10.1.1
+    connections.take(response, () => void response.writeHead(417).end()),
   );
-  // One more than is allowed, so that it shows: Node.js refuses those with more, or leaves away headers beyond (24).
+  // One more shows the excess: Node.js refuses more, or drops headers beyond it (24).
   server.maxHeadersCount = MAX_HEADERS + 1;
   let most = limits.connections;
   let isTrusted = trustedProxies(listen.trusted_proxies);
@@ -73,30 +73,24 @@ export function createGatewayServer(
     ...parts,
   });
   const closeIdle = server.closeIdleConnections.bind(server);
-  // Node.js takes a connection for idle as soon as its answer was ended, and would cut off what the client has not taken.
+  // Node.js takes a connection for idle before its client has all of the answer.
   server.closeIdleConnections = () => {
     if (!connections.isSending()) closeIdle();
   };
 
   return {
-    /** Has this answer every request that comes from now on. */
     answerBy: (next: RequestListener) => void (answer = next),
-    /** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
     listen: () => listenOn(server, listen),
-    /** Serves connections that another process accepts, in place of its own. @returns takes one, not read from yet */
+    /** Serves connections accepted by another process. @returns takes one, not read from yet */
     accept(): (connection: Socket) => void {
-      // From now on Node.js closes connections whose heads are late, as it does where it listens itself.
+      // Starts the checks of late heads, as listening does.
       server.emit('listening');
       return (connection) => {
         connection.allowHalfOpen = true;
         server.emit('connection', connection);
       };
     },
-    /**
-     * Goes over to another configuration: its certificate and key, which are read anew, its trusted
-     * proxies and its limit of connections. Connections that exist stay as they are.
-     * @throws when certificate or key cannot be used; then nothing has changed
-     */
+    /** @throws when certificate or key cannot be used; then nothing has changed */
     change(config: ServerConfig): void {
       const renewed = readTls(config.listen);
       if (renewed !== undefined) secure?.setSecureContext(renewed);
@@ -104,28 +98,25 @@ export function createGatewayServer(
       isTrusted = trustedProxies(config.listen.trusted_proxies);
     },
     connections: connections.usage,
-    /** Takes no new connections; resolves when the last one has ended. */
     async close(): Promise<void> {
       connections.close();
-      // What has connected, or was sent, is taken by then: the system would reset what is closed before.
+      // First takes what has connected or was sent: the system would reset it.
       await immediate();
-      // Of node:http it would close idle connections too.
+      // That of node:http would close idle connections too.
       NetServer.prototype.close.call(server);
       const end = performance.now() + breath;
       do {
         await sleep(SWEEP_MS);
         await immediate();
-        // A client may keep a connection though it was told not to.
         if (performance.now() >= end) server.closeIdleConnections();
       } while (connections.usage().open > 0);
       server.close();
     },
-    /** Ends all connections at once. */
     breakOff: () => server.closeAllConnections(),
   };
 }
 
-/** Resolves to the base URL. @throws with one line for the operator when the address cannot be had */
+/** Resolves to the base URL. @throws with a line for the operator when it cannot listen */
 export async function listenOn(server: NetServer, listen: ListenConfig): Promise<string> {
   try {
     await once(server.listen(listen.port, listen.host), 'listening');
@@ -149,43 +140,33 @@ const LISTEN_ERRORS: Readonly<Record<string, string>> = {
 const readTls = (listen: ListenConfig) =>
   listen.certificate === undefined ? undefined : readPemFiles(listen);
 
-/** More headers are too many. */
 const MAX_HEADERS = 200;
-/** Most requests that a client may send without waiting for answers; more close its connection. */
+/** Unanswered requests of a connection; with more it is closed. */
 const MOST_UNANSWERED = 32;
-/** Most requests that are read while another one is answered: more would only take memory. */
+/** Requests read ahead of an answer: more would only take memory. */
 const MOST_READ_AHEAD = 2;
-/** The log is told this often. */
 const TELLING_MS = 60_000;
-/** How long a client may go on sending behind the refusal of its head, so that it can read that. */
+/** Time to read the refusal of a head, while the client still sends. */
 const AFTER_REFUSAL_MS = 2_000;
-/** How long behind an answer that did not wait for the whole request, and while the server closes. */
+/** Time to read an early answer, while the client still sends. */
 const AFTER_ANSWER_MS = { usual: 10_000, closing: 1_000 };
-const NONE: Record<ConnectionClosing, number> = {
-  limit: 0,
-  stalled: 0,
-  address: 0,
-  busy: 0,
-  pipelined: 0,
-};
+const NONE = { limit: 0, stalled: 0, address: 0, busy: 0, pipelined: 0 };
 
 export type Connections = ReturnType<typeof createConnections>;
 
 /**
- * The open connections of a server, never more than the limit: each may take memory before its client has logged in.
- * At the limit one that carries no request makes room: of the client address that has most of them the one that was
- * not used for longest; one without its first head is spared for a moment, unless its address has several. Where all
- * carry requests, one that waits for its client makes room, so that one login cannot shut out all others; else the new
- * one is closed. Behind a trusted proxy each connection counts as another address.
+ * Limits open connections, each of which may take memory before its client has logged in. At the
+ * limit, an unused connection makes room: of the address with the most of them, the one unused for
+ * longest; a young one without its first head is spared unless its address has several. If all are
+ * busy, one that waits for its client makes room, so that one login cannot shut out all others;
+ * else the new one is closed. Each connection of a trusted proxy counts as an address.
  *
- * Of the requests of one connection the next begins when the answer to the one before was handed over: so it sees what
- * that one changed, and takes no more than its head until then.
+ * A pipelined request begins when the last answer was handed over, so it sees the changes before
+ * it, and only its head is in memory until then.
  *
- * Node.js closes at once behind an answer that did not wait for the whole request; the system then resets the
- * connection, and most clients drop the answer that they have not read (RFC 9112 §9.6). Here what still comes is read
- * and dropped first.
- * @param options.limit asked each time, since a reload may change it
- * @param options.patience of {@link AFTER_ANSWER_MS}; for tests
+ * Node.js closes at once after an early answer; the system then resets the connection, and most
+ * clients lose the answer (RFC 9112 §9.6). So the rest of the request is read and dropped first.
+ * @param options.limit may change by a reload
  */
 export function createConnections(
   server: Server | HttpsServer,
@@ -201,7 +182,7 @@ export function createConnections(
   const isSecure = 'setSecureContext' in server;
   const table = createConnectionTable(clock, limit);
   const bySocket = new WeakMap<Socket, Connection>();
-  /** Connections by both ends, while TLS is negotiated: Node.js does not tell on which socket a secure one stands. */
+  /** Connections during TLS negotiation, by both ends: Node.js does not tell the socket below. */
   const negotiating = new Map<string, Connection>();
   const closing = { begun: false };
   const close = createCloser(clock, emit, limit);
@@ -234,7 +215,6 @@ export function createConnections(
     }
   }
 
-  /** Upon one that was admitted. */
   function startSecurely(http: Socket): void {
     const ends = endsOf(http);
     const connection = negotiating.get(ends);
@@ -246,10 +226,10 @@ export function createConnections(
   function start(connection: Connection, http: Socket): void {
     bySocket.set(http, connection);
     connection.http = http;
-    // Each request that waits for its login may listen for the end of it.
+    // Each request that waits for its login may listen for its end.
     http.setMaxListeners(0);
     http.on('resume', () => {
-      // Node.js resumes by itself behind each request that came whole.
+      // Node.js resumes after each whole request.
       if (connection.queue.length >= MOST_READ_AHEAD) http.pause();
     });
     endWithPatience(connection, http, () => (closing.begun ? patience.closing : patience.usual));
@@ -257,7 +237,6 @@ export function createConnections(
 
   return {
     take: createPipelines(bySocket, table, clock, closing, close),
-    /** From now on every answer is the last of its connection. */
     close(): void {
       closing.begun = true;
       for (const { response, unread, http } of table.open) {
@@ -265,14 +244,12 @@ export function createConnections(
         if (unread?.complete === false && http !== undefined) destroyAfter(patience.closing, http);
       }
     },
-    /** Whether some client has not yet taken all that was sent to it. */
     isSending: (): boolean => table.open.values().some(isSending),
     usage: () => ({ open: table.open.size, limit: limit() }),
   };
 }
 
 type CloseConnection = (socket: Socket, why: ConnectionClosing) => void;
-/** Closes connections, and tells now and then of how many. */
 function createCloser(clock: Pick<Clock, 'now'>, emit: Emit, limit: () => number): CloseConnection {
   let untold = { ...NONE };
   let lastTold = -Infinity;
@@ -292,10 +269,10 @@ function createCloser(clock: Pick<Clock, 'now'>, emit: Emit, limit: () => number
   };
 }
 
-/** Lets a client send on for a while behind the last answer of its connection, which Node.js would end at once. */
+/** Lets a client send on for a while after the last answer, which Node.js would end at once. */
 function endWithPatience(connection: Connection, http: Socket, patienceMs: () => number): void {
   const end = http.destroySoon.bind(http);
-  // What Node.js calls behind the last answer of a connection.
+  // Node.js calls this after the last answer of a connection.
   http.destroySoon = () => {
     const { response, unread } = connection;
     const request = response?.req ?? unread;
@@ -306,26 +283,24 @@ function endWithPatience(connection: Connection, http: Socket, patienceMs: () =>
   };
 }
 
-/** Node.js asks for an answer to what is no request, or none in time. */
 function refuse(
   error: NodeJS.ErrnoException & { reason?: string },
   http: Socket,
   connection: Connection | undefined,
 ): void {
-  // It was refused before, or has had its last answer.
+  // It was refused already, or had its last answer.
   if (http.writableEnded) return;
   const answer = answerTo(error);
   const { response, queue = [] } = connection ?? {};
-  // It is late because it was not read.
+  // It is late because we did not read it.
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && queue.length > 0) return;
-  // It would be taken for the answer to a request in front of it, unless it is the one that it refuses.
+  // Behind an unfinished answer, the refusal would be taken for another request's.
   const isAlone = response == null || !(response.headersSent || response.req.complete);
-  // To a client that has sent nothing the answer would be one to its next request.
+  // Without any data, the refusal would be taken for the answer to the next request.
   if (answer === undefined || !isAlone || !http.writable || http.bytesRead === 0) http.destroy();
   else destroyAfter(AFTER_REFUSAL_MS, http.end(answer));
 }
 
-/** @returns answers a request when all in front of it on its connection were answered; to be told of each at its head */
 function createPipelines(
   bySocket: WeakMap<Socket, Connection>,
   table: ConnectionTable,
@@ -341,7 +316,7 @@ function createPipelines(
     answer(response.req, response);
   }
 
-  /** One function for all requests, since each of them would pay for a closure. */
+  /** One function for all requests saves a closure for each. */
   function end(this: ServerResponse): void {
     const { socket: http } = this.req;
     const connection = bySocket.get(http);
@@ -360,7 +335,7 @@ function createPipelines(
     const { socket: http } = response.req;
     const connection = bySocket.get(http);
     if (connection === undefined) return answer(response.req, response);
-    // What comes behind the last answer of a connection must not be carried out (RFC 9112 §9.6).
+    // Nothing after the last answer may be carried out (RFC 9112 §9.6).
     if (connection.hasLastAnswer || !http.writable) return;
     if (isUnused(connection)) {
       table.noteUse(connection);
@@ -370,7 +345,7 @@ function createPipelines(
     queue.push({ response, answer });
     if (queue.length >= MOST_READ_AHEAD) http.pause();
     if (queue.length < MOST_UNANSWERED) return;
-    // Of a socket over TLS it is not told in this turn that the one below was closed.
+    // Over TLS, the socket above hears of the end only in a later turn.
     http.destroy();
     close(socket, 'pipelined');
     table.forget(connection);
@@ -387,15 +362,6 @@ function destroyAfter(milliseconds: number, socket: Socket): void {
 
 const LONG_HEAD = `The head of the request is too long: it is larger than limits.head, or has more than ${MAX_HEADERS} headers.`;
 
-/** Refuses a head of which Node.js does not say that it has too many headers. */
-function refuseLongHead(response: ServerResponse): void {
-  sendWhole(response, PLAIN_TEXT, `${LONG_HEAD}\n`, 431, { connection: 'close' });
-}
-
-/** Answers as Node.js does (RFC 9110 §10.1.1). */
-const refuseExpectation: RequestListener = (_request, response) =>
-  void response.writeHead(417).end();
-
 const LONG_CHUNKS = 'The chunk extensions of the body are too long.';
 const REFUSALS: Readonly<Record<string, readonly [status: string, text: string]>> = {
   HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', LONG_HEAD],
@@ -403,7 +369,7 @@ const REFUSALS: Readonly<Record<string, readonly [status: string, text: string]>
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not come in time.'],
 };
 
-/** Undefined where no answer can arrive: the connection broke, or its TLS failed. */
+/** Undefined if no answer can arrive: the connection broke, or its TLS failed. */
 function answerTo({ code = '', reason = code }: { code?: string; reason?: string }) {
   if (!code.startsWith('HPE_') && !Object.hasOwn(REFUSALS, code)) return undefined;
   const invalid = ['400 Bad Request', `The request is not valid HTTP/1.1: ${reason}.`];
@@ -413,44 +379,32 @@ function answerTo({ code = '', reason = code }: { code?: string; reason?: string
   return `${head}\r\n\r\n${text}\n`;
 }
 
-/** Part of the limit that connections of one client address may be which have not had a whole head for {@link GRACE_MS}. */
+/** Part of the limit for one address's connections without a whole head for {@link GRACE_MS}. */
 const HEADS_OF_ONE = 1 / 16;
-/** Time for a head, which a crowd that comes at once from behind one address needs. */
 const GRACE_MS = 1_000;
 
 interface Connection {
-  /** The socket that was accepted: below TLS. */
+  /** The accepted socket, below TLS. */
   readonly socket: Socket;
   readonly address: Address;
-  /** When it was opened, or its latest request began. */
   beganMs: number;
-  /** Grows from each opening and each end of a request to the next. */
   order: number;
-  /** Where HTTP is spoken; none while TLS is negotiated. */
+  /** The socket of HTTP; none during TLS negotiation. */
   http?: Socket;
-  /** Answers the current request; null when it is over. Undefined before the first one. */
+  /** The current response; null between requests, undefined before the first one. */
   response: ServerResponse | null | undefined;
-  /** Requests behind that one, in their order. */
-  readonly queue: Pipelined[];
-  /** An answered request that is still being sent. */
+  readonly queue: { readonly response: ServerResponse; readonly answer: RequestListener }[];
   unread?: IncomingMessage | undefined;
   hasLastAnswer?: boolean;
 }
 
-/** A request that waits until all in front of it were answered. */
-interface Pipelined {
-  readonly response: ServerResponse;
-  readonly answer: RequestListener;
-}
-
-/** Connections of one client address; each connection of a trusted proxy has its own. */
+/** A client address, or a connection of a trusted proxy. */
 interface Address {
   readonly name: unknown;
   open: number;
   unused: number;
 }
 
-/** Connections that are open, and which of them may make room. @param limit asked each time, since a reload may change it */
 function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
   const open = new Set<Connection>();
   const addresses = new Map<unknown, Address>();
@@ -469,7 +423,7 @@ function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
     return found;
   }
 
-  /** Waits for its client: the newest of the address that has most of them, the new one included. */
+  /** Finds one that waits for its client: the newest of the address with most of them. */
   function findStalled(name: unknown): Connection | undefined {
     const own = addresses.get(name);
     const counts = new Map([[own, 1]]);
@@ -507,7 +461,6 @@ function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
       address.open -= 1;
       if (address.open === 0) addresses.delete(address.name);
     },
-    /** Notes the first request of a connection that was unused. */
     noteUse(connection: Connection): void {
       if (open.has(connection)) connection.address.unused -= 1;
     },
@@ -517,7 +470,7 @@ function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
       connection.order = order;
       if (open.has(connection)) connection.address.unused += 1;
     },
-    /** The oldest of an address that have not had a whole head, where they are too many. */
+    /** Finds the oldest connections without a whole head, if an address has too many. */
     headlessBeyond(address: Address): readonly Connection[] {
       const most = Math.ceil(limit() * HEADS_OF_ONE);
       if (address.unused <= most) return [];
@@ -531,6 +484,5 @@ function createConnectionTable(clock: Pick<Clock, 'now'>, limit: () => number) {
 type ConnectionTable = ReturnType<typeof createConnectionTable>;
 
 const isHeadless = ({ response }: Connection): boolean => response === undefined;
-/** It waits for its first head, or for its next one. */
 const isUnused = ({ response }: Connection): boolean => response == null;
 const isSending = ({ http }: Connection): boolean => http !== undefined && http.writableLength > 0;

@@ -1,13 +1,11 @@
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
-/** Where an XMLA request is addressed to, read from its target. */
 export interface XmlaAddress {
   readonly project: string | undefined;
-  /** What follows the `?`. */
   readonly search: string;
 }
 
-/** What a request target below /mdx/xmla asks for; of `clear-cache`: interface document §4.3. */
+/** Meaning of a target below /mdx/xmla; for `clear-cache` see the interface document §4.3. */
 export type XmlaPath =
   | ({ readonly kind: 'xmla' } & XmlaAddress & Likeness)
   | { readonly kind: 'clear-cache'; readonly project: string | undefined }
@@ -15,7 +13,7 @@ export type XmlaPath =
   | ({ readonly kind: 'bad-project'; readonly message: string } & Likeness);
 
 interface Likeness {
-  /** Set when the path ends in `clearCache` in any letter case: its sender may mean a purge. */
+  /** Set for a path that ends in `clearCache` in any letter case: a purge may be meant. */
   readonly likeClearCache?: true;
 }
 
@@ -23,8 +21,8 @@ const PREFIX = '/mdx/xmla';
 const CLEAR = 'clearCache';
 
 /**
- * Reads a request target (RFC 9112 §3.2, origin-form or absolute-form), decoded once, segment by segment, so that a
- * `%2F` belongs to the project's name. Undefined when it is not below /mdx/xmla.
+ * Reads a request target (RFC 9112 §3.2, origin-form or absolute-form). Each segment is decoded
+ * once, so that `%2F` belongs to a project's name. Undefined outside of /mdx/xmla.
  */
 export function readXmlaPath(target: string): XmlaPath | undefined {
   const originForm = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
@@ -62,7 +60,7 @@ function readSegment(segment: string): { name: string; mistake: string | undefin
 function mistakeIn(name: string): string | undefined {
   if (name === '') return 'is empty';
   if (name === '.' || name === '..') return `is "${name}"`;
-  // An engine or proxy that decodes `%2F` first would climb the path, or purge. Some drop what follows a semicolon.
+  // A server that decodes `%2F` first would climb, or purge. Some drop the part behind a semicolon.
   const parts = name.split(/[/\\]/).map((part) => part.split(';', 1)[0] ?? '');
   if (parts.includes('.') || parts.includes('..')) return 'holds "." or ".." between slashes';
   if (parts.length > 1 && parts.findLast((part) => part !== '') === CLEAR) {

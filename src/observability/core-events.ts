@@ -75,7 +75,7 @@ function levelOfApi({ status, changes }: EventOf<'api-answered'>) {
 const levelOfState = ({ state }: { readonly state: 'up' | 'down' }) =>
   state === 'up' ? 'info' : 'warn';
 
-/** Closed because as many are open as may be. */
+/** Closings because as many connections are open as may be. */
 const AT_LIMIT: ReadonlySet<ConnectionClosing> = new Set(['limit', 'stalled', 'busy']);
 
 const API_REQUESTS = {
@@ -100,7 +100,7 @@ const SWEPT = {
 const ENGINE_REASONS = Object.keys(GATEWAY_REASONS).filter((one) => one.startsWith('engine-'));
 const REFUSALS = Object.keys(REFUSAL_REASONS);
 
-/** The events of the core: what log, metrics and statistics make of each, in the order of the metrics. */
+/** Events of the core, in the order of the metrics. */
 export const CORE_EVENTS = {
   'xmla-answered': {
     level: levelOfAnswer,
@@ -208,7 +208,6 @@ export const CORE_EVENTS = {
     message: ({ message }) => message,
     fields: ({ error }) => ({ err: error }),
   },
-  // Without a stack: it is not the gateway that failed.
   'engine-state': { level: levelOfState },
   'redis-state': { level: levelOfState },
   'users-loaded': { level: 'info' },

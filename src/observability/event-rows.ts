@@ -14,7 +14,6 @@ export interface Count {
   readonly buckets?: readonly number[];
 }
 
-/** A count that an event moves. */
 export interface Move<E> {
   readonly count: Count;
   readonly labels: (event: E) => Labels;
@@ -22,7 +21,7 @@ export interface Move<E> {
   readonly by: (event: E) => number;
 }
 
-/** What log, metrics and statistics make of one event. */
+/** Says what log, metrics and statistics make of one event. */
 export interface EventRow<E> {
   readonly level: Level | ((event: E, config: LogConfig) => Level);
   /** Fields of the line. Without it: all of the event but its type, by `fieldsOf`. */
@@ -33,7 +32,7 @@ export interface EventRow<E> {
   readonly withoutStack?: boolean;
   /** Says what a user changed, purged or looked into: the line is dropped last. */
   readonly isAudit?: (event: E) => boolean;
-  /** What the statistics of the last hour count, by its kind and name; mostly a word in the place of a reason. */
+  /** Names what the last hour counts, by kind and name; mostly a word in the place of a reason. */
   readonly noted?: (event: E) => readonly [kind: string, name: string] | undefined;
   readonly moves?: readonly Move<E>[];
   /** Counts that the metrics move by themselves, for speed. */
@@ -44,7 +43,7 @@ export type EventRows<T extends EventType = EventType> = {
   readonly [K in T]: EventRow<EventOf<K>>;
 };
 
-/** An event as the log tells it. Its type is the message. */
+/** Makes the fields of a log line. The type is its message. */
 export function fieldsOf({
   type: _type,
   milliseconds,
@@ -55,13 +54,13 @@ export function fieldsOf({
 }
 
 export const asItIs = (event: object) => event;
-/** Kind of what has no outcome, and is counted beside reasons. */
+/** Kind of what is counted beside reasons. */
 export const REASON = 'reason';
 export const always = () => true;
 const noLabels = (): Labels => ({});
 const one = () => 1;
 
-/** A count that an event moves by one, or by as much as `by` says. */
+/** Counts an event as one, or as much as `by` says. */
 export const move = <E>(
   count: Count,
   labels: (event: E) => Labels = noLabels,
@@ -88,7 +87,6 @@ export const byWord = <F extends string>(
   by: one,
 });
 
-/** Observes how long something took. */
 export const bySeconds = (name: string, help: string, buckets: readonly number[]) =>
   move<{ readonly milliseconds: number }>(
     { name, help, buckets },

@@ -17,41 +17,39 @@ export interface Figure {
 }
 export type Figures = number | readonly (readonly [labels: Labels, figure: number])[];
 
-/** What the figures of the core are read from. */
 export interface Gauges {
   readonly memory: () => { readonly entries: number; readonly bytes: number };
-  /** Of entries of the memory tier, since the start; `unused`: those that had no second hit. */
+  /** Entries that left the memory tier since the start; `unused`: without a second hit. */
   readonly evictions: () => Readonly<Record<'all' | 'unused', number>>;
   readonly flights: () => { readonly flights: number; readonly waiters: number };
   readonly engine: () => { readonly atEngine: number; readonly waiting: number };
-  /** Those that wait to be checked. */
+  /** Logins that wait to be checked. */
   readonly logins: () => number;
-  /** Of the configuration: bytes of the memory tier, requests at the engine and waiting for it. */
+  /** Bytes of the memory tier, requests at the engine and waiting for it. */
   readonly limits: () => Readonly<Record<'memory' | 'concurrency' | 'queue', number>>;
   readonly bodies: BodyAccount['usage'];
   readonly connections: () => { readonly open: number; readonly limit: number };
   /** Milliseconds; undefined when no epoch is held. */
   readonly epochAge: () => number | undefined;
   readonly owedPurges: () => number;
-  /** What is not set at Redis as a purge needs it. */
+  /** Settings of Redis that endanger purges. */
   readonly redisConditions: () => readonly string[];
   readonly states: States;
   readonly ofFeatures: readonly Figure[];
-  /** When the gateway's own certificate ends (Unix time, ms). */
+  /** End of the gateway's own certificate (Unix time, ms). */
   readonly certificateEnd: () => number | undefined;
-  /** Of the program; undefined where it is not known. */
   readonly version?: string | undefined;
 }
 
-/** What is left out is not told. */
+/** Figures that are left out are not told. */
 export interface States {
-  /** The engines of the configuration in force, as they answered last. They are asked for the next reading. */
+  /** Latest states of the engines in force. They are asked for the next reading. */
   readonly engines: () => readonly ReplicaState[];
   readonly redisUp?: () => boolean | undefined;
   readonly storageUp?: () => Promise<boolean | undefined>;
-  /** Whether the last reload of the configuration did what it should. */
+  /** False where the last reload failed. */
   readonly reloaded?: () => boolean;
-  /** How many processes there should be; 1 where it is left out. */
+  /** Processes that there should be; 1 where it is left out. */
   readonly workers?: number;
 }
 
@@ -64,7 +62,6 @@ const figure = (
 const LEAST = { aggregator: 'min' } as const;
 const MOST = { aggregator: 'max' } as const;
 
-/** Figures of what the gateway holds. */
 export function figuresHeld(gauges: Gauges): readonly Figure[] {
   const { memory, evictions, flights, engine, limits, bodies, logins, connections } = gauges;
   return [
@@ -110,7 +107,6 @@ export function figuresHeld(gauges: Gauges): readonly Figure[] {
   ];
 }
 
-/** When the gateway's own certificate ends. */
 export const certificateFigure = ({ certificateEnd }: Pick<Gauges, 'certificateEnd'>) =>
   figure(
     'certificate_end_seconds',
@@ -122,7 +118,6 @@ export const certificateFigure = ({ certificateEnd }: Pick<Gauges, 'certificateE
     { labels: ['key'], ...LEAST },
   );
 
-/** Figures of what the gateway is. */
 export const figuresOfProcess = ({ version }: Pick<Gauges, 'version'>): readonly Figure[] => [
   figure('workers', 'Processes that these figures cover.', () => 1),
   figure(
@@ -136,7 +131,7 @@ export const figuresOfProcess = ({ version }: Pick<Gauges, 'version'>): readonly
 const upOf = (part: string, name: string, up: boolean | undefined) =>
   up === undefined ? [] : [[{ part, name }, Number(up)] as const];
 
-/** Figures of what the gateway is built on. Of several workers the primary process knows the engines and reloads. */
+/** States of what the gateway stands on. Of workers the primary knows engines and reloads. */
 export function figuresOfStates(states: States): readonly Figure[] {
   const { engines, redisUp, storageUp, reloaded, workers = 1 } = states;
   const up = figure(
@@ -165,7 +160,6 @@ export function figuresOfStates(states: States): readonly Figure[] {
   ];
 }
 
-/** How a metric of this gateway is declared. */
 export const aboutIn = (registry: Registry, { name, help, labels = [] }: Omit<Figure, 'read'>) => ({
   name: `mdx_gateway_${name}`,
   help,
@@ -176,7 +170,6 @@ export const aboutIn = (registry: Registry, { name, help, labels = [] }: Omit<Fi
 const seriesIn = (figures: Figures) =>
   typeof figures === 'number' ? ([[{}, figures]] as const) : figures;
 
-/** Registers what is read when the metrics are. */
 export function registerFigure(registry: Registry, figure: Figure): Counter | Gauge {
   const { aggregator, read } = figure;
   const about = aboutIn(registry, figure);

@@ -5,16 +5,16 @@ import type { Clock } from '../common/clock.ts';
 import { LINE_FORM } from './log.ts';
 
 /**
- * Bytes of one write at most: so many a pipe takes in one piece, so that lines of several processes do not run into
- * each other (POSIX, PIPE_BUF). A longer line goes by itself.
+ * Bytes of a write that a pipe takes in one piece, so that lines of several processes do not mix
+ * (POSIX, PIPE_BUF). A longer line goes by itself.
  */
 const MAX_WRITE = 4_096;
-/** Bytes of lines that wait at most for a reader that stalls; with audit lines twice as many. */
+/** Bytes of lines that wait for a reader that stalls; twice as many with audit lines. */
 const ROOM = 1_024 * 1_024;
-/** A write that finds no room is tried again so soon, and later and later, but at least so often (ms). */
+/** Pauses before a write without room is tried again: from the first to the longest (ms). */
 const FIRST_RETRY = 1;
 const LONGEST_RETRY = 100;
-/** For so long a process that ends waits for its reader, and looks so often whether it reads (ms). */
+/** Longest wait of an ending process for its reader, and pauses between looks (ms). */
 const LAST_WAIT = 1_000;
 const LAST_PAUSE = 10;
 
@@ -25,23 +25,22 @@ interface Line {
   readonly audit: boolean;
 }
 
-/** Whether a line is dropped last, by its message and its fields. */
 type IsAudit = (message: string | undefined, fields: object | undefined) => boolean;
 
-/** As text where it is whole: the system call takes it as it is. */
+/** A whole piece stays text: the system call takes it as it is. */
 type Piece = string | Buffer;
 
 /**
- * Lines that wait to be written. Those without room are dropped, until half of it is free again; then one line says how
+ * Lines that wait. Those without room are dropped until half of it is free; then one line says how
  * many. Audit lines are dropped last.
  */
 function createLineQueue(writePiece: (piece: Piece) => number) {
   let queue: Line[] = [];
-  /** End of a piece whose beginning is written: its lines can be dropped no more. */
+  /** Rest of a piece whose beginning is written: its lines can no longer be dropped. */
   let rest: Buffer | undefined;
   let waitingBytes = 0;
   let dropped = { lines: 0, audit: 0 };
-  /** Tells what is missing in the log, whatever its level is. */
+  /** Tells what is missing in the log, at any level. */
   const teller = pino({ ...LINE_FORM, base: null }, { write: (text) => put(lineOf(text, true)) });
 
   function put(line: Line): void {
@@ -50,7 +49,7 @@ function createLineQueue(writePiece: (piece: Piece) => number) {
   }
 
   function hasRoom({ audit, size }: Line): boolean {
-    // What is dropped is missing in one place, where it is told.
+    // A gap stands in one place, where it is told.
     if (!audit) return dropped.lines === 0 && (waitingBytes === 0 || waitingBytes + size <= ROOM);
     if (waitingBytes + size > 2 * ROOM) dropOthers();
     return waitingBytes + size <= 2 * ROOM;
@@ -86,7 +85,7 @@ function createLineQueue(writePiece: (piece: Piece) => number) {
       else drop(line);
       return fits;
     },
-    /** Writes what there is room for. @returns why it is not all; undefined when it is */
+    /** Writes what there is room for. @returns why something is left; undefined when nothing is */
     write(): NodeJS.ErrnoException | undefined {
       for (;;) {
         tellDropped();
@@ -107,7 +106,6 @@ function createLineQueue(writePiece: (piece: Piece) => number) {
   };
 }
 
-/** The lines that go with the next write. */
 function nextLines(queue: readonly Line[]): readonly Line[] {
   let together = 0;
   const end = queue.findIndex(({ size }, index) => {
@@ -118,14 +116,10 @@ function nextLines(queue: readonly Line[]): readonly Line[] {
 }
 
 /**
- * The standard output, written to without ever waiting for its reader. Lines of one callback of the event loop, which may
- * tell all events of a turn, are written together behind it, in their order. Lines without room wait in memory. The callback
- * ends before anything can end the process in good order; for the rest there is `onExit`.
- *
- * @param options.write takes text as UTF-8; returns how many bytes it took; throws where it takes none, with the code
- *   EAGAIN if it may later
+ * Standard output that never waits for its reader. Lines of one callback of the event loop are
+ * written together behind it, before anything can end the process in good order.
+ * @param options.write takes UTF-8 and returns how many bytes it took; throws EAGAIN for none yet
  * @param options.onExit calls back when the process ends, whatever ends it
- * @param options.pause stands still for so many milliseconds
  */
 export function createLogOutput(options: {
   write: (piece: Piece) => number;
@@ -140,7 +134,7 @@ export function createLogOutput(options: {
   let delayMs = FIRST_RETRY;
 
   const output = {
-    // So pino says beside each line what it was made of.
+    // Has pino say beside each line what it was made of.
     [Symbol.for('pino.metadata')]: true,
     lastMsg: undefined,
     lastObj: undefined,
@@ -159,7 +153,7 @@ export function createLogOutput(options: {
   options.onExit(writeLast);
   return output;
 
-  /** Tries again whatever the problem is: it may be over later, a disk that is full, a reader that is gone. */
+  /** Tries again whatever the problem: a full disk, or a reader that is gone, may come back. */
   function writeOut(): void {
     const before = queue.bytes();
     const isDone = queue.write() === undefined;
@@ -185,7 +179,7 @@ const lineOf = (text: string, audit: boolean): Line => ({
 
 const bytesOf = (piece: Piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece);
 
-/** The same to a descriptor. @param onExit calls back when the process ends, whatever ends it */
+/** @param onExit calls back when the process ends, whatever ends it */
 export function openLogOutput(
   fd: number,
   isAudit: IsAudit,
@@ -204,15 +198,15 @@ export function openLogOutput(
 const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants;
 
 /**
- * Has writes to a pipe or a socket fail with EAGAIN where they would wait for its reader. That counts for all
- * processes that share it, and for both outputs where they are one. What a process has as its descriptors 0 to 2 is made
- * blocking again when it starts (`uv_spawn`), and set as it was then when it ends (`ResetStdio` in `node.cc`).
+ * Has writes to a pipe or socket fail with EAGAIN where they would wait for its reader: for all
+ * processes that share it. What a process has as descriptors 0 to 2 is made blocking when it starts
+ * (`uv_spawn`), and set as it was then when it ends (`ResetStdio` in `node.cc`).
  */
 export function unblock(fd: number): void {
   const kind = fstatSync(fd);
   if (!kind.isFIFO() && !kind.isSocket()) return;
   try {
-    // `uv_pipe_open` and `uv_tcp_open` do it. It is not used for anything else.
+    // `uv_pipe_open` and `uv_tcp_open` do it. The socket serves nothing else.
     void new Socket({ fd, readable: false, writable: true });
   } catch {
     // A kind of socket that Node.js does not know stays as it is.
@@ -220,8 +214,8 @@ export function unblock(fd: number): void {
 }
 
 /**
- * The same for this process alone, where the system allows it: pipes and terminals in Linux can be opened once more.
- * @returns the descriptor to write to; `fd` itself where there is no other, as for files, which keep nothing waiting
+ * Opens a pipe or terminal once more, unblocked for this process alone, where Linux allows it.
+ * @returns the descriptor to write to: `fd` itself where there is no other, as for files
  */
 export function openUnblocked(fd: number): number {
   if (fstatSync(fd).isFile()) return fd;

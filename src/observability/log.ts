@@ -3,13 +3,12 @@ import type { LogConfig } from './config.ts';
 import type { EventOf, GatewayEvent } from '../common/events.ts';
 import { type EventRow, type EventRows, fieldsOf } from './event-rows.ts';
 
-/** How a line tells its time and its level (a word). */
 export const LINE_FORM = {
   timestamp: createTimestamp(),
   formatters: { level: (level: string) => ({ level }) },
 } as const;
 
-/** As ISO 8601. Many lines have one moment, and to spell it took a third of a line. */
+/** ISO 8601, kept for lines of one moment: spelling it took a third of a line. */
 function createTimestamp(): () => string {
   let last = NaN;
   let text = '';
@@ -24,11 +23,10 @@ function createTimestamp(): () => string {
 export type Log = ReturnType<typeof createLog>;
 
 /**
- * The log: one JSON line for each event that may have to be found later. Hits are told at debug only. Credentials never
- * come here: no event carries any, and errors are told by type, message, code and stack; failures of engines without
- * the stack. Levels: error = a person must act; warn = the gateway helps itself, but works less well; info = what
- * happened.
- * @param base what every line says
+ * Writes a JSON line for each event. No event carries credentials; errors are told by type,
+ * message, code and stack. Levels: error = a person must act; warn = the gateway works less well;
+ * info = what happened; debug = hits too.
+ * @param base members of every line
  */
 export function createLog(
   rows: EventRows,
@@ -41,9 +39,7 @@ export function createLog(
   let current = config;
   return {
     log,
-    /** Subscribes the log to the events. */
     on: (event: GatewayEvent): void => tell(log, rows[event.type] as Told, current, event),
-    /** Goes over to another configuration. */
     configure(next: LogConfig): void {
       current = next;
       log.level = next.level;
@@ -60,7 +56,7 @@ export function levelOfAnswer(event: Answered, config: LogConfig) {
   return event.outcome.kind === 'hit' && event.complete ? 'debug' : 'info';
 }
 
-/** Of a statement so much is told (characters). */
+/** Characters of a statement that are told. */
 const LONGEST_STATEMENT = 2_000;
 
 export function fieldsOfAnswer(event: Answered, config: LogConfig): object {
@@ -68,7 +64,7 @@ export function fieldsOfAnswer(event: Answered, config: LogConfig): object {
   const { statements } = config;
   const slow = isSlow(event, config);
   const isTold = statement !== '' && (statements === 'all' || (statements === 'slow' && slow));
-  // What is undefined is left out. Parts that are put together take longer.
+  // Undefined members are left out. Joining parts takes longer.
   return {
     id: event.id,
     principal: event.principal,
@@ -99,7 +95,7 @@ export function fieldsOfAnswer(event: Answered, config: LogConfig): object {
 
 type Told = EventRow<GatewayEvent>;
 
-/** Whether a line says what a user changed, purged or looked into. */
+/** Tells audit lines: what a user changed, purged or looked into. */
 export const auditLines =
   (rows: EventRows) =>
   (message = '', line: object = {}): boolean =>
@@ -118,9 +114,8 @@ const describeError = (error: unknown) => describe(error, true);
 const WITHOUT_STACK = { serializers: { err: (error: unknown) => describe(error, false) } };
 
 /**
- * Type, message, code and stack of an error and of its causes. Nothing else: drivers hang whole commands on their
- * errors, with passwords and keys among the arguments.
- * @param withStack without it an error of the program itself has its stack all the same
+ * Type, message, code and stack of an error and its causes, and nothing else: drivers hang commands
+ * on errors, with passwords and keys. Errors of the program itself always have their stack.
  */
 function describe(error: unknown, withStack: boolean): unknown {
   if (!Error.isError(error)) return error === undefined ? undefined : String(error);

@@ -21,9 +21,8 @@ import { createProjectLabels } from './project-labels.ts';
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /**
- * Metrics for Prometheus. The label `reason` holds the closed words of src/common/reasons.ts; the label `project` holds names
- * of the configuration and those that the engine has answered without a Fault, `other` for all that are not known so.
- * @param rows the counts that events move
+ * Metrics for Prometheus. `reason` holds words of src/common/reasons.ts; `project` holds names of
+ * the configuration and names that the engine answered without a Fault, `other` for the rest.
  */
 export function createMetrics(
   rows: EventRows,
@@ -33,7 +32,7 @@ export function createMetrics(
 ) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'mdx_gateway_' });
-  // Gauges that are named like counters. Those beside them tell the same by type.
+  // These gauges are named like counters. Others tell the same by type.
   for (const what of ['handles', 'requests', 'resources'])
     registry.removeSingleMetric(`mdx_gateway_nodejs_active_${what}_total`);
 
@@ -52,20 +51,18 @@ export function createMetrics(
   for (const figure of figures) if (!counts.has(figure.name)) registerFigure(registry, figure);
   return {
     registry,
-    /** Subscribes the metrics to the events. */
     on(event: GatewayEvent): void {
       summed.on(event);
       counts.on(event);
     },
-    /** The text that Prometheus reads. Rejects when it cannot be had now. */
+    /** Makes the text that Prometheus reads. */
     page: (): Promise<string> => registry.metrics(),
   };
 }
 
 /**
- * The counters and histograms that events move, registered in the order of the rows.
+ * Counters and histograms that events move, in the order of the rows.
  * @param beginnings figures at which counters of the same names begin
- * @param beforeReading is called before they are read
  */
 function createCounts(
   registry: Registry,
@@ -137,7 +134,7 @@ function foundIn<T>(made: ReadonlyMap<string, T>, { name }: Count): T {
 /** Series that are summed before they are counted: clients choose the names. */
 const MOST_SERIES = 1_000;
 
-/** Sum of the answers of one series; `saved` in milliseconds. */
+/** Sums of one series; `saved` in milliseconds. */
 interface Series {
   readonly outcome: string;
   readonly reason: string;
@@ -149,10 +146,7 @@ interface Series {
 
 const nothingAtEngine = () => ({ milliseconds: 0, stored: 0, storedBytes: 0 });
 
-/**
- * Sums answers and engine times between two readings of the metrics: to find counters by their labels takes 5 % of a hit.
- * @param labelOf the label `project` of a project
- */
+/** Sums answers between two readings: finding counters by their labels takes 5 % of a hit. */
 function createSummedCounts(
   { counterOf, histogramOf }: Pick<ReturnType<typeof createCounts>, 'counterOf' | 'histogramOf'>,
   labelOf: (project: string) => string,
@@ -165,13 +159,12 @@ function createSummedCounts(
   const engineSeconds = counterOf(SUMMED.engineSeconds);
   const stored = counterOf(SUMMED.stored);
   const storedBytes = counterOf(SUMMED.storedBytes);
-  /** By the name of the project. */
+  /** Series by the name of the project. */
   const answered = new Map<string, Series[]>();
   let numberOfSeries = 0;
-  /** By the label of the project. */
+  /** Sums by the label of the project. */
   const atEngine = new Map<string, ReturnType<typeof nothingAtEngine>>();
 
-  /** Moves the counters by what was summed. */
   function count(): void {
     for (const { outcome, reason, project, ...sum } of [...answered.values()].flat()) {
       requests.inc({ outcome, reason, project }, sum.count);
@@ -236,10 +229,7 @@ function createSummedCounts(
   };
 }
 
-/**
- * `GET /metrics`, in the text format of Prometheus.
- * @throws GatewayError `overloaded` where they cannot be had now
- */
+/** Serves `GET /metrics`, in the text format of Prometheus. */
 export function metricsPage({ registry, page }: Metrics): RequestHandler {
   return async (_request, response) => {
     const text = await page().catch((cause: unknown) => {

@@ -2,23 +2,22 @@ import type { Counter } from 'prom-client';
 import { type KnownNames, projectScope } from '../cache/projects.ts';
 import type { Clock } from '../common/clock.ts';
 
-/** More project names than this that the configuration does not hold share the label `other`. */
+/** Labels of names that the configuration does not hold; more names share the label `other`. */
 const MAX_LABELS = 200;
-/** A label that was not used for so long may be given to another project (ms). */
+/** Time without use after which a label may go to another project (ms). */
 const UNUSED = 3_600_000;
 
 /**
- * The values of the label `project`. Names of the configuration always have a label. Of the others those that the engine has answered have one, up to a
- * limit; then the one that was not used for longest gives way, if that is an hour, and its counts are dropped.
+ * Values of the label `project`. Configured names always have one. Of the others, names that the
+ * engine answered have one, up to a limit; then the longest unused gives way with its counts.
  * @param counters that have the label `project`
- * @returns the label of a project as a request names it; '' for none
  */
 export function createProjectLabels(
   names: Pick<KnownNames, 'find'>,
   clock: Pick<Clock, 'now'>,
   counters: readonly Counter[],
 ) {
-  /** Of names that the configuration does not hold. */
+  /** Labels of names that the configuration does not hold. */
   const labels = new Map<string, { readonly label: string; used: number }>();
 
   function makeRoom(now: number): boolean {

@@ -35,14 +35,16 @@ const redisUrls: kinds.Kind<readonly string[]> = {
 };
 
 export const redis = section({
-  /** The address of the Redis that all replicas share: the server (standalone), nodes (cluster), or
-   * the sentinels (sentinel). rediss:// encrypts. Empty: no Redis, memory only. */
+  /** The address of the Redis that all gateways share: that of the server (standalone), of some
+   * nodes (cluster), or of the sentinels (sentinel). rediss:// encrypts the connection. Empty: no
+   * Redis, memory only. */
   url: key(redisUrls, ''),
   /** The kind of server at that address. docs/PURGE.md lists the settings that each needs. */
   mode: key(kinds.choice('standalone', 'sentinel', 'cluster'), 'standalone'),
   /** The name under which the sentinels watch the master (mode: sentinel). */
   master: orNull(redisName(255)),
-  /** The ACL user, instead of the one in the URL. In the URLs of sentinels, the URL has theirs. */
+  /** The ACL user of Redis, instead of the one in the URL. With mode: sentinel, the user in the
+   * URLs is that of the sentinels. */
   username: orNull(kinds.loginName),
   /** The password of that user. Take it from a file, ${file:/run/secrets/redis_password}, or from
    * the environment, ${REDIS_PASSWORD}. */
@@ -51,7 +53,7 @@ export const redis = section({
   /** The first part of every key in Redis, so that several deployments may share one. */
   namespace: key(redisName(64), 'mdx'),
   /** A secret that encrypts answers, sessions and the purge log in Redis (AES-256-GCM), the same
-   * for all replicas. null: they are not encrypted. */
+   * for all gateways that share a Redis. null: these are not encrypted. */
   encryption_key: orNull(kinds.secretText(32)),
 });
 

@@ -7,7 +7,7 @@ export const tlsFiles = {
   /** A PEM file with the certificates of the authorities that may sign the server's certificate.
    * null trusts those of Node.js. */
   ca: orNull(kinds.filePath),
-  /** A PEM file with a client certificate for the server. Certificate and key stand together. */
+  /** A PEM file with a client certificate for the server. Set certificate and key together. */
   certificate: orNull(kinds.filePath),
   /** A PEM file with the private key of the client certificate, without a passphrase. */
   key: orNull(kinds.filePath),

@@ -19,25 +19,26 @@ const storageUrl = kinds.textKind(
 );
 
 export const storage = section({
-  /** The place of roles and datasets: a file of this machine (sqlite), a PostgreSQL that replicas
-   * share (postgres), or another server with the same interface (http). */
+  /** The place of roles and datasets: a file on this machine (sqlite), a PostgreSQL database that
+   * several gateways share (postgres), or another server with the same interface (http). */
   driver: key(kinds.choice('sqlite', 'postgres', 'http'), 'sqlite'),
   /** With sqlite: the file. A missing file and its folder are made. */
   path: key(kinds.filePath, './data/gateway.sqlite'),
   /** With postgres: postgres://user:password@host:5432/database. With http: the part before
    * /api/…. */
   url: key(storageUrl, ''),
-  /** With http: the login for the server, of the client (forward) or of a service account. */
+  /** With http: the login that the server gets: that of the client (forward), or that of the
+   * service account (service). */
   login: key(kinds.choice('forward', 'service'), 'forward'),
   /** The service account. Required with login: service in this section, forbidden otherwise. */
   service,
   /** With postgres: encrypts the connection and checks the certificate of the server. */
   tls: key(kinds.flag, false),
   ...tlsFiles,
-  /** With postgres: the most connections of this process. */
+  /** With postgres: how many connections this process may open. */
   connections: key(kinds.integer(1, 100), 10),
   /** With postgres: the limit for an operation (null: 1500ms). With http: how long the server may
-   * take to the first byte of its answer, and between two bytes of it (null: 60s). */
+   * take until the first byte of its answer, and between two bytes of it (null: 60s). */
   timeout: orNull(kinds.duration('100ms', '1h')),
 });
 

@@ -15,39 +15,38 @@ import {
   type Work,
 } from './sql-database.ts';
 
-/** How long the note of a lease counts. */
 const SHARED_FOR_MS = 3_600_000;
 /** A note is renewed with less time left than this, so that few token reads write. */
 const SHARED_AT_LEAST_MS = SHARED_FOR_MS / 2;
-
-type Changing = <T>(change: Work<T>) => Promise<T>;
 
 /**
  * Lock order: names of all roles, for a change that names a role; the row of the role, shared for a
  * change of one member, exclusive otherwise; last the row with the token.
  */
 export function createRoleStore(database: QueriedDatabase, parts: StorageParts): RoleStore {
+  const { dialect, run } = database;
+  const { roles, members } = dialect.tables;
+
   /** A successful change makes role sets read earlier stale. */
-  const changing: Changing = (change) =>
-    database.run('write', async (session) => {
+  const changing = <T>(change: Work<T>) =>
+    run('write', async (session) => {
       const result = await change(session);
       if (!isRefusal(result)) await setRolesToken(session, newToken(parts));
       return result;
     });
 
-  return {
-    ...changesOfRoles(database, changing),
-    ...changesOfMembers(database, changing),
-    ...lookUps(database),
-  };
-}
+  const inRole = <T>(id: number, roleName: string, change: Work<T>) =>
+    changing(async (session) => {
+      const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
+      const [role] = await session.rows(locked, [id]);
+      if (role === undefined) return 'no-such-role';
+      if (textOf(role['folded']) !== foldCase(roleName)) return 'other-name';
+      return await change(session);
+    });
 
-function changesOfRoles(
-  { dialect }: QueriedDatabase,
-  changing: Changing,
-): Pick<RoleStore, 'create' | 'update' | 'remove'> {
-  const { roles, members } = dialect.tables;
   return {
+    ...lookUps(database),
+
     create: (role) =>
       changing(async (session) => {
         const id = Number(only(await session.rows(dialect.takeId.role))['id']);
@@ -74,25 +73,7 @@ function changesOfRoles(
         const rows = await session.rows(`DELETE FROM ${roles} WHERE id = ?1 RETURNING id`, [id]);
         return rows.length === 0 ? 'no-such-role' : 'done';
       }),
-  };
-}
 
-function changesOfMembers(
-  { dialect }: QueriedDatabase,
-  changing: Changing,
-): Pick<RoleStore, 'addMember' | 'removeMember'> {
-  const { roles, members } = dialect.tables;
-  /** Keeps the role from being removed or renamed during the change. */
-  const inRole = <T>(id: number, roleName: string, change: Work<T>) =>
-    changing(async (session) => {
-      const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
-      const [role] = await session.rows(locked, [id]);
-      if (role === undefined) return 'no-such-role';
-      if (textOf(role['folded']) !== foldCase(roleName)) return 'other-name';
-      return await change(session);
-    });
-
-  return {
     addMember: (id, roleName, member) =>
       inRole(id, roleName, async (session) => {
         const added = await session.rows(dialect.insertMembers, [id, membersJson([member])]);
@@ -193,7 +174,6 @@ export async function readRoles(session: Session, which: string, values: readonl
     values,
   );
   return [...Map.groupBy(rows, ({ id }) => Number(id)).values()].map((ofRole) => {
-    // A role without members has one row with a null.
     const named = ofRole.filter(({ member }) => member !== null);
     const contains = named.map(({ member }): Member => ({ type: 'user', name: textOf(member) }));
     return Object.assign(summaryOf(only(ofRole)), { contains });

@@ -2,12 +2,10 @@ import { Socket } from 'node:net';
 import { type Clock, inTime } from '../common/clock.ts';
 import { messageOf } from '../common/errors.ts';
 
-/** Arguments came as JSON and are not checked; a connection, if one came, is the last one. */
+/** Arguments are unchecked JSON; a connection, if one came, is the last one. */
 type Service = Readonly<Record<string, (...args: never[]) => unknown>>;
 
-/** The part that `process` and a `ChildProcess` have in common. */
 export interface Channel {
-  /** Undefined once the channel is closed. */
   send?(
     message: object,
     connection: Socket | undefined,
@@ -18,17 +16,17 @@ export interface Channel {
 }
 
 type Message =
-  /** The answer has the id of the call; one without an id is not answered. */
+  /** A call without an id gets no answer. */
   | { kind: 'call'; id?: number; service: string; method: string; args: readonly unknown[] }
   | { kind: 'answer'; id: number; value?: unknown; problem?: string };
 
-/** When more messages than this wait for a process that stalls, what nothing depends on is not sent. */
+/** With more unsent messages than this, messages that may get lost are dropped. */
 const MAX_UNSENT = 1_000;
 export type Link = ReturnType<typeof createLink>;
 
 /**
- * One end of the channel between the primary process and one worker. What is sent arrives in order, or not at all.
- * @param other names the other end in errors
+ * One end of the channel between the primary process and a worker. Messages arrive in order, or not
+ * at all. @param other names the other end in errors
  */
 export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 'after'>) {
   const services = new Map<string, Service>();
@@ -55,7 +53,7 @@ export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 
         throw new Error(`there is no ${service}.${method} here`);
       }
       const called = methods[method] as (...given: readonly unknown[]) => unknown;
-      // Called in the turn in which it arrived, so that what was sent first is done first.
+      // Called at once, so that calls begin in the order of their messages.
       const handed = connection instanceof Socket ? [connection] : [];
       return { value: await called(...args, ...handed) };
     } catch (error) {
@@ -64,7 +62,6 @@ export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 
   }
 
   channel.on('message', (said, connection) => {
-    // Others may use the same channel.
     if (closed || typeof said !== 'object' || said === null || !('kind' in said)) return;
     const message = said as Message;
     if (message.kind === 'call') {
@@ -82,8 +79,8 @@ export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 
   return {
     /**
      * @param within ms, may be Infinity; the other end may do it later
-     * @param connection a copy of it goes along; the caller closes its own
-     * @returns what the method answered, not checked; rejects when it is late, failed, or the link is closed
+     * @param connection a copy goes along; the caller closes its own
+     * @returns the unchecked result; rejects when it is late, failed, or the link is closed
      */
     async call(
       service: string,
@@ -105,13 +102,11 @@ export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 
         waiting.delete(id);
       }
     },
-    /** An error of a method reaches the caller as its message. */
+    /** The caller gets an error's message only. */
     serve: (service: string, methods: Service) => void services.set(service, methods),
-    /** Nothing may depend on its arrival. */
     tell(service: string, method: string, ...args: readonly unknown[]): void {
       if (!closed && unsent <= MAX_UNSENT) send({ kind: 'call', service, method, args }, () => {});
     },
-    /** Calls under way fail, and nothing arrives any more. */
     close(): void {
       closed = true;
       for (const { reject } of waiting.values()) reject(isClosed());

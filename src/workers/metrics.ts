@@ -3,25 +3,21 @@ import { figuresOfStates, registerFigure, type States } from '../observability/f
 import type { Metrics } from '../observability/metrics.ts';
 import type { Link } from './link.ts';
 
-/** The service at both ends: a worker tells its report, the primary process the page of all. */
+/** Served at both ends: a worker gives its report, the primary process the page of all. */
 const METRICS = 'metrics';
-/** For the metrics of a worker: one that stalls must not keep Prometheus waiting. */
+/** A stalled worker must not keep Prometheus waiting. */
 const REPORT_WITHIN_MS = 500;
-const PAGE_WITHIN = 2_000;
-/** In a form that outlives JSON. */
+const PAGE_WITHIN_MS = 2_000;
 type Report = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /**
- * The metrics of all workers. Counters and histograms are sums over all that ever told theirs, so that they never go
- * back; gauges are of those that answered.
- * @param states what the primary process knows by itself
- * @returns serves one more worker; what it returns is to be called when that is gone
+ * Metrics of all workers. Counters and histograms also sum up workers that are gone, so that they
+ * never go back; gauges are of those that answered. @returns serves a worker; its result ends that
  */
 export function createPrimaryMetrics(states: States) {
   const own = new Registry();
   for (const figure of figuresOfStates(states)) registerFigure(own, figure);
   const latest = new Map<Pick<Link, 'call'>, Report>();
-  /** Counts of workers that are gone; summed up one after the other. */
   let gone: Promise<Report> = Promise.resolve([]);
   let running: Promise<string> | undefined;
 
@@ -29,14 +25,13 @@ export function createPrimaryMetrics(states: States) {
     const answered = new Set<unknown>();
     const asked = [...latest.keys()].map(async (link) => {
       const report = (await link.call(METRICS, 'report', [], REPORT_WITHIN_MS)) as Report;
-      // It throws for what is no report: a worker may be of another version.
+      // Throws for a foreign report: a worker may be of another version.
       sumOf([report]);
-      // Of one that is gone, what it told before is counted already.
+      // The last report of a gone worker is counted already.
       if (!latest.has(link)) return;
       latest.set(link, report);
       answered.add(link);
     });
-    // The page says how many answered.
     await Promise.allSettled(asked);
     const reports = [...latest].map(([link, report]) =>
       answered.has(link) ? report : counted(report),
@@ -44,7 +39,7 @@ export function createPrimaryMetrics(states: States) {
     return sumOf([...reports, await reportOf(own), await gone]).metrics();
   }
 
-  // Concurrent callers share a page: it costs all workers.
+  // Concurrent callers share a page, which costs all workers.
   const page = () => (running ??= collect().finally(() => (running = undefined)));
 
   return (link: Pick<Link, 'call' | 'serve'>) => {
@@ -58,18 +53,17 @@ export function createPrimaryMetrics(states: States) {
   };
 }
 
-/** Tells the primary process the metrics of this worker. @returns these, with the page of all workers */
 export function metricsOfAll(link: Pick<Link, 'call' | 'serve'>, own: Metrics): Metrics {
   link.serve(METRICS, { report: () => reportOf(own.registry) });
   return {
     ...own,
-    page: async () => (await link.call(METRICS, 'page', [], PAGE_WITHIN)) as string,
+    page: async () => (await link.call(METRICS, 'page', [], PAGE_WITHIN_MS)) as string,
   };
 }
 
 async function reportOf(registry: Pick<Registry, 'getMetricsAsJSON'>): Promise<Report> {
   const metrics = await registry.getMetricsAsJSON();
-  // Node.js tells delays that it has not measured yet as NaN, which JSON does not know.
+  // Node.js reports unmeasured delays as NaN, which JSON lacks.
   return metrics.map((metric) =>
     Object.assign(metric, { values: metric.values.filter(({ value }) => Number.isFinite(value)) }),
   );
@@ -78,6 +72,5 @@ async function reportOf(registry: Pick<Registry, 'getMetricsAsJSON'>): Promise<R
 const sumOf = (reports: readonly Report[]): Registry =>
   AggregatorRegistry.aggregate(reports.map((report) => [...report]));
 
-/** Metrics that only grow. */
 const counted = (report: Report): Report =>
   report.filter(({ type }) => String(type) === 'counter' || String(type) === 'histogram');

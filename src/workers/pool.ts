@@ -4,39 +4,30 @@ import { messageOf } from '../common/errors.ts';
 import type { Log } from '../observability/log.ts';
 import type { Link } from './link.ts';
 
-/** A worker as the primary process sees it. */
 export interface WorkerProcess {
   readonly id: number;
   readonly pid: number | undefined;
   readonly link: Link;
   kill(): void;
-  /** Its exit code, or the name of the signal that ended it. */
   readonly ended: Promise<number | string>;
 }
 
-/**
- * The service of a worker: `start` with a configuration and how many workers run, which answers when it takes
- * connections, or why it cannot; `reload` with another configuration; `stop`.
- */
+/** Service of a worker: `start` and `reload` answer a problem, if there is one; `stop`. */
 export const WORKER = 'worker';
-/** The service of a worker that takes connections: `take`. */
 export const CONNECTIONS = 'connections';
-/** Behind a worker that lived for less the next one waits, longer each time. */
+/** The successor of a worker that lived for less has to wait, longer each time. */
 const STEADY_MS = 30_000;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
-/** Where Redis does not answer it is waited for a while. */
 const RELOAD_DEADLINE_MS = 60_000;
 
 const notForked = (error: unknown) => ({ exit: 'not forked', problem: messageOf(error) });
 
 /**
- * The worker processes, whose number it keeps, and to which it gives connections in turn. Each has at most one that it
- * has not taken yet, so that one that stalls keeps no more; that one is closed when the worker ends.
- * @param options.attach serves what workers share; what it returns is called when the worker is gone
- * @param options.text of the configuration file; undefined: there is none
+ * Each worker has at most one connection that it has not taken yet: a stalled one keeps no more.
+ * @param options.attach serves what workers share; its result ends that
+ * @param options.text of the configuration file
  * @param options.sleep resolves early when the signal aborts
- * @param options.url where the workers can be reached
  */
 export function createWorkerPool(options: {
   workers: number;
@@ -56,7 +47,6 @@ export function createWorkerPool(options: {
   let lives: readonly Promise<void>[] = [];
   let started = false;
 
-  /** One worker from its start to its end. */
   async function runOne(onReady: () => void) {
     const worker = options.fork();
     const { link, id, pid } = worker;
@@ -64,7 +54,7 @@ export function createWorkerPool(options: {
     const detach = options.attach(link);
     alive.add(worker);
     const begin = async () => {
-      // All run with one text, whatever the file says when one of them starts again.
+      // All run with one text, even if the file changes before one starts again.
       const said = await link.call(WORKER, 'start', [text, workers], Infinity);
       problem = said as string | undefined;
       if (problem !== undefined) return void (await link.call(WORKER, 'stop', [], Infinity));
@@ -72,7 +62,6 @@ export function createWorkerPool(options: {
       onReady();
       if (started) log.info({ worker: id, pid, url: options.url() }, 'worker-listens');
     };
-    // It rejects when the worker is gone.
     begin().catch(() => {});
     const exit = await worker.ended;
     alive.delete(worker);
@@ -82,7 +71,7 @@ export function createWorkerPool(options: {
     return { worker: id, pid, exit, problem };
   }
 
-  /** One after the other. @throws when one ends before all have started */
+  /** Replaces a worker that ends. @throws when one ends before all have started */
   async function keepOne(onReady: () => void): Promise<void> {
     let pause = 0;
     while (!stopping.signal.aborted) {
@@ -99,7 +88,6 @@ export function createWorkerPool(options: {
     }
   }
 
-  /** @param deadlineMs after which those that are left are killed */
   async function stop(deadlineMs: number): Promise<void> {
     stopping.abort();
     turns.end();
@@ -110,7 +98,7 @@ export function createWorkerPool(options: {
   }
 
   return {
-    /** Resolves when all are ready. @throws with the line of the first one that cannot start; then none is left */
+    /** @throws with the line of the first one that cannot start; then none is left */
     async start(): Promise<void> {
       const ready = Array.from({ length: workers }, () => Promise.withResolvers<void>());
       lives = ready.map(({ resolve }) => keepOne(resolve));
@@ -122,13 +110,12 @@ export function createWorkerPool(options: {
         throw error;
       }
     },
-    /** @returns one line for each that keeps its current configuration */
+    /** @returns a line for each that keeps its current configuration */
     async reload(next: string | undefined) {
       text = next;
-      // Also those that start: they may have begun with the configuration before this one.
+      // Starting ones may have begun with the earlier configuration.
       const lines = [...alive].map(async (worker) => {
         const problem = await problemOfReload(worker, next);
-        // One that has ended meanwhile keeps nothing.
         return problem !== undefined && alive.has(worker) ? [{ worker: worker.id, problem }] : [];
       });
       return (await Promise.all(lines)).flat();
@@ -141,10 +128,8 @@ export function createWorkerPool(options: {
 const problemOfReload = ({ link }: WorkerProcess, text: string | undefined) =>
   link.call(WORKER, 'reload', [text], RELOAD_DEADLINE_MS).then(() => undefined, messageOf);
 
-/** Gives each connection to the worker that has waited longest for one. */
 function createTurns() {
   const serving = new Set<Link>();
-  /** Workers that have taken the latest connection they were given, those that wait longest first. */
   const free = new Set<Link>();
   const untaken: Socket[] = [];
   let ended = false;
@@ -152,7 +137,6 @@ function createTurns() {
   async function hand(link: Link, connection: Socket): Promise<void> {
     const take = link.call(CONNECTIONS, 'take', [], Infinity, connection);
     const [{ status }] = await Promise.allSettled([take]);
-    // The worker has a copy of its own.
     connection.destroy();
     if (status === 'fulfilled' && serving.has(link)) free.add(link);
     match();
@@ -184,7 +168,7 @@ function createTurns() {
     },
     /** @param connection not read from yet */
     give(connection: Socket): void {
-      // Its client may go before a worker has it.
+      // Its client may go first.
       connection.on('error', () => {});
       untaken.push(connection);
       if (ended || serving.size === 0) closeUntaken();

@@ -15,37 +15,29 @@ import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
 import { STATISTICS, statisticsOfLinks } from './statistics.ts';
 
-/** What a worker asks the primary process for a query that waits. */
 const READ_DEADLINE_MS = 250;
-/** What changes something there (ms). */
+/** Limit of changes (ms). */
 export const WRITE_DEADLINE = 500;
 
-/**
- * Tokens, sessions and purges. It is versioned: a worker from newer sources than its primary process finds nothing.
- */
+/** Versioned: a worker from newer sources than its primary process finds nothing. */
 const FRESHNESS = 'freshness 3';
-/** Tasks that one worker does for all, and its notes. */
 const FLEET = 'fleet 2';
-/** State that it keeps for all workers: whether the engines answer, and the configuration in force. */
 const SYSTEM = 'system';
-/** Longer than a replica may take to answer. */
+/** Longer than a replica of the engine may take to answer. */
 const SYSTEM_DEADLINE_MS = 6_000;
-/** Attempts to log in. */
 const LOGINS = 'logins';
-/** Sessions that Redis does not know: the primary process keeps them, and has workers note them. */
 const UNNOTED = 'unnoted';
-/** Longer than the longest lease is waited out. */
+/** Longer than the wait for the longest lease. */
 const NOTE_DEADLINE_MS = 6_000;
-/** The service at both ends: `renewed` tells all workers of new tokens, `forgotten` tells the first who has heard. */
+/** Served at both ends: `renewed` tells all workers, `forgotten` tells the first who has heard. */
 const NEWS = 'news';
 type Told = Announcement & { readonly gateway: string };
 type Forgotten = Pick<Told, 'purge' | 'gateway'> & { readonly to: string };
 
 /**
- * Keeps what workers share, in the primary process, which outlives them: tokens, sessions and purges where there is no Redis;
- * the throttle of logins, so that guesses at several workers are counted once, and a crash gives no more tries; metrics and statistics.
- * @param options.orphanLease how long workers of a primary process that has just died may still answer (ms)
- * @returns serves one more worker; what it returns is to be called when that is gone. `close` tells in one sentence what is lost
+ * State of all workers: tokens, sessions and purges without Redis; the login throttle, so that a
+ * crash gives no more tries; metrics and statistics. @returns serves a worker; its result ends that
+ * @param options.orphanLease how long workers of a dead primary process may still answer (ms)
  */
 export function createPrimary(options: {
   clock: Clock;
@@ -109,10 +101,9 @@ export function createPrimary(options: {
 }
 
 /**
- * Tokens, sessions, the log of purges and tasks, as a worker sees what the primary process keeps.
- * @param options.gateway names this worker; random
- * @param options.lease milliseconds for which this worker uses what it reads now
- * @param options.longestLease the longest lease that the configuration may name (ms)
+ * A worker's view of the primary process's state.
+ * @param options.lease how long this worker uses what it reads now (ms)
+ * @param options.longestLease longest lease that may be configured (ms)
  */
 export function createWorkerStores(options: {
   link: Link;
@@ -165,7 +156,7 @@ export function createWorkerStores(options: {
   return { freshness, purgeLines, fleet };
 }
 
-/** In the primary process, so that each worker knows what began at any. @param here what this worker does for all */
+/** Sessions that Redis does not know, kept for all workers. @param here this worker's part */
 export function unnotedAtPrimary(
   link: Pick<Link, 'call' | 'serve'>,
   here: { note: Note; last: (name: string) => SessionRecord | undefined },
@@ -178,23 +169,20 @@ export function unnotedAtPrimary(
 }
 
 /**
- * Asks the primary process, which counts the attempts at all workers; while it does not answer, what this worker
- * counts decides: so much beside what all may try together, and never more.
+ * Counts logins of all workers at the primary process. Without its answer this worker's own count
+ * decides, which adds tries but no more than its limit.
  */
 export function loginsAtPrimary(link: Pick<Link, 'call'>, own: AskLeave): AskLeave {
   return async (...attempt) => {
     const ask = (method: string) => link.call(LOGINS, method, attempt, WRITE_DEADLINE);
     const wait = await ask('admit').catch(() => undefined);
     if (typeof wait !== 'number' || !(wait >= 0)) return own(...attempt);
-    // What is lost of this costs a user one of his tries.
+    // A lost report costs a user one try.
     return wait || ((how) => ask(how).then(Number, () => 0));
   };
 }
 
-/**
- * Asks the primary process: so all workers together ask an engine once, and tell the configuration that they have together.
- * This one by itself while that does not answer, or where there is none.
- */
+/** Asks the primary process, so that all workers ask an engine once. Falls back on `own`. */
 export function atPrimary<T>(
   link: Pick<Link, 'call'> | undefined,
   what: 'states' | 'inForce' | 'configuration',

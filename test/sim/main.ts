@@ -1,38 +1,35 @@
 /**
- * Fleets and sessions in simulated time, from one seed: `npm run sim -- --help` tells how. A failing seed is played again with
- * `--seed N`, exactly. To look into it: `node --inspect-brk test/sim/main.ts --seed N`, connect a debugger, and let the program
- * go on: it stops where the promise is broken, with the whole fleet behind the closures of the stack.
+ * Fleets, sessions and roles in simulated time, from one seed: `npm run sim -- --help` tells how. A failing seed is played
+ * again with `--of NAME --seed N`, exactly. To look into it: `node --inspect-brk test/sim/main.ts --of NAME --seed N`, connect
+ * a debugger, and let the program go on. It stops where the promise is broken, and the worlds stand in the scopes of the stack.
  */
-import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type FleetMutant, FLEET_MUTANTS } from './fleet/mutants.ts';
-import { loadProgram } from './fleet/program.ts';
-import { runFleet, settingsOf } from './fleet/run.ts';
-import { ANSWERS, runFleets, shrink, told } from './fleet/search.ts';
+import { FAULTS } from './faults.ts';
 import { mutantProgram } from './mutants.ts';
-import { simulateSessions } from './sessions/all.ts';
+import { programOf, search, type Simulation, told } from './simulation.ts';
+import { ACCEPTED } from './simulations.ts';
 
+const NAMES = ACCEPTED.map(([{ name }]) => name).join(', ');
 const HELP = `npm run sim -- [options]
 
-Whole gateways below HTTP, with what they share, an engine, clients, loads and bad weather, in simulated time. Each answer is
-held against what acknowledged purges promised; then sessions against what the engine would say. Without options: 1,000,000
-answers, 400,000 look-ups of sessions against their changes, and 50,000 requests in sessions.
+Simulates what the product promises, in worlds that are drawn from a seed: ${NAMES}.
+fleet: whole gateways below HTTP; each answer is held against what acknowledged purges promised. look-ups: sessions that are
+looked up while they change. requests: whole requests in sessions, held against what the engine would say. roles: who shares
+by which roles while they change. Without options: ${ACCEPTED.map(([{ name }, steps]) => `${steps.toLocaleString('en')} of ${name}`).join(', ')}.
 
-  --seed N       plays one fleet again: the same seed is the same run, to the last event
-  --answers N    answers that are judged in all (with --seed: in the one run)
-  --sessions N   look-ups of sessions, and an eighth as many requests in them (0: none)
-  --mutant TEXT  with the first fault whose name has this text (test/sim/fleet/mutants.ts)
-  --whole        leaves a failing run as large as it is; by default it is made smaller
+  --of NAME      one of them alone
+  --seed N       the first seed: the same one is the same run, to the last event. With --of or --mutant, this run alone
+  --steps N      how many are judged
+  --mutant TEXT  with the first fault whose name has this text, in the worlds that show it (test/sim/faults.ts)
+  --whole        leaves a failing run as large as it is; by default a simpler one is looked for
   --help         this text
 `;
-/** What an acceptance takes. */
-const ACCEPTED = { answers: 1_000_000, sessions: 400_000 };
 
 const { values } = parseArgs({
   options: {
+    of: { type: 'string' },
     seed: { type: 'string' },
-    answers: { type: 'string' },
-    sessions: { type: 'string' },
+    steps: { type: 'string' },
     mutant: { type: 'string' },
     whole: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
@@ -45,62 +42,65 @@ const cpuSeconds = () => {
   return Math.round((user + system) / 1e5) / 10;
 };
 
-/** @throws Error where no fault has such a name */
-function mutantNamed(text: string): FleetMutant {
-  const found = Object.entries(FLEET_MUTANTS).find(([name]) => name.includes(text));
-  if (found === undefined) throw new Error(`no fault has this in its name: ${text}`);
+/** @throws Error where none has such a name */
+function named<T>(what: string, text: string, all: readonly (readonly [name: string, T])[]): T {
+  const found = all.find(([name]) => name.includes(text));
+  if (found === undefined) throw new Error(`no ${what} has this in its name: ${text}`);
   return found[1];
 }
 
-async function fleets(): Promise<boolean> {
-  const mutant = values.mutant === undefined ? undefined : mutantNamed(values.mutant);
-  const faulty = mutant && mutantProgram(mutant.replacements);
-  try {
-    const program = await loadProgram(faulty && dirname(faulty.main));
-    const isOne = values.seed !== undefined;
-    const seed = Number(values.seed ?? Date.now() % 1e6);
-    const answers = Number(values.answers ?? (isOne ? ANSWERS : ACCEPTED.answers));
-    const settings = mutant?.settings ?? {};
-    const runs = isOne
-      ? await only(await runFleet(program, { ...settingsOf(seed, answers), ...settings, seed }))
-      : await runFleets({ seed, answers, program, settings, onRun: progress });
-    tell({ seed, answers: runs.answers, ...runs.counts, violations: runs.found ? 1 : 0 });
-    if (runs.found === undefined) return true;
-    const found = values.whole ? runs.found : await shrink(program, runs.found);
-    console.log(`${told({ found })}\n\n${JSON.stringify(found.settings)}`);
-    return false;
-  } finally {
-    faulty?.remove();
+/** @returns whether nothing was found */
+async function simulate(
+  simulation: Simulation,
+  seed: number,
+  steps: number,
+  mutant?: ReturnType<typeof mutantProgram>,
+): Promise<boolean> {
+  const program = await programOf(simulation, mutant);
+  let runs = 0;
+  const onRun = (last: number) => {
+    if ((runs += 1) % 20 === 0) tell({ runs, of: simulation.name, seed: last });
+  };
+  const before = cpuSeconds();
+  const all = await search({ simulation, seed, steps, program, onRun });
+  const spent = Math.round(10 * (cpuSeconds() - before)) / 10;
+  const violations = all.found === undefined ? 0 : 1;
+  const { name } = simulation;
+  tell({ of: name, seed, steps: all.steps, ...all.counts, violations, cpuSeconds: spent });
+  if (all.found === undefined) return true;
+  console.log(await told(simulation, all, program, values.whole));
+  return false;
+}
+
+async function main(): Promise<boolean> {
+  const given = values.seed === undefined ? undefined : Number(values.seed);
+  const seed = given ?? Date.now() % 1e6;
+  if (values.mutant !== undefined) {
+    const fault = named('fault', values.mutant, Object.entries(FAULTS));
+    const mutant = mutantProgram(fault.replacements);
+    try {
+      const steps = Number(values.steps ?? (given === undefined ? 100_000 : 1));
+      return await simulate(fault.simulation, given ?? fault.seed ?? 1, steps, mutant);
+    } finally {
+      mutant.remove();
+    }
   }
-}
-
-const only = async (run: Awaited<ReturnType<typeof runFleet>>) => ({
-  answers: run.answers,
-  counts: { hits: run.hits, acknowledged: run.acknowledged, digest: run.digest },
-  found: run.violations.length > 0 ? run : undefined,
-});
-
-let runs = 0;
-/** Tells now and then how far it is. */
-function progress({ settings }: Awaited<ReturnType<typeof runFleet>>): void {
-  if ((runs += 1) % 10 === 0) tell({ runs, seed: settings.seed, cpuSeconds: cpuSeconds() });
-}
-
-async function sessions(): Promise<boolean> {
-  const isSkipped = values.seed !== undefined || values.answers !== undefined;
-  const lookUps = Number(values.sessions ?? (isSkipped ? 0 : ACCEPTED.sessions));
-  if (lookUps === 0) return true;
-  const seed = Number(values.seed ?? Date.now() % 1e6);
-  const { facts, broken } = await simulateSessions({ seed, lookUps, requests: lookUps / 8 });
-  tell({ ...facts, violations: broken === '' ? 0 : 1 });
-  console.log(broken);
-  return broken === '';
+  let isWell = true;
+  const { of = '' } = values;
+  const some = ACCEPTED.filter(([{ name }]) => name.includes(of));
+  if (some.length === 0) throw new Error(`--of is one of ${NAMES}`);
+  for (const [simulation, accepted] of some) {
+    const isOne = values.of !== undefined && given !== undefined;
+    const steps = Number(values.steps ?? (isOne ? 1 : accepted));
+    isWell = (await simulate(simulation, seed, steps)) && isWell;
+  }
+  return isWell;
 }
 
 if (values.help) {
   console.log(HELP);
 } else {
-  const isWell = (await fleets()) && (await sessions());
+  const isWell = await main();
   tell({ cpuSeconds: cpuSeconds() });
   // Timers of what was simulated are not waited for.
   process.exit(isWell ? 0 : 1);

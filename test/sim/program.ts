@@ -1,13 +1,98 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import type * as OperationsModule from '../../src/api/roles.ts';
+import type * as KeyModule from '../../src/cache/key.ts';
+import type * as ProjectsModule from '../../src/cache/projects.ts';
+import type * as EntriesModule from '../../src/cache/shared-entries.ts';
+import type * as FlightsModule from '../../src/cache/shared-flights.ts';
+import type * as AccountModule from '../../src/common/body-account.ts';
+import type * as ErrorsModule from '../../src/common/errors.ts';
+import type * as CacheModule from '../../src/compose/cache.ts';
+import type * as PurgesModule from '../../src/compose/purges.ts';
+import type * as WarmModule from '../../src/features/warm/warm-up.ts';
+import type * as WatcherModule from '../../src/features/watch/watcher.ts';
+import type * as MemoryModule from '../../src/freshness/memory-store.ts';
+import type * as UnnotedModule from '../../src/freshness/unnoted.ts';
+import type * as PassModule from '../../src/line/pass.ts';
+import type * as QueryModule from '../../src/line/query.ts';
+import type * as StepModule from '../../src/line/session-step.ts';
+import type * as UnderstandModule from '../../src/line/understand.ts';
+import type * as RedisModule from '../../src/redis/redis-freshness.ts';
+import type * as HealthModule from '../../src/redis/redis-health.ts';
+import type * as SetsModule from '../../src/roles/role-sets.ts';
+import type * as SessionsModule from '../../src/sessions/sessions.ts';
+import type * as LinkModule from '../../src/workers/link.ts';
+import type * as SharedModule from '../../src/workers/shared.ts';
+import type { MutantProgram } from './mutants.ts';
 
 const SOURCE = fileURLToPath(new URL('../../src', import.meta.url));
 
-/** Loads one module of the program. @param path below src/ */
-export type LoadPart = (path: string) => Promise<unknown>;
+/** Where each part of the product stands below src/. */
+const PARTS = {
+  account: 'common/body-account.ts',
+  cache: 'compose/cache.ts',
+  entries: 'cache/shared-entries.ts',
+  errors: 'common/errors.ts',
+  flights: 'cache/shared-flights.ts',
+  health: 'redis/redis-health.ts',
+  key: 'cache/key.ts',
+  link: 'workers/link.ts',
+  memory: 'freshness/memory-store.ts',
+  operations: 'api/roles.ts',
+  pass: 'line/pass.ts',
+  projects: 'cache/projects.ts',
+  purges: 'compose/purges.ts',
+  query: 'line/query.ts',
+  redis: 'redis/redis-freshness.ts',
+  sessions: 'sessions/sessions.ts',
+  sets: 'roles/role-sets.ts',
+  shared: 'workers/shared.ts',
+  step: 'line/session-step.ts',
+  understand: 'line/understand.ts',
+  unnoted: 'freshness/unnoted.ts',
+  warm: 'features/warm/warm-up.ts',
+  watcher: 'features/watch/watcher.ts',
+} as const;
 
-/** Loads from a folder of sources: that of this tree, or one that holds a fault. */
-export const loadFrom =
-  (source = SOURCE): LoadPart =>
-  (path) =>
-    import(pathToFileURL(join(source, path)).href);
+/** The parts of the product that are simulated. */
+export interface Program {
+  readonly account: typeof AccountModule;
+  readonly cache: typeof CacheModule;
+  readonly entries: typeof EntriesModule;
+  readonly errors: typeof ErrorsModule;
+  readonly flights: typeof FlightsModule;
+  readonly health: typeof HealthModule;
+  readonly key: typeof KeyModule;
+  readonly link: typeof LinkModule;
+  readonly memory: typeof MemoryModule;
+  readonly operations: typeof OperationsModule;
+  readonly pass: typeof PassModule;
+  readonly projects: typeof ProjectsModule;
+  readonly purges: typeof PurgesModule;
+  readonly query: typeof QueryModule;
+  readonly redis: typeof RedisModule;
+  readonly sessions: typeof SessionsModule;
+  readonly sets: typeof SetsModule;
+  readonly shared: typeof SharedModule;
+  readonly step: typeof StepModule;
+  readonly understand: typeof UnderstandModule;
+  readonly unnoted: typeof UnnotedModule;
+  readonly warm: typeof WarmModule;
+  readonly watcher: typeof WatcherModule;
+}
+
+/** Names of the parts that one simulation runs. */
+export type PartName = keyof Program;
+
+/** Loads these parts of the product. @param mutant the copy of the sources that holds a fault */
+export async function loadProgram<Name extends PartName>(
+  names: readonly Name[],
+  mutant?: MutantProgram,
+): Promise<Pick<Program, Name>> {
+  const source = mutant === undefined ? SOURCE : dirname(mutant.main);
+  const program: Record<string, unknown> = {};
+  for (const name of names) {
+    program[name] = await import(pathToFileURL(join(source, PARTS[name])).href);
+  }
+  return program as unknown as Pick<Program, Name>;
+}

@@ -94,10 +94,12 @@ interface Sizes {
     /** Of one run (ms). */
     readonly deadline: number;
   };
-  /** Look-ups of sessions in simulated time, and requests in them there and over a real Redis. */
-  readonly sessionOracle: {
+  /** What is judged in simulated time, and requests in sessions over a real Redis. */
+  readonly simulated: {
+    readonly fleet: number;
     readonly lookUps: number;
-    readonly memory: number;
+    readonly requests: number;
+    readonly roles: number;
     readonly redis: number;
   };
   /** Clients that ask for a long answer at one time, and its bytes. */
@@ -212,7 +214,7 @@ const SMALL: Sizes = {
     triesWatcher: false,
     deadline: 900_000,
   },
-  sessionOracle: { lookUps: 40_000, memory: 10_000, redis: 2_500 },
+  simulated: { fleet: 20_000, lookUps: 20_000, requests: 5_000, roles: 20_000, redis: 2_500 },
   mondrianStride: 16,
   clientStride: 40,
   crowd: 20,
@@ -299,7 +301,7 @@ const CHAOS: Sizes = {
     triesWatcher: true,
     deadline: 900_000,
   },
-  sessionOracle: { lookUps: 400_000, memory: 50_000, redis: 5_000 },
+  simulated: { fleet: 200_000, lookUps: 400_000, requests: 50_000, roles: 100_000, redis: 5_000 },
   mondrianStride: 1,
   clientStride: 6,
   crowd: 40,
@@ -386,7 +388,10 @@ const FULL: Sizes = {
     triesWatcher: true,
     deadline: 3_600_000,
   },
-  sessionOracle: { lookUps: 4_000_000, memory: 400_000, redis: 25_000 },
+  simulated: {
+    ...{ fleet: 2_000_000, lookUps: 4_000_000, requests: 400_000, roles: 1_000_000 },
+    redis: 25_000,
+  },
   mondrianStride: 1,
   clientStride: 1,
   crowd: 200,

@@ -274,6 +274,27 @@ test('nothing is exported by default', () => {
   expect(sources.filter((path) => /^export default\b/m.test(textOf(path)))).toEqual([]);
 });
 
+/** Paths and packages that are loaded together with a file, without those that it loads later. */
+function loadedWith(path: string, found = new Set<string>()): ReadonlySet<string> {
+  if (found.has(path)) return found;
+  found.add(path);
+  if (!path.startsWith('src/')) return found;
+  for (const [, type, to = ''] of textOf(path).matchAll(IMPORT)) {
+    if (type === undefined) {
+      loadedWith(to.startsWith('.') ? normalize(join(dirname(path), to)) : to, found);
+    }
+  }
+  return found;
+}
+
+test.each([
+  ['src/main.ts', ['src/gateway.ts', 'src/features/all.ts', 'express', 'zod', 'ioredis', 'pg']],
+  ['src/gateway.ts', ['src/app.ts', 'express', 'zod', 'ioredis', 'pg']],
+])('%s loads what takes long only when it is needed', (path, late) => {
+  const loaded = loadedWith(path);
+  expect(late.filter((one) => loaded.has(one))).toEqual([]);
+});
+
 describe('docs/ARCHITECTURE.md', () => {
   const blocks = [...textOf('docs/ARCHITECTURE.md').matchAll(/^```\n([\s\S]*?)^```$/gm)].map(
     ([, block = '']) => block,

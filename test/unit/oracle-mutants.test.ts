@@ -1,13 +1,13 @@
 import { expect, test } from '@jest/globals';
 import { LOGIN_MUTANTS } from '../support/locked-out/mutants.ts';
 import { mutantProgram } from '../sim/mutants.ts';
-import { FLEET_MUTANTS } from '../sim/fleet/mutants.ts';
+import { FAULTS } from '../sim/faults.ts';
 import { MUTANTS } from '../support/oracle/mutants.ts';
 
 // Told here at once; whether they are found is tested in test/sim, test/chaos and test/unit/auth.
 test.each([
   ...Object.entries(MUTANTS),
-  ...Object.entries(FLEET_MUTANTS),
+  ...Object.entries(FAULTS),
   ...Object.entries(LOGIN_MUTANTS),
 ])(
   'the fault that the oracle has to find can be put into the source as it is: %s',

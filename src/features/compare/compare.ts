@@ -1,6 +1,6 @@
 import { inflatedWithSession, type StoredAnswer, withSession } from '../../cache/stored-answer.ts';
 import { GatewayError } from '../../common/errors.ts';
-import { type AdminQuestion, questionAct } from '../../http/admin-act.ts';
+import type { AdminQuestion } from '../../http/admin-act.ts';
 import { ofNoClient, withoutReader } from '../../line/no-client.ts';
 import type { SharedQuery } from '../../line/query.ts';
 import { createOwnTurns, type OwnTurn } from '../../line/understand.ts';
@@ -11,7 +11,7 @@ import { listOf } from '../../common/list-of.ts';
 import type { Core, Feature, HourCounts, Line } from '../feature.ts';
 import type { Verdict } from './events.ts';
 
-/** Adds `POST /admin/compare`: compares what a request would be answered from now with what the engine says now. */
+/** Serves `POST /admin/compare`. */
 export const compare = ({ emit }: Core): Feature => ({
   pages: async ({ line }) => {
     const comparison = createComparison(line);
@@ -22,17 +22,17 @@ export const compare = ({ emit }: Core): Feature => ({
       emit({ type: 'compared', id, principal, project, digest, verdict: compared.verdict });
       return compared;
     };
+    const { questionAct } = await import('../../http/admin-act.ts');
     return { acts: { '/admin/compare': questionAct(tell, { user: false }) } };
   },
   findings: async (hour) => staleFinding(hour),
 });
 
-/** Says which answers of the cache were compared in the last hour, and were stale. */
 export function staleFinding(hour: HourCounts) {
   const stale = hour('stale').map(({ name }) => name);
   return finding('problem', 'stale-answer', stale.length > 0)`
-      In the last hour the cache held answers that the engine no longer gave: ${listOf(stale)}.
-      The data changed, and no purge followed; or the engine answers users differently who share answers.
+      In the last hour the cache held answers that differ from those of the engine: ${listOf(stale)}.
+      The data changed and no purge followed, or the engine gives different answers to users who share them.
       Run mdx-gateway purge PROJECT, and have the load job call clearCache at its end.`;
 }
 
@@ -40,8 +40,8 @@ type Parts = Pick<Line, 'cache' | 'engineOf' | 'look' | 'memory'>;
 export type Compared = Awaited<ReturnType<ReturnType<typeof createComparison>>>['compared'];
 
 /**
- * Compares by the steps of the handler, less those that change a session, store or answer. The engine is asked only where
- * there is an entry, and once more where it says something else.
+ * Compares the engine's answer now with the cached one. Walks the steps of a request that change no
+ * session, store or answer. A difference is asked for once more.
  */
 function createComparison({ cache, engineOf, look, memory }: Parts) {
   const ownTurn = createOwnTurns();
@@ -76,7 +76,6 @@ function createComparison({ cache, engineOf, look, memory }: Parts) {
 
 type Found = NonNullable<Awaited<ReturnType<Parts['cache']['entryOf']>>>;
 
-/** Members of a comparison without an entry. */
 const NOTHING = { why: undefined, entry: null, engine: [], key: null, epochs: null } as const;
 const notCached = (why?: string) => ({ ...NOTHING, verdict: 'not-cached' as const, why });
 
@@ -88,7 +87,7 @@ interface Asking {
   readonly timeoutMs: number;
 }
 
-/** @returns `why` in the words of src/common/reasons.ts; `asked` with one row for each time the engine was asked */
+/** @returns `why` in the words of src/common/reasons.ts; `asked`: a row for each ask */
 async function verdictOn(answer: StoredAnswer, key: string, query: SharedQuery, engine: Asking) {
   const asked: Record<'ms' | 'bytes', number>[] = [];
   const told = (verdict: Verdict, why?: string) => ({ verdict, why, asked });
@@ -110,7 +109,7 @@ async function verdictOn(answer: StoredAnswer, key: string, query: SharedQuery, 
   }
 }
 
-/** @returns what the engine says, or the word for why that cannot be compared */
+/** @returns the engine's answer, or the word for why it cannot be compared */
 async function ask(query: SharedQuery, { cache, ownTurn, gone, timeoutMs }: Asking) {
   const late = AbortSignal.timeout(timeoutMs);
   const enough = new AbortController();
@@ -131,7 +130,7 @@ async function ask(query: SharedQuery, { cache, ownTurn, gone, timeoutMs }: Aski
   throw asked.error;
 }
 
-/** Digests a long answer by parts, one in each turn. Rejects with the reason of the signal. */
+/** Digests a long answer in many turns. Rejects with the reason of the signal. */
 async function digestOf(answer: StoredAnswer, ownTurn: OwnTurn, signal?: AbortSignal) {
   const digest = answerDigest(answer.contentType);
   for await (const piece of piecesOf(answer)) {
@@ -144,7 +143,6 @@ async function digestOf(answer: StoredAnswer, ownTurn: OwnTurn, signal?: AbortSi
   return digest.end();
 }
 
-/** The text with an empty session id. */
 async function* piecesOf({ body, session }: StoredAnswer): AsyncGenerator<Buffer> {
   if (Buffer.isBuffer(body)) return yield* withSession({ body, session }, '');
   yield* inflatedWithSession({ body, session }, '').pieces();

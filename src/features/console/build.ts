@@ -1,4 +1,4 @@
-/** Bundles the pages of the console: for the program that is shipped, and for one that runs from its sources. */
+/** Bundles the pages of the console, for the shipped program and for one run from sources. */
 import { build, type BuildOptions, stop } from 'esbuild';
 import { createRequire } from 'node:module';
 import { readFile } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { basename, join } from 'node:path';
 const require = createRequire(import.meta.url);
 const SOURCES = join(import.meta.dirname, 'browser');
 
-/** Those whose code is in the pages. All else that is shipped is a dependency of this package. */
+/** Packages whose code is in the pages; all else that is shipped is a dependency. */
 export const PACKAGES_OF_PAGES: readonly string[] = ['preact', 'preact-render-to-string', 'uplot'];
 
 const COMMON: BuildOptions = {
@@ -26,13 +26,13 @@ const COMMON: BuildOptions = {
   outdir: '.',
 };
 
-/** Each file by its name: the script and the style sheet of the pages, the icon, and what makes the first HTML at the server. */
+/** Builds each file by its name: script, style sheet and icon, and what makes the first HTML. */
 export async function buildConsole(): Promise<Readonly<Record<string, Uint8Array>>> {
   const forBrowser = build({
     ...COMMON,
     platform: 'browser',
     target: 'es2023',
-    // uPlot as its makers minified it, a global there, is 1 kB shorter (gzip). At the server nothing is drawn.
+    // uPlot as its makers minified it, as a global, saves 1 kB (gzip). The server draws nothing.
     banner: { js: await readFile(require.resolve('uplot/dist/uPlot.iife.min.js'), 'utf8') },
     loader: { '.svg': 'copy' },
     entryPoints: [
@@ -47,7 +47,7 @@ export async function buildConsole(): Promise<Readonly<Record<string, Uint8Array
     target: 'node24',
     entryPoints: { 'first-paint': 'first-paint.tsx' },
   });
-  // A process of esbuild would stay with this one.
+  // A process of esbuild would outlive the build.
   const built = await Promise.all([forBrowser, forServer]).finally(stop);
   const files = built.flatMap(({ outputFiles = [] }) => outputFiles);
   return Object.fromEntries(files.map(({ path, contents }) => [basename(path), contents]));

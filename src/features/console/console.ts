@@ -3,10 +3,7 @@ import type { Finding } from '../../common/finding.ts';
 import type { Core, Feature, HourCounts } from '../feature.ts';
 import type { SharedStatistics } from '../statistics/shared-statistics.ts';
 
-/**
- * The console: pages for administrators, viewers and purgers, and what they show of the gateway itself.
- * @param findings tells those of all features
- */
+/** Pages for administrators, viewers and purgers, and what they show of the gateway. */
 export const operatorConsole = (
   core: Core,
   statistics: Pick<SharedStatistics, 'usage' | 'hour'>,

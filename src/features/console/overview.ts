@@ -15,14 +15,13 @@ import type { SharedStatistics, Usage } from '../statistics/shared-statistics.ts
 import { findingsOf, type State } from './findings.ts';
 
 const HOUR_MS = 3_600_000;
-/** So many are told. */
+/** Rows that are told. */
 const MOST = { purges: 100, reasons: 20 } as const;
-/** As many purges as the log remembers. */
+/** Purges that the log remembers. */
 export const ALL_PURGES = 1_000;
 
 type Log = Awaited<ReturnType<PurgeLog['latest']>>;
 type Entries = Awaited<ReturnType<SharedStatistics['hour']>>['entries'];
-/** What an overview is made of. */
 interface Facts extends Pick<
   State,
   'now' | 'redis' | 'engines' | 'storage' | 'ofFeatures' | 'certificateLeft'
@@ -34,7 +33,7 @@ interface Facts extends Pick<
   readonly inForce: Readonly<{ reloaded: boolean; workers: number }>;
 }
 
-/** What the gateway was worth in the last hour, and what an operator should look at. */
+/** Tells what the gateway was worth in the last hour, and what an operator should look at. */
 export function overviewOf(config: Pick<Config, 'cache' | 'projects'>, facts: Facts) {
   const { now, hour, log, processes, inForce } = facts;
   const minutes = minutesOf(hour, now);
@@ -92,13 +91,13 @@ const projectsOf = ({ hour, entries, log }: Pick<Facts, 'hour' | 'entries' | 'lo
     };
   });
 
-/** Projects that were not purged for longer than their ttl. */
+/** Finds projects that were not purged for longer than their ttl. */
 function unpurgedOf(
   projects: ReturnType<typeof projectsOf>,
   config: Pick<Config, 'cache' | 'projects'>,
   { now, log, processes }: Pick<Facts, 'now' | 'log' | 'processes'>,
 ): readonly string[] {
-  /** How far back purges are known. */
+  /** Time from which purges are known. */
   const since = Math.min(
     log.purges.at(-1)?.at ?? Infinity,
     ...(log.purges.length < ALL_PURGES ? processes : []).map((one) => Date.parse(one.started_at)),
@@ -111,7 +110,6 @@ function unpurgedOf(
   return projects.filter(isOld).map(({ project }) => project);
 }
 
-/** What all processes use together. */
 export function loadOf(all: readonly Usage[]) {
   const ages = all.map((one) => one.lease_age_ms).filter((age) => age !== null);
   type Amount = 'waiting' | 'queue_limit' | 'entries' | 'memory_bytes' | 'memory_limit_bytes';
@@ -128,7 +126,7 @@ export function loadOf(all: readonly Usage[]) {
   };
 }
 
-/** To a thousandth; null where nothing was asked. */
+/** Rounds to a thousandth; null where nothing was asked. */
 const ratio = (part: number, rest: number) =>
   part + rest === 0 ? null : Math.round((1_000 * part) / (part + rest)) / 1_000;
 
@@ -141,7 +139,7 @@ const rounded = ({ hits, misses, bypasses, by_gateway, engine_ms, saved_ms }: Su
   saved_ms: tenths(saved_ms),
 });
 
-/** The latest that dropped what belongs to it; null of none. @param purges the latest first */
+/** Finds the latest purge that dropped a project. @param purges the latest first */
 function lastPurgeOf(project: string, purges: readonly PurgeRecord[]) {
   const name = foldObjectName(project);
   const found = purges.find(
@@ -152,5 +150,4 @@ function lastPurgeOf(project: string, purges: readonly PurgeRecord[]) {
   return { at: new Date(at), principal, scope, result, cause };
 }
 
-/** Rounds to a tenth. */
 const tenths = (figure: number): number => Math.round(figure * 10) / 10;

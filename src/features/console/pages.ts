@@ -1,4 +1,4 @@
-/** The pages of the console as they are sent: the first HTML with its figures, the script, the style sheet, the icon. */
+/** Sends the pages of the console: first HTML with its figures, script, style sheet, icon. */
 import type { Request, RequestHandler, Response } from 'express';
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -14,32 +14,31 @@ import type { Admin } from '../../http/admin.ts';
 import { PAGE_HEADERS } from '../../http/docs-page.ts';
 import { nameRequest, refuseDelegation } from '../../http/request-head.ts';
 
-/** Where each file is that a page names; the script '' for none. */
+/** Addresses of the files that a page names; the script is '' for none. */
 export type Assets = Readonly<Record<'script' | 'style' | 'icon', string>>;
-/** What a user may do, as the pages know it. */
+/** Rights of a user, as the pages know them. */
 export type Rights = Readonly<ReturnType<Permissions['rightsOf']>>;
-/** What is told under a path, or why it is not. */
+/** Answer of a path, or why there is none. */
 export type Told = { readonly told: unknown } | { readonly problem: string };
-/** By the last name of each path. Undefined where nothing came. */
+/** Answers by the last names of their paths. Undefined where nothing came. */
 export type AllTold = Readonly<Record<string, Told | undefined>>;
 
-/** A page for a user. */
 interface Found {
   readonly isAllowed: boolean;
-  /** A whole document. @param tell is given paths below /admin */
+  /** Makes a whole document. @param tell is given paths below /admin */
   show(tell: (target: string) => Promise<Told>, assets: Assets): Promise<string>;
 }
 
-/** What makes HTML of what /admin tells: the components that the browser has, too. */
+/** Makes HTML of what /admin tells, with the components of the browser. */
 export interface FirstPaint {
   find(path: string, search: string, rights: Rights): Found | undefined;
-  /** A document that says what went wrong. */
+  /** Makes a document that says what went wrong. */
   showProblem(text: string, rights: Rights, assets: Assets): string;
-  /** A document with ways to other pages. */
+  /** Makes a document with ways to other pages. */
   showLinks(links: typeof LINKS, assets: Assets): string;
 }
 
-/** For people who know only the address of the gateway: its pages, and what each is for. */
+/** For people who know only the address of the gateway: its pages, and their use. */
 const LINKS = {
   '/console': 'Console: how the cache does, why a request was slow, purges',
   '/docs': 'Documentation of the HTTP interface',
@@ -48,11 +47,11 @@ const LINKS = {
   '/mdx/xmla': 'XMLA, for Excel and other BI tools: no page',
 };
 
-/** Where the build puts them; there is no such folder beside the sources. */
+/** Folder of the build; there is none beside the sources. */
 const BUILT = join(import.meta.dirname, 'console');
-/** By a name that the bundler does not follow: what is shipped has no bundler. */
+/** The bundler does not follow this name: what is shipped has no bundler. */
 const BUILDER = pathToFileURL(join(import.meta.dirname, 'build.ts')).href;
-/** Its name says what is in it. */
+/** Names a file by its content. */
 const FOR_EVER = 'private, max-age=31536000, immutable';
 const FILES = [
   ['script', 'console.js', 'text/javascript'],
@@ -61,14 +60,11 @@ const FILES = [
 ] as const;
 
 let loading: ReturnType<typeof load> | undefined;
-/** Made when the first page of this process is asked for, and again where that failed. */
+/** Makes the files when the first page is asked for, and again where that failed. */
 const loaded = () =>
   (loading ??= load().catch((error: unknown) => ((loading = undefined), Promise.reject(error))));
 
-/**
- * @param options.newId names a request
- * @returns for `GET` and `HEAD` at /console, for administrators, viewers and purgers; what is wrong is told as a page
- */
+/** Serves /console for administrators, viewers and purgers; errors are pages too. */
 export function createConsolePages(options: {
   login: Login;
   permissions: Pick<Permissions, 'rightsOf'>;
@@ -93,7 +89,7 @@ export function createConsolePages(options: {
     }
     return found.show(async (target) => {
       try {
-        // As the browser will have it.
+        // The browser will have it so.
         return { told: JSON.parse(JSON.stringify(await admin.tell(target, principal))) };
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
@@ -124,7 +120,7 @@ export function createConsolePages(options: {
   };
 }
 
-/** For `/`: links for people, JSON for programs. */
+/** Answers `/`: links for people, JSON for programs. */
 export const frontPage: RequestHandler = async (request, response) => {
   if (request.accepts('json', 'html') !== 'html') {
     return sendJson(response, { name: 'mdx-gateway', pages: LINKS });
@@ -142,7 +138,7 @@ function send(
   sendWhole(response, 'text/html; charset=utf-8', html, status, { ...PAGE_HEADERS, ...headers });
 }
 
-/** What is shipped was built before; from the sources it is built now. */
+/** Shipped pages were built before; pages from sources are built now. */
 async function load() {
   const read = (name: string) => [name, readFileSync(join(BUILT, name))] as const;
   const built: Readonly<Record<string, Uint8Array>> = existsSync(BUILT)

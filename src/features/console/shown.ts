@@ -12,10 +12,10 @@ import { rowsOf } from '../hour-report.ts';
 import type { SharedStatistics } from '../statistics/shared-statistics.ts';
 import { ALL_PURGES, loadOf, overviewOf } from './overview.ts';
 
-/** Several consoles may ask again and again: what one was told is told to all for so long (ms). */
+/** Time for which all consoles share one answer (ms). */
 const SHARED = 1_000;
 
-/** What the console shows: how the gateway is, what it was worth in the last hour, and what it is made of. */
+/** Answers for the console: how the gateway is, what it was worth, and what it is made of. */
 export function createConsole(parts: {
   config: Pick<Config, 'cache' | 'projects'>;
   clock: Pick<Clock, 'now' | 'wall'>;
@@ -26,13 +26,11 @@ export function createConsole(parts: {
   engines: RuntimeCore['engines'];
   redis: () => RedisFacts;
   storageState: RuntimeCore['storageState'];
-  /** Findings of features. */
   findings: (hour: HourCounts) => Promise<readonly Finding[]>;
   metrics: Pick<Metrics, 'registry'>;
 }) {
   const { config, clock, about, permissions, statistics, purgeLog, storageState, metrics } = parts;
 
-  /** This gateway alone. */
   const here = shareFor(SHARED, clock, async () => {
     const [{ replicas: engines }, usage, inForce] = await Promise.all([
       parts.engines(),

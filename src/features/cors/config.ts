@@ -20,7 +20,7 @@ export const cors = section({
   /** The origins whose pages may ask, exactly as browsers send them. docs/SECURITY.md says what it
    * means to list one. */
   origins: list(origin, []),
-  /** How long a browser may remember that it may send requests. 0: it asks before each one. */
+  /** How long a browser may remember that it may send requests. 0: it asks before each of them. */
   max_age: key(duration('1s', '1d', 'off'), '2h'),
 });
 

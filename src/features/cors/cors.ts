@@ -6,12 +6,12 @@ const OF_CLIENTS =
   'authorization, content-type, soapaction, cache-control, x-request-id, x-as-sessionid, traceparent, x-requested-with';
 const UNLISTED: OfPage = { headers: {}, preflight: undefined };
 
-/** CORS: pages of listed origins may ask over XMLA. */
+/** Lets pages of listed origins ask over XMLA (CORS). */
 export const cors = (): Feature => ({
   pageOrigins: ({ listen }, headers) => createCors(listen.cors, headers),
 });
 
-/** Knows the headers for all listed origins, and for the rest. @param named what `engine.headers` names */
+/** @param named headers that `engine.headers` names */
 export function createCors(
   { origins, max_age: maxAge }: CorsConfig,
   named: readonly string[] = [],
@@ -32,6 +32,6 @@ export function createCors(
       return [origin, { headers, preflight }] as const;
     }),
   );
-  // Of several headers Origin the text is a list, which is no origin, as `null` is none.
+  // Several headers Origin make a list, which is no origin, as `null` is none.
   return (origin = ''): OfPage => listed.get(origin) ?? UNLISTED;
 }

@@ -32,13 +32,13 @@ const hook = section({
   /** The caller and the format of its messages: Kylin 5 about a finished job, or dbt Cloud about a
    * run. Other callers use clearCache. */
   format: key(kinds.choice('kylin5', 'dbt'), REQUIRED),
-  /** With kylin5: the user whose login it uses, which needs no other right. */
+  /** With kylin5: the user whose login Kylin sends; this user needs no right in auth. */
   user: orNull(kinds.userName),
-  /** With dbt: the secret of its signatures. Take it from a file, ${file:/run/secrets/dbt_secret},
-   * or from the environment, ${DBT_SECRET}. */
+  /** With dbt: the secret with which dbt Cloud signs. Take it from a file,
+   * ${file:/run/secrets/dbt_secret}, or from the environment, ${DBT_SECRET}. */
   secret: orNull(kinds.secretText(16)),
-  /** The projects that it may purge. With kylin5, those that messages may name, by their names
-   * there if these differ; with dbt, those that each message purges. */
+  /** The projects that the hook may purge. With kylin5, those that messages may name; if their
+   * names in Kylin differ, a mapping from these. With dbt, those that each message purges. */
   projects: key(projectNames, REQUIRED),
 });
 

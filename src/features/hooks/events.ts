@@ -1,7 +1,7 @@
 import { type EventRows, move } from '../../observability/event-rows.ts';
 import type { Figure } from '../../observability/figures.ts';
 
-/** `accepted`: a purge is under way or pending; `failed`: an engine did not clear its own cache, or the gateway failed. */
+/** `accepted`: the purge is not over; `failed`: an engine kept its cache, or the gateway failed. */
 export type HookResult = 'cleared' | 'accepted' | 'ignored' | 'refused' | 'failed';
 
 declare module '../../common/events.ts' {
@@ -11,9 +11,7 @@ declare module '../../common/events.ts' {
       readonly id: string;
       readonly hook: string;
       readonly result: HookResult;
-      /** Those that are purged. */
       readonly projects: readonly string[];
-      /** Of one that was refused or failed. */
       readonly why?: string;
     };
   }
@@ -36,7 +34,7 @@ export const HOOK_EVENTS = {
   },
 } as const satisfies Partial<EventRows>;
 
-/** The failures of each hook begin at 0. */
+/** Failures of each hook begin at 0. */
 export const hookFigures = (hooks: () => Iterable<string>): readonly Figure[] => [
   {
     ...CALLS,

@@ -5,10 +5,10 @@ import type { Core, Feature, HourCounts, RuntimeCore } from '../feature.ts';
 import { hookFigures } from './events.ts';
 import { createHookRoute, MESSAGE_LIFE_MS } from './route.ts';
 
-/** Purges that are looked through for the latest of a hook: as many as the log remembers. */
+/** Purges searched for the latest of a hook: as many as the log remembers. */
 const ALL_PURGES = 1_000;
 
-/** Hooks: jobs and loads tell that data changed, which purges projects. */
+/** Purges projects when jobs and loads tell that data changed. */
 export function hooks(core: Core): Feature {
   const taken = createOnce(core.fleet, core.clock, MESSAGE_LIFE_MS);
   let names: Iterable<string> = [];
@@ -28,7 +28,7 @@ export function hooks(core: Core): Feature {
   };
 }
 
-/** Tells of each hook, its calls in the last hour, and its latest purge that is remembered. */
+/** Tells of each hook: its calls in the last hour, and its latest purge that is remembered. */
 export async function tellHooks({
   config,
   lastHour,
@@ -50,11 +50,10 @@ export async function tellHooks({
   });
 }
 
-/** Says which hooks refused calls in the last hour. */
 export function refusedFinding(hour: HourCounts) {
   const refused = hour('hook-refused').map(({ name, asks }) => `${name} (${asks})`);
   return finding('warning', 'hook-refused', refused.length > 0)`
       Calls of hooks were refused in the last hour: ${listOf(refused)}.
-      The secret or the login is wrong, or a message names a project that is not of its hook; then nothing is purged.
-      The lines hook-called of the log say why. Correct the sender, or hooks.NAME.`;
+      The secret or the login is wrong, or a message names a project that its hook may not purge. Such a call purges nothing.
+      The lines hook-called in the log say why. Correct the sender, or hooks.NAME.`;
 }

@@ -17,15 +17,14 @@ import type { EventOf, GatewayEvent } from '../../common/events.ts';
 import { inTurns } from '../../common/in-turn.ts';
 import type { EventRow, EventRows } from '../../observability/event-rows.ts';
 
-/** So many rows of a kind are told apart; what comes then is of the row `other`. */
+/** Rows of a kind that are told apart; later ones share the row `other`. */
 const MOST = 200;
 type Answered = EventOf<'xmla-answered'>;
 const FIELDS = { hit: 'hits', miss: 'misses', bypass: 'bypasses', gateway: 'by_gateway' } as const;
-/** What the engine needed (ms); undefined where it was not asked. What failed or was given up does not say that. */
+/** Engine time (ms) of a complete answer; undefined where the engine was not asked. */
 export const wholeAtEngine = (event: Answered) => (isWhole(event) ? event.engine?.last : undefined);
 const isWhole = ({ outcome, complete }: Answered) => complete && outcome.kind !== 'gateway';
 
-/** Adds one answer. */
 export function addAnswer(to: Sums, event: Answered, weight = 1): void {
   const engine = event.engine?.last;
   to.asks += weight;
@@ -55,7 +54,7 @@ function rowOf(table: Table, kind: string, name: string): Row {
   return row;
 }
 
-/** By addition, in any order: minutes of the wall clock are the same at all gateways. */
+/** Adds reports, in any order: all gateways have the same minutes of the wall clock. */
 export function mergeHours(reports: readonly HourReport[]): HourReport {
   const table: Table = new Map();
   for (const row of reports.flat()) {
@@ -68,15 +67,15 @@ export function mergeHours(reports: readonly HourReport[]): HourReport {
 const rowsIn = (table: Table) =>
   Array.from(table.values(), (rows) => Array.from(rows.values())).flat();
 
-/** Whether it is no longer than a report can be: others may write to Redis. */
+/** Checks the length and the rows of a report: others may write to Redis. */
 export const isHour = (rows: HourReport) =>
   rows.length <= 8 * MOST && rows.every((row) => fits(row, NO_ROW));
 
-/** What a date can hold (ms). */
+/** Largest moment of a date (ms). */
 const LATEST = 8.64e15;
 const isAmount = (value: unknown) => typeof value === 'number' && value >= 0 && value <= LATEST;
 
-/** Whether it has all that is in the pattern, of the same kinds. */
+/** Checks that all members of the pattern are there, of the same kinds. */
 export const fits = (row: object, pattern: object): boolean =>
   Object.entries(pattern).every(([name, like]) => {
     const value: unknown = row[name as keyof typeof row];
@@ -84,33 +83,25 @@ export const fits = (row: object, pattern: object): boolean =>
     return typeof value === typeof like && Array.isArray(value) === Array.isArray(like);
   });
 
-/** In the place of a project's name. */
+/** Stands for a project's name. */
 const NO_LOGIN = '\0';
 
-/**
- * An answer is counted in one place, by its outcome and the name of its project: to count it in several would take 8 % of a
- * hit.
- */
+/** An answer is counted in one place, by outcome and project: several would take 8 % of a hit. */
 const newMinute = (at: number) => ({
   at,
-  /** By the word of the outcome. */
   answers: {
     hit: new Map() as Table,
     miss: new Map() as Table,
     bypass: new Map() as Table,
     gateway: new Map() as Table,
   },
-  /** By the bucket of their duration. */
+  /** Counts by the bucket of their duration. */
   durations: { hit: new Uint32Array(BUCKETS), miss: new Uint32Array(BUCKETS) },
-  /** Of what else happened. */
+  /** Counts of other events. */
   table: new Map() as Table,
 });
 
-/**
- * What was answered in the last hour, minute by minute, and what else went wrong.
- * @param rows what is noted of events beside answers
- * @param names the projects that are told by their names
- */
+/** Counts the last hour minute by minute. @param rows say what is noted of events beside answers */
 export function createHour(
   rows: EventRows,
   clock: Pick<Clock, 'wall'>,
@@ -118,7 +109,7 @@ export function createHour(
 ) {
   const minutes: ReturnType<typeof newMinute>[] = [];
 
-  /** How the project of a name is told; '' for none. */
+  /** Label of a project by its name; '' for none. */
   const labelOf = (name: string) => (name === '' ? '' : (names.find(name)?.spelling ?? OTHERS));
 
   function rowsOfMinute(minute: ReturnType<typeof newMinute>): HourReport {
@@ -142,7 +133,7 @@ export function createHour(
 
   let latest = newMinute(0);
 
-  /** One that the clock comes back to goes on. */
+  /** Finds the minute; one that the clock comes back to goes on. */
   function minuteOf(wall: number) {
     if (wall >= latest.at && wall < latest.at + MINUTE) return latest;
     const at = wall - (wall % MINUTE);
@@ -170,13 +161,13 @@ export function createHour(
 
   return {
     labelOf,
-    /** @param at when it happened (wall clock, ms) */
+    /** @param at wall clock, ms */
     on(event: GatewayEvent, at = clock.wall()): void {
       if (event.type === 'xmla-answered') return countAnswer(event, at);
       const [kind, name] = (rows[event.type] as EventRow<GatewayEvent>).noted?.(event) ?? [];
       if (kind !== undefined && name !== undefined) note(at, name, kind);
     },
-    /** Of the sixty minutes up to this moment. A minute of hundreds of projects takes milliseconds. */
+    /** Reports the last sixty minutes. A minute of hundreds of projects takes milliseconds. */
     async report(): Promise<HourReport> {
       const now = clock.wall();
       const told = minutes.filter(({ at }) => at >= firstMinute(now) && at <= now);
@@ -189,6 +180,5 @@ export function createHour(
   };
 }
 
-/** @param duration ms */
 export const bucketOf = (duration: number): number =>
   Math.min(BUCKETS - 1, Math.ceil(Math.log(Math.max(LEAST, duration) / LEAST) / GROWTH));

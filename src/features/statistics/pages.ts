@@ -18,7 +18,6 @@ const DIAGNOSED = 50;
 const OUTCOMES = ['hit', 'miss', 'bypass', 'gateway'] satisfies Outcome['kind'][];
 const isReason = (word: string) =>
   Object.values(REASONS).some((words) => Object.hasOwn(words, word));
-/** Words by which requests are found. */
 const FILTER = {
   user: text,
   project: text,
@@ -33,13 +32,11 @@ const FILTER = {
   slower: whole(0, 999_999_999, 0, ' of milliseconds'),
 };
 
-/** What `GET` below /admin tells of the statistics. */
 export function statisticsPages(
   statistics: Pick<SharedStatistics, 'statistics' | 'requests' | 'entries'>,
   permissions: Pick<Permissions, 'mayAdminister'>,
 ): AdminPages {
   const none = { limit: 0, offset: 0 };
-  /** Counts those that are remembered. */
   const countOf = async (outcome: string) =>
     [outcome, (await statistics.requests({ outcome }, none)).total] as const;
   return {

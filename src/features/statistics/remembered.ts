@@ -6,46 +6,45 @@ import type { EventRows } from '../../observability/event-rows.ts';
 import { addSums, noSums, type Sums, SUMS } from '../hour-report.ts';
 import { addAnswer, createHour, wholeAtEngine } from './hour.ts';
 
-/** Digests that have figures of their own, and requests that are remembered. */
+/** Digests with figures of their own, and requests that are remembered. */
 export const MAX_DIGESTS = 2_000;
 export const MAX_REQUESTS = 10_000;
-/** After so long half of a sum is left (ms). */
+/** Time in which half of a sum fades (ms). */
 const HALF_LIFE = 3 * 24 * 3_600_000;
-/** Users of a digest that are told apart. */
+/** Users told apart for a digest. */
 export const MAX_USERS = 20;
-/** Where a digest needs room, so many go at once, those that are worth least: to find them takes a look at all. */
+/** Digests that make room together, worth least: to find them takes a look at all. */
 const GO_AT_ONCE = MAX_DIGESTS / 4;
-/** Entries of the memory tier that are looked at in one turn of the event loop; a thousand take a fifth of a millisecond. */
+/** Entries looked at in one turn of the event loop; a thousand take a fifth of a millisecond. */
 export const ENTRIES_AT_ONCE = 5_000;
-/** Of names and of a statement, so much is kept (characters). */
+/** Characters kept of names and of a statement. */
 const LONGEST = 255;
 const LONGEST_STATEMENT = 2_000;
 
 type Answered = EventOf<'xmla-answered'>;
 
-/** What the requests of one digest have in common; several names are one text. */
+/** Names that the requests of one digest share; several names are one text. */
 type Names = typeof NO_NAMES;
 const NO_NAMES = { digest: '', subject: '', project: '', catalogs: '', cubes: '' };
 
-/** What is known of one digest. Its sums fade by {@link HALF_LIFE}. Moments are ms of the wall clock. */
+/** Figures of one digest; sums fade by {@link HALF_LIFE}. Moments are ms of the wall clock. */
 export type DigestFigures = typeof NO_FIGURES;
 export const NO_FIGURES = {
   ...NO_NAMES,
   ...noSums(),
-  /** The longest that the engine needed. It does not fade. */
+  /** Longest time of the engine. It does not fade. */
   engine_max_ms: 0,
-  /** At most {@link MAX_USERS}. */
   users: [] as string[],
-  /** Since when it is counted: one that made room for others begins anew. */
+  /** Begin of counting: a digest that made room for others begins anew. */
   since: 0,
   last_asked: 0,
   last_outcome: '',
   last_reason: '',
-  /** The statement; '' where it is not kept, and for a Discover. */
+  /** Statement; '' where it is not kept, and for a Discover. */
   text: '',
 };
 
-/** Of requests: each text that is given must be equal; ended at `until` or before (ms of the wall clock); took `slower` ms or more. */
+/** Filter: texts must be equal; ended by `until` (wall clock, ms); took `slower` ms or more. */
 export type RequestFilter = Partial<
   Record<'user' | 'project' | 'digest' | 'outcome' | 'reason' | 'id', string | undefined> &
     Record<'until' | 'slower', number | undefined>
@@ -65,10 +64,8 @@ const namesOf = (event: Answered, own: CopyText): Names => ({
 
 export type Statistics = ReturnType<typeof createStatistics>;
 /**
- * What this process remembers of XMLA requests: figures of the digests that cost the engine most, of the last hour, and the
- * latest requests. All are bounded. A digest that is known costs a few looks into maps and some additions.
- * @param parts.rows what the last hour counts beside answers
- * @param parts.names the projects that are told by their names
+ * Remembers XMLA requests of this process, within bounds: digests that cost the engine most, the
+ * last hour, the latest requests. A known digest costs a few looks into maps and some additions.
  */
 export function createStatistics(parts: {
   readonly clock: Pick<Clock, 'now' | 'wall'>;
@@ -87,22 +84,21 @@ export function createStatistics(parts: {
   }
 
   return {
-    /** Subscribes the statistics to the events. */
     on(event: GatewayEvent): void {
       const at = clock.wall();
       hour.on(event, at);
-      // Who has no login could wash out all others; the log has them.
+      // A client without a login could wash out all others; the log has its requests.
       if (event.type === 'xmla-answered' && event.principal !== '') noteAnswer(event, at);
     },
     configure: digests.configure,
     figures: digests.figures,
     hour: hour.report,
-    /** The names of a digest that is known; else they are empty. */
+    /** Names of a digest; empty where it is not known. */
     named(digest: string): Pick<Names, 'project' | 'catalogs' | 'cubes'> {
       const { project = '', catalogs = '', cubes = '' } = digests.find(digest) ?? {};
       return { project, catalogs, cubes };
     },
-    /** How many of the entries are of each project, as the hour names it. Those of digests that are not known are left out. */
+    /** Counts entries of known digests by project, as the hour names it. */
     async countByProject(each: Iterable<{ readonly digest: string }>) {
       const known = new Map<DigestFigures, number>();
       await inTurns(each, ENTRIES_AT_ONCE, ({ digest }) => {
@@ -115,14 +111,14 @@ export function createStatistics(parts: {
   };
 }
 
-/** Figures of the digests that cost the engine most. @param own makes copies of texts */
+/** Figures of the digests that cost the engine most. */
 function createDigests(clock: Pick<Clock, 'now'>, own: CopyText) {
   const digests = new Map<string, DigestFigures>();
-  /** Sums of digests that gave way to others, and of answers without one. */
+  /** Sums of digests that made room for others, and of answers without one. */
   const others = noSums();
   let keepsText = false;
   const began = clock.now();
-  /** What is added now weighs that much more than what was added first, so that sums need not be changed to fade: for 8 years. */
+  /** Weight of what is added now: it grows, so that sums fade unchanged, for 8 years. */
   const weightNow = () => 2 ** ((clock.now() - began) / HALF_LIFE);
 
   function addRow(event: Answered, since: number): DigestFigures {
@@ -139,7 +135,6 @@ function createDigests(clock: Pick<Clock, 'now'>, own: CopyText) {
 
   return {
     find: (digest: string) => digests.get(digest),
-    /** @returns the row of its digest; undefined without one */
     note(event: Answered, at: number): DigestFigures | undefined {
       const weight = weightNow();
       if (event.digest === '') {
@@ -159,12 +154,12 @@ function createDigests(clock: Pick<Clock, 'now'>, own: CopyText) {
       if (users.length < MAX_USERS && !users.includes(principal)) users.push(own(principal));
       return row;
     },
-    /** @param settings.text whether statements are kept; with `off` they are forgotten */
+    /** With `text: off` statements are forgotten. */
     configure(settings: { readonly text: 'on' | 'off' }): void {
       keepsText = settings.text === 'on';
       if (!keepsText) for (const row of digests.values()) row.text = '';
     },
-    /** As of now; what is told of users must not be changed. */
+    /** Figures as of now. The users must not be changed. */
     figures() {
       const weight = weightNow();
       const totals = faded(others, weight);
@@ -175,12 +170,12 @@ function createDigests(clock: Pick<Clock, 'now'>, own: CopyText) {
   };
 }
 
-/** The rows that are worth least, of equals the newest. @param count how many */
+/** Finds the rows that are worth least; of equals the newest. */
 function leastWorth(rows: readonly DigestFigures[], count: number): readonly DigestFigures[] {
   const worths = new Float64Array(rows.map(worthOf));
   const sorted = worths.toSorted();
   const limit = sorted[count - 1] ?? 0;
-  /** Rows of that worth that are among them. */
+  /** Rows of just that worth that are among them. */
   let left = count - sorted.indexOf(limit);
   const found: DigestFigures[] = [];
   for (let at = rows.length - 1; at >= 0; at -= 1) {
@@ -194,8 +189,8 @@ function leastWorth(rows: readonly DigestFigures[], count: number): readonly Dig
 }
 
 /**
- * What the engine was asked to do for it, or would have been; of those that cost nothing, how often it was asked. In steps of
- * some 4 %: of those that are worth the same the newest make room, else none of them would ever be worth more.
+ * Engine time asked for or saved; of digests that cost nothing, the asks. In steps of some 4 %:
+ * of equal worths the newest make room, else no new digest would ever be worth more.
  */
 const worthOf = ({ engine_ms, saved_ms, asks }: Sums): number =>
   Math.round(16 * Math.log2(1 + engine_ms + saved_ms + asks));
@@ -207,20 +202,19 @@ function faded(sums: Sums, weight: number): Sums {
 }
 
 type Named = Pick<Names, 'project' | 'catalogs'>;
-/** By the path, or where that names none by the first catalog. Several catalogs are one text. */
+/** Project by the path, or else by the first catalog. */
 const projectOf = ({ project, catalogs }: Named) => project || (catalogs.split(', ', 1)[0] ?? '');
 
-/** Compared as a purge does. */
+/** Compares projects as a purge does. */
 export const isOfProject = (names: Named, wanted: string | undefined): boolean =>
   wanted === undefined || foldObjectName(projectOf(names)) === foldObjectName(wanted);
 
-/** A part of a text keeps all of it in memory (V8); this does not. */
+/** Copies a text: a part of a text would keep all of it in memory (V8). */
 const copyOf = (text: string) => Buffer.from(text, 'utf8').toString('utf8');
 
 /** Texts that are found again, as most are. */
 const MAX_TEXTS = 1_000;
 
-/** Makes copies: a name may be a part of a body. */
 function createCopies(): CopyText {
   const copies = new Map<string, string>();
   return function own(text) {
@@ -233,34 +227,12 @@ function createCopies(): CopyText {
   };
 }
 
-interface Request extends Omit<Names, 'subject'> {
-  readonly id: string;
-  /** When it ended (ms of the wall clock). */
-  readonly at: number;
-  readonly user: string;
-  readonly outcome: string;
-  readonly reason: string;
-  readonly status: number;
-  readonly bytes: number;
-  readonly ms: number;
-  readonly waited_ms: number;
-  readonly engine_ms: number;
-  readonly stored: boolean | null;
-}
-
-/** As GET /admin/requests tells it. */
-function told({ address, program, ...request }: Request & Record<'address' | 'program', string>) {
-  const client = `${address} ${program}`.trim();
-  return { ...request, at: new Date(request.at).toISOString(), client };
-}
-
 const textColumn = (): string[] => [];
 const numberColumn = () => new Float64Array(MAX_REQUESTS);
 
 /**
- * The latest requests. They lie in columns that are used again: what is written for a request stands beside that of the request
- * before, and an object for each would outlive the young memory of V8, which takes 8 % of a hit.
- * @param own makes copies of texts
+ * Latest requests, in columns that are used again: an object for each request would outlive V8's
+ * young memory, which takes 8 % of a hit.
  */
 function createRecent(own: CopyText) {
   const id = textColumn();
@@ -279,7 +251,7 @@ function createRecent(own: CopyText) {
   const ms = numberColumn();
   const waited_ms = numberColumn();
   const engine_ms = numberColumn();
-  const stored: Request['stored'][] = [];
+  const stored: (boolean | null)[] = [];
   let count = 0;
 
   const rowAt = (i: number) => ({
@@ -301,10 +273,17 @@ function createRecent(own: CopyText) {
     address: address[i] ?? '',
     program: program[i] ?? '',
   });
+  type Row = ReturnType<typeof rowAt>;
+
+  const told = ({ address, program, ...request }: Row) => ({
+    ...request,
+    at: new Date(request.at).toISOString(),
+    client: `${address} ${program}`.trim(),
+  });
 
   return {
     note(event: Answered, names: Names, time: number): void {
-      // In the place of the oldest.
+      // The oldest makes room.
       const i = count % MAX_REQUESTS;
       count += 1;
       id[i] = event.id;
@@ -325,10 +304,10 @@ function createRecent(own: CopyText) {
       engine_ms[i] = tenths(event.engine?.last ?? 0);
       stored[i] = event.outcome.kind === 'miss' ? (event.outcome.stored ?? null) : null;
     },
-    /** Those that the filter lets through, the newest first: how many, and the first `most`. */
+    /** Finds the newest first: how many, and the first `most`. */
     requests({ project, until = Infinity, slower = 0, ...texts }: RequestFilter, most: number) {
       const wanted = Object.entries(texts) as [keyof typeof texts, string | undefined][];
-      const fits = (one: Request) =>
+      const fits = (one: Row) =>
         one.at <= until &&
         one.ms >= slower &&
         isOfProject(one, project) &&
@@ -341,5 +320,4 @@ function createRecent(own: CopyText) {
   };
 }
 
-/** Rounds to a tenth. */
 export const tenths = (figure: number): number => Math.round(figure * 10) / 10;

@@ -16,16 +16,14 @@ import {
   tenths,
 } from './remembered.ts';
 
-/** So many digests are told to other gateways. */
+/** Digests told to other gateways. */
 const SHARED_DIGESTS = 500;
 
-/** Of one process, and its gateway; workers are one gateway. */
 type Report = Told<'report'> & { readonly gateway: string };
 
-/** An entry of the memory tier: bytes, seconds. */
+/** Entry of the memory tier: bytes, seconds. */
 export type EntryFacts = Readonly<{ digest: string } & Record<EntrySort, number>>;
 
-/** What a process uses, and may use. */
 export type Usage = ReturnType<typeof usageOf>;
 function usageOf(read: Readings, started_at: string) {
   const { entries, bytes } = read.memory();
@@ -46,27 +44,25 @@ function usageOf(read: Readings, started_at: string) {
     owed: read.owed(),
     dropped_headers: read.droppedHeaders(),
     timed_out: read.timedOut(),
-    /** Of the oldest epoch in use; null without one. */
     lease_age_ms: read.epochAge() ?? null,
   };
 }
 
-/** What one process tells the others of its gateway. */
 export type OwnFigures = ReturnType<typeof createOwnFigures>;
 type Told<M extends keyof OwnFigures> = Awaited<ReturnType<OwnFigures[M]>>;
 
 /** Port: all processes of this gateway. */
 export interface Processes {
-  /** What each that answered in time told, and whether all did. @throws when none can be asked */
+  /** @returns what was told in time, and whether all told. @throws when none can be asked */
   ask<M extends keyof OwnFigures>(
     method: M,
     ...args: Parameters<OwnFigures[M]>
   ): Promise<{ readonly told: readonly Told<M>[]; readonly complete: boolean }>;
-  /** Names the gateway; random. */
+  /** Random name of the gateway. */
   gateway(): Promise<string>;
 }
 
-/** By what digests can be sorted, the largest first. */
+/** Orders of digests, the largest first. */
 const DIGEST_SORTS = {
   cost: costOf,
   saved: (row: DigestFigures) => row.saved_ms,
@@ -77,24 +73,19 @@ const DIGEST_SORTS = {
 } as const;
 type DigestSort = keyof typeof DIGEST_SORTS;
 type EntrySort = (typeof SORTS)['entries'][number];
-/** The first is the usual one. */
+/** Orders; the first is the default. */
 export const SORTS = {
   digests: Object.keys(DIGEST_SORTS) as DigestSort[],
   entries: ['hits', 'bytes', 'age', 'rest'],
 } as const;
 
-/** What was counted holds for so many times what counting took. */
+/** A count holds for this many times the time that counting took. */
 const COUNTED_FOR = 50;
 
-/** Which rows are told. */
 type Page = Readonly<Record<'limit' | 'offset', number>>;
-/** Of digests: each that is given must be equal. */
 type DigestFilter = Readonly<Partial<Record<'project' | 'digest', string | undefined>>>;
 
-/**
- * @param parts.entries those of the memory tier: how many, and each
- * @param parts.started wall clock, ms
- */
+/** @param parts.started wall clock, ms */
 export function createOwnFigures(
   statistics: Pick<Statistics, 'figures' | 'hour' | 'requests' | 'named' | 'countByProject'>,
   parts: {
@@ -107,11 +98,10 @@ export function createOwnFigures(
   const { entries, readings, clock } = parts;
   let counted: ReturnType<Statistics['countByProject']> | undefined;
   let countedUntil = -Infinity;
-  /** Each walks in many turns: of several at one time a turn has a part of one. */
+  /** Walks one after the other: each takes many turns of the event loop. */
   const inTurn = oneAfterTheOther();
   const started = new Date(parts.started).toISOString();
   return {
-    /** @param most so many digests, the heaviest */
     report: (most: number) =>
       inTurn(async () => {
         const hour = await statistics.hour();
@@ -119,7 +109,7 @@ export function createOwnFigures(
         return { totals, digests: await largest(digests, DIGEST_SORTS.cost, most), hour };
       }),
     usage: () => usageOf(readings, started),
-    /** How many of each project. Of hundreds of thousands it takes a while: as it was some of such whiles ago. */
+    /** Counts entries by project. Counting takes a while: the count holds for some of these. */
     countEntries() {
       const began = clock.now();
       if (counted !== undefined && began < countedUntil) return counted;
@@ -130,7 +120,7 @@ export function createOwnFigures(
       }));
     },
     requests: statistics.requests,
-    /** The first `most` of the memory tier, with the names of what they answer as far as they are known. */
+    /** Lists the first entries of the memory tier, with names as far as they are known. */
     entries: (sort: EntrySort, most: number) =>
       inTurn(async () => {
         const { total, each } = entries();
@@ -141,7 +131,7 @@ export function createOwnFigures(
   };
 }
 
-/** Of a gateway that is one process. */
+/** Processes of a gateway that is one process. */
 export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
   ask: async (method, ...args) => ({
     told: [await (own[method] as (...given: typeof args) => Promise<Told<typeof method>>)(...args)],
@@ -152,8 +142,7 @@ export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
 
 export type SharedStatistics = ReturnType<typeof createSharedStatistics>;
 /**
- * What an operator is told: the figures of all processes of this gateway, and of the gateways that share a Redis.
- * @param options.id names this process; random
+ * Figures for operators, of all processes of this gateway and of gateways that share a Redis.
  * @param options.store undefined without Redis
  */
 export function createSharedStatistics(options: {
@@ -165,7 +154,7 @@ export function createSharedStatistics(options: {
 }) {
   const { processes, own, id, store, onError } = options;
 
-  /** Those of the processes of this gateway, and of other gateways as far as they can be read. @throws as `Processes.ask` */
+  /** Reads what can be read of other gateways. @throws as `Processes.ask` */
   async function reportsOfAll(most: number) {
     const { told, complete } = await processes.ask('report', most);
     const gateway = await processes.gateway();
@@ -180,7 +169,7 @@ export function createSharedStatistics(options: {
       reports,
       told: {
         gateways: new Set(reports.map((one) => one.gateway)).size,
-        // Of another version a report may not be understood.
+        // A report of another version may not be understood.
         complete: complete && (store === undefined || read.length === others?.length),
         totals: totalsOf(reports),
       },
@@ -188,7 +177,7 @@ export function createSharedStatistics(options: {
   }
 
   return {
-    /** Tells other gateways the heaviest digests of this process. Never rejects. */
+    /** Never rejects. */
     async share(): Promise<void> {
       if (store === undefined) return;
       try {
@@ -202,8 +191,8 @@ export function createSharedStatistics(options: {
       }
     },
     /**
-     * The totals are those of all digests, whatever the filter lets through.
-     * @param withText whether statements are told, as far as they are kept
+     * Totals count all digests, whatever the filter lets through.
+     * @param withText tells statements that are kept
      * @throws as `Processes.ask`
      */
     async statistics(
@@ -217,15 +206,12 @@ export function createSharedStatistics(options: {
       const rows = (await largest(found, DIGEST_SORTS[sort], offset + limit)).slice(offset);
       return { ...told, total: found.length, digests: rows.map((row) => digestRow(row, withText)) };
     },
-    /** This gateway, and what each of its processes uses. @throws as `Processes.ask` */
+    /** @throws as `Processes.ask` */
     async usage() {
       const { told, complete } = await processes.ask('usage');
       return { gateway: await processes.gateway(), complete, processes: told };
     },
-    /**
-     * The last hour at all gateways, and how many entries of each project the processes of this one have in memory.
-     * @throws as `Processes.ask`
-     */
+    /** @throws as `Processes.ask` */
     async hour() {
       const { reports, told } = await reportsOfAll(0);
       const entries = await processes.ask('countEntries');
@@ -236,7 +222,7 @@ export function createSharedStatistics(options: {
     async requests(filter: RequestFilter, { limit, offset }: Page) {
       const { told, complete } = await processes.ask('requests', filter, offset + limit);
       const requests = told.flatMap((one) => one.requests);
-      // Of one process they are in order, whatever its wall clock did.
+      // Requests of one process are in order, whatever its wall clock did.
       if (told.length > 1) requests.sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
       return { total: totalOf(told), complete, requests: requests.slice(offset, offset + limit) };
     },
@@ -253,24 +239,24 @@ export function createSharedStatistics(options: {
 const totalOf = (told: readonly { readonly total: number }[]) =>
   told.reduce((sum, { total }) => sum + total, 0);
 
-/** What the engine needs for it (ms), by what it needed when it was asked, or for what now is a hit. */
+/** Engine time for one ask (ms), from asks of the engine, or else from what hits saved. */
 function averageOf({ engine_asks, engine_ms, failed_ms, hits, saved_ms }: DigestFigures): number {
   if (engine_asks > 0) return (engine_ms - failed_ms) / engine_asks;
   return hits > 0 ? saved_ms / hits : 0;
 }
 
-/** What the engine would need for all asks (ms): of those that failed, what one in vain took. */
+/** Engine time for all asks (ms); failed asks count with what one in vain took. */
 function costOf(row: DigestFigures): number {
   const { asks, by_gateway, failed_asks, failed_ms } = row;
   const inVain = failed_asks > 0 ? failed_ms / failed_asks : 0;
   return (asks - by_gateway) * averageOf(row) + by_gateway * inVain;
 }
 
-/** The first of them by a figure, the largest first. Of many not all are sorted, nor looked at in one turn. */
+/** Finds the largest by a figure, in order. Of many not all are sorted, nor read in one turn. */
 export async function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number) {
   const cut = (rows: T[]) => rows.sort((a, b) => figure(b) - figure(a)).slice(0, most);
   let best: T[] = [];
-  /** Of the last one of the first so many. */
+  /** Smallest figure among the current top `most`. */
   let least = -Infinity;
   await inTurns(items, ENTRIES_AT_ONCE, (item) => {
     if (figure(item) <= least) return;
@@ -282,7 +268,7 @@ export async function largest<T>(items: Iterable<T>, figure: (item: T) => number
   return cut(best);
 }
 
-/** The largest maximum, the latest of what was asked last, and sums of sums. */
+/** Joins digests: largest maximum, latest ask, sums of sums. */
 function mergeDigests(reports: readonly Pick<Report, 'digests'>[]) {
   const all = reports.flatMap(({ digests }) => digests);
   const merged = Map.groupBy(all, ({ digest }) => digest);
@@ -298,7 +284,7 @@ function both(one: DigestFigures, other: DigestFigures): DigestFigures {
   return sum;
 }
 
-/** What fades is told to a tenth. */
+/** Fading sums are told to a tenth. */
 function totalsOf(reports: readonly Pick<Report, 'totals'>[]) {
   const sum = sumOf(reports.map(({ totals }) => totals));
   return {
@@ -333,7 +319,7 @@ const digestRow = (row: DigestFigures, withText: boolean) => ({
   ...(withText && row.text !== '' && { text: row.text }),
 });
 
-/** None when it is none: others may write to Redis. */
+/** Reads a report, if it is one: others may write to Redis. */
 function readReport(text: string): readonly Report[] {
   try {
     const report = JSON.parse(text) as Report;

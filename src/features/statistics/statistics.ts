@@ -1,13 +1,20 @@
+import { GatewayError } from '../../common/errors.ts';
+import type { Link } from '../../workers/link.ts';
+import { STATISTICS } from '../../workers/statistics.ts';
 import type { Core, Feature, HourCounts } from '../feature.ts';
 import { rowsOf } from '../hour-report.ts';
-import { processesOfAll } from './processes.ts';
 import { createStatistics } from './remembered.ts';
-import { createOwnFigures, createSharedStatistics, onlyProcess } from './shared-statistics.ts';
+import {
+  createOwnFigures,
+  createSharedStatistics,
+  onlyProcess,
+  type OwnFigures,
+  type Processes,
+} from './shared-statistics.ts';
 
-/** How often other gateways are told what this one remembers. */
 const SHARED_EVERY_MS = 30_000;
 
-/** Statistics: queries, what they cost, the latest requests and the entries in memory. */
+/** Remembers queries, what they cost, and the latest requests. */
 export function statistics(core: Core) {
   const { clock, id, primary, emit } = core;
   const remembered = createStatistics({ ...core, rows: core.events });
@@ -38,5 +45,25 @@ export function statistics(core: Core) {
       const { hour } = await shared.hour();
       return (kind) => rowsOf(hour, kind);
     },
+  };
+}
+
+/** Longest wait for the figures of all workers (ms). */
+const ALL_WITHIN = 2_000;
+
+/** Reaches all workers by the primary process. Asking @throws GatewayError `overloaded` */
+export function processesOfAll(link: Pick<Link, 'call' | 'serve'>, own: OwnFigures): Processes {
+  link.serve(STATISTICS, own);
+  const call = async (method: string, ...args: readonly unknown[]) => {
+    try {
+      return await link.call(STATISTICS, method, args, ALL_WITHIN);
+    } catch (cause) {
+      const message = 'The statistics of the other workers cannot be had now; try again.';
+      throw new GatewayError('overloaded', message, { retryAfter: 5, cause });
+    }
+  };
+  return {
+    ask: (async (method, ...args) => call('ask', method, args)) as Processes['ask'],
+    gateway: async () => (await call('gateway')) as string,
   };
 }

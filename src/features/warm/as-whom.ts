@@ -11,7 +11,7 @@ export interface WarmSettings extends WarmConfig {
   readonly isShared: boolean;
 }
 
-/** Whether a run of the warm-up would happen by itself, and as whom, in one line. */
+/** Says in one line whether a run would happen by itself, and as whom. */
 export function asWhom({ warm, cache, engine, projects }: Settings) {
   if (warm.mode === 'off') return { possible: false, text: 'off' };
   const all = [

@@ -2,26 +2,24 @@ import { LRUCache } from 'lru-cache';
 import { promisify } from 'node:util';
 import { deflateRaw, inflateRaw } from 'node:zlib';
 import type { Clock } from '../../common/clock.ts';
-import type { Emit, EventOf, GatewayEvent } from '../../common/events.ts';
+import type { EventOf, GatewayEvent } from '../../common/events.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
-import type { WarmConfig } from '../../features/warm/config.ts';
+import type { Core } from '../feature.ts';
+import type { WarmConfig } from './config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 
 /** A request without logins, cookies and ids, from which it can be understood again. */
 export interface KeptRequest {
-  /** Project of the request path; null without one. */
+  /** Null where the request path names none. */
   readonly project: string | null;
-  /** The parameters that are forwarded. */
   readonly query: readonly string[];
-  /** Those that are in the key, in one spelling. */
   readonly headers: Readonly<Record<string, string>>;
   /** Body with each byte as one letter (latin1). */
   readonly body: string;
 }
 
-/** How a query was asked. Two ways of one query differ in what their sessions were. */
+/** How a query was asked. Two ways of one query differ in their sessions. */
 export interface Way extends KeptRequest {
-  /** Session in which it was asked; null without one. */
   readonly session: {
     /** Index of its id in the body; null where it stood in a header alone. */
     readonly at: number | null;
@@ -33,14 +31,14 @@ export interface Way extends KeptRequest {
   readonly part: string;
 }
 
-/** How a session was begun that is noted under this profile. */
+/** How a session was begun that is noted under its profile. */
 export interface Beginning extends KeptRequest {
   readonly profile: string;
   /** When it was seen last (wall clock, ms). */
   readonly at: number;
 }
 
-/** A query that may be asked again. Moments are ms of the wall clock. */
+/** A query that may be asked again. Moments are ms of the wall clock, 0 for never. */
 export interface Candidate {
   readonly digest: string;
   readonly subject: string;
@@ -48,10 +46,9 @@ export interface Candidate {
   readonly catalogs: readonly string[];
   /** Number at the last ask; it fades by {@link HALF_LIFE}. */
   asks: number;
-  /** The last ask, and the one before; 0 for none. */
   last: number;
   before: number;
-  /** Average time of the engine. */
+  /** Average time of the engine (ms). */
   ms: number;
   /** Length of its longest answer. */
   bytes: number;
@@ -64,7 +61,7 @@ export interface CandidateList {
   readonly beginnings: readonly Beginning[];
 }
 
-/** A candidate of this process, and how often it was asked since the fleet was told. */
+/** A candidate of this process; `added`: asks since the fleet was told. */
 type Row = Candidate & { added: number; users: string[]; ways: Way[] };
 
 const HALF_LIFE = 3 * 24 * 3_600_000;
@@ -73,14 +70,14 @@ const ASKED_AGAIN = 7 * 24 * 3_600_000;
 const MAX_WAYS = 4;
 const MAX_USERS = 8;
 const MAX_BEGINNINGS = 50;
-/** Bytes of all bodies of a process, and of the list of all gateways. */
+/** Bytes of all bodies of a process, and of the list in the fleet. */
 const MAX_BYTES = 4 * 1024 * 1024;
 /** Bytes of a way beside its body, rounded up. */
 const OVERHEAD = 1_000;
 /** Weight of the latest figure in an average. */
 const LATEST = 1 / 4;
 const NOTE = 'warm:candidates';
-/** Time that a gateway may take over the list. */
+/** Longest time over the list. */
 const TASK_LIFE_MS = 10_000;
 const VERSION = 1;
 const EMPTY: CandidateList = { candidates: [], beginnings: [] };
@@ -112,7 +109,7 @@ function createRows(clock: Pick<Clock, 'wall'>) {
   return {
     rows,
     forget,
-    /** Adds a way. Those rows that are worth least go, some at a time; what the new one is worth is not known yet. */
+    /** Adds a way. Rows that are worth least go; the worth of the new one is not known yet. */
     add(row: Row, way: Way): void {
       if (rows.has(row.digest)) bytes -= bytesOf(row);
       row.ways.push(way);
@@ -129,7 +126,7 @@ function createRows(clock: Pick<Clock, 'wall'>) {
 
 const NEVER_ASKED = { asks: 0, added: 0, last: 0, before: 0, ms: 0, bytes: 0 };
 
-/** Counts an answer as an ask. @returns whether it is one */
+/** Counts an answer where it is an ask. @returns whether it is */
 function countAnswer(row: Row, event: EventOf<'xmla-answered'>, now: number): boolean {
   const { outcome, engine, complete } = event;
   const isMiss = outcome.kind === 'miss';
@@ -151,23 +148,17 @@ function countAnswer(row: Row, event: EventOf<'xmla-answered'>, now: number): bo
 
 export type Candidates = ReturnType<typeof createCandidates>;
 /**
- * Notes which queries are asked, how often, what they cost and how they were asked: what the warm-up asks again. One list for
- * all gateways lies among their notes. With `mode: off` nothing is kept.
+ * Notes which queries are asked, how often, how, and what they cost: what the warm-up asks again.
+ * The fleet has one list. With `mode: off` nothing is kept.
  */
-export function createCandidates(parts: {
-  readonly clock: Pick<Clock, 'wall'>;
-  readonly fleet: FleetStore;
-  readonly emit: Emit;
-}) {
-  const { clock, fleet, emit } = parts;
+export function createCandidates({ clock, fleet, emit }: Pick<Core, 'clock' | 'fleet' | 'emit'>) {
   const { rows, add, forget } = createRows(clock);
   const beginnings = new LRUCache<string, Beginning>({ max: MAX_BEGINNINGS });
   let settings: Pick<WarmConfig, 'mode' | 'queries'> = { mode: 'off', queries: 0 };
   let isNew = false;
-  /** Two at once would read the same list, and the second one drop what the first one added. */
+  /** Two at once would read the same list, and the second drop what the first has added. */
   const inTurn = oneAfterTheOther();
 
-  /** It is tried again. */
   function failed(error: unknown): void {
     isNew = true;
     emit({ type: 'redis-failed', operation: 'warm-up', error });
@@ -194,16 +185,14 @@ export function createCandidates(parts: {
   }
 
   return {
-    /** Hears of answers. */
     on(event: GatewayEvent): void {
       if (event.type !== 'xmla-answered' || rows.size === 0) return;
       const row = rows.get(event.digest);
       if (row !== undefined && countAnswer(row, event, clock.wall())) isNew = true;
     },
     /**
-     * Notes in which way a user asks a query that may be cached.
-     * @param part see {@link Way}
-     * @param make called where it is not known yet; undefined for what may not be kept
+     * Notes how a user asks a query that may be cached.
+     * @param make called where the way is new; gives undefined for what may not be kept
      */
     noteWay(
       digest: string,
@@ -223,25 +212,25 @@ export function createCandidates(parts: {
       add(known ?? { digest, ...facts, ...NEVER_ASKED, users: [user], ways: [] }, way);
       isNew = true;
     },
-    /** Notes how a session was begun. @param make see `noteWay` */
+    /** Notes how a session was begun. */
     noteBeginning(profile: string, make: () => KeptRequest | undefined): void {
       if (settings.mode === 'off') return;
-      // The latest one that the engine took: what an earlier one names may be gone.
+      // What an earlier beginning names may be gone.
       const request = make() ?? beginnings.get(profile);
       if (request === undefined) return;
       beginnings.set(profile, { ...request, profile, at: clock.wall() });
       isNew = true;
     },
-    /** Reads the list of all gateways, as far as they have told. Rejects when it cannot be read. */
+    /** Reads the list of the fleet. Rejects when it cannot be read. */
     async list(): Promise<CandidateList> {
       if (settings.mode === 'off') return EMPTY;
       return isNew ? inTurn(merge) : readList(fleet);
     },
-    /** Tells the others what is new. Never rejects. */
+    /** Tells the fleet what is new. Never rejects. */
     async share(): Promise<void> {
       if (isNew && settings.mode !== 'off') await inTurn(merge).catch(failed);
     },
-    /** With `mode: off` all is forgotten, also what other gateways have told. */
+    /** `mode: off` forgets all, also in the fleet. */
     configure(next: Pick<WarmConfig, 'mode' | 'queries'>): void {
       const wasOn = settings.mode === 'auto';
       settings = next;
@@ -267,7 +256,7 @@ async function readList(fleet: FleetStore): Promise<CandidateList> {
   }
 }
 
-/** The list with what this process has seen since. */
+/** Joins the list with what this process has seen since. */
 function merged(
   list: CandidateList,
   rows: readonly Row[],
@@ -309,10 +298,10 @@ function together(row: Row, listed: Candidate | undefined): Candidate {
   };
 }
 
-/** So much of a list goes to what one user alone asked, where others' asks would fill the rest. */
+/** Part of a list for what one user alone asked, where others' asks would fill the rest. */
 const OF_ONE_USER = 1 / 4;
 
-/** The first of a list that is sorted by worth, fair to all users. */
+/** Takes the first of a list that is sorted by worth, fair to all users. */
 function fairly<One extends Pick<Candidate, 'users'>>(sorted: readonly One[], most: number): One[] {
   const taken = new Map<string, number>();
   const { within = [], beyond = [] } = Object.groupBy(sorted, ({ users: [user, other] }) => {
@@ -323,12 +312,10 @@ function fairly<One extends Pick<Candidate, 'users'>>(sorted: readonly One[], mo
   return [...within, ...beyond].slice(0, most);
 }
 
-/** Metadata takes at most this part of a run. */
+/** Largest part of metadata in a run. */
 const OF_METADATA = 1 / 2;
 
-/**
- * Plans what a run asks: what clients ask first of the busiest catalogs, then what is worth most.
- */
+/** Plans a run: what clients ask first of the busiest catalogs, then what is worth most. */
 export function planned(candidates: readonly Candidate[], most: number, now: number) {
   const all = candidates.filter((one) => counts(one, now));
   const score = (one: Candidate) => scoreOf(one, now);

@@ -6,7 +6,7 @@ export const warm = section({
    * keeps the requests of these queries, without logins and session ids: in this process, and in
    * Redis if there is one. off keeps nothing. docs/WARMUP.md says more. */
   mode: key(kinds.choice('off', 'auto'), 'off'),
-  /** How long after the last purge a run begins. */
+  /** How long after the last purge a run of the warm-up begins. */
   settle: key(kinds.duration('1s', '1h', 'off'), '30s'),
   /** How many queries a run asks at most. */
   queries: key(kinds.integer(1, 2_000), 200),

@@ -1,4 +1,4 @@
-import { closed, type EventRows, move, REASON } from '../../observability/event-rows.ts';
+import { byWord, closed, type EventRows, move, REASON } from '../../observability/event-rows.ts';
 import type { Figure } from '../../observability/figures.ts';
 
 export type WarmResult = (typeof WARM_RESULTS)[number];
@@ -12,7 +12,7 @@ export const WARM_RESULTS = [
   'overtaken',
 ] as const;
 export type WarmCut = (typeof WARM_CUTS)[number];
-/** Why a run of the warm-up ended before its end. */
+/** Why a run ended early. */
 export const WARM_CUTS = [
   'purge',
   'budget',
@@ -23,12 +23,11 @@ export const WARM_CUTS = [
   'other-gateway',
 ] as const;
 
-/** A run of the warm-up, as it is told and noted. Moments are ISO 8601. */
+/** A run as it is told and noted. Moments are ISO 8601. */
 export interface WarmRun {
   readonly id: string;
-  /** The process that made it. */
   readonly gateway: string;
-  /** The purge after which it began by itself; null for one that was asked for. */
+  /** Purge after which it began by itself; null for one that was asked for. */
   readonly purge: string | null;
   /** User who asked for it; null for one that began by itself. */
   readonly by: string | null;
@@ -39,7 +38,7 @@ export interface WarmRun {
   planned: number;
   stored: number;
   there: number;
-  /** These by their reasons. */
+  /** Counts by reasons. */
   readonly not_stored: Record<string, number>;
   readonly failed: Record<string, number>;
   readonly skipped: Record<string, number>;
@@ -55,18 +54,12 @@ declare module '../../common/events.ts' {
       readonly project: string;
       readonly result: WarmResult;
       readonly reason?: string;
-      /** Time of the engine. */
+      /** Engine time. */
       readonly milliseconds: number;
     };
   }
 }
 
-const QUERIES = closed(
-  'warm_queries_total',
-  'Queries of the warm-up, by result (stored, there, not-stored, failed, skipped, overtaken).',
-  'result',
-  WARM_RESULTS,
-);
 const RUNS = closed(
   'warm_runs_total',
   'Runs of the warm-up that ended, by end: whole, or what cut them (purge, budget, failures, off, shutdown, gateway-gone, other-gateway).',
@@ -82,7 +75,12 @@ export const WARM_EVENTS = {
   warmed: {
     level: 'debug',
     moves: [
-      move(QUERIES, ({ result }) => ({ result })),
+      byWord(
+        'warm_queries_total',
+        'Queries of the warm-up, by result (stored, there, not-stored, failed, skipped, overtaken).',
+        'result',
+        WARM_RESULTS,
+      ),
       move(SECONDS, undefined, ({ milliseconds }) => milliseconds / 1000),
     ],
   },
@@ -99,7 +97,6 @@ export const WARM_EVENTS = {
   },
 } as const satisfies Partial<EventRows>;
 
-/** Figures of the entries that the warm-up filled. */
 export const warmFigures = (
   read: () => Readonly<Record<'hits' | 'wasted', number>>,
 ): readonly Figure[] => [

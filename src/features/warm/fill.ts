@@ -5,9 +5,54 @@ import { withoutReader } from '../../line/no-client.ts';
 import type { SharedQuery } from '../../line/query.ts';
 import type { Line } from '../feature.ts';
 import type { WarmResult } from './events.ts';
-import { OVERTAKEN, type Slot, type Slots } from './slots.ts';
 
-/** `reason`: why not, of all but `stored` and `there`; `ms`: what the engine needed. */
+const OVERTAKEN = new GatewayError('client-gone', 'A user needed the place at the engine.');
+
+/** Slot at the engine for one request; a user may take it meanwhile. */
+class Slot {
+  /** Aborted when the request is given up. */
+  readonly gone = new AbortController();
+  /** Undefined once the slot was given up. */
+  leave: (() => void) | undefined;
+  /** Aborted when the request is given up and no user has joined it. */
+  unwanted: AbortSignal | undefined;
+  isOvertaken = false;
+
+  /** Gives the slot up for a user. @returns whether it is free at once */
+  overtake(): boolean {
+    this.isOvertaken = true;
+    this.gone.abort(OVERTAKEN);
+    const isFree = this.unwanted?.aborted ?? true;
+    if (isFree) this.leave = undefined;
+    return isFree;
+  }
+}
+
+export type Slots = ReturnType<typeof createSlots>;
+
+export function createSlots(admitBackground: Line['admitBackground']) {
+  let current: Slot | undefined;
+  return {
+    leave: () => current?.leave,
+    /** @throws what `use` throws, and the reason of the signal */
+    async within<T>(until: AbortSignal, use: (slot: Slot) => Promise<T>): Promise<T> {
+      const slot = new Slot();
+      const end = () => slot.gone.abort(until.reason);
+      until.addEventListener('abort', end, { once: true });
+      try {
+        const leave = await admitBackground(() => slot.overtake(), until);
+        slot.leave = leave;
+        current = slot;
+        return await use(slot).finally(leave);
+      } finally {
+        until.removeEventListener('abort', end);
+        current = undefined;
+      }
+    },
+  };
+}
+
+/** `reason`: why not, of all but `stored` and `there`; `ms`: engine time. */
 export interface AskedWay {
   readonly result: WarmResult;
   readonly reason?: string;
@@ -24,7 +69,7 @@ interface Filling extends Pick<Line, 'cache' | 'memory'> {
   readonly since: number;
 }
 
-/** Fills the cache with the answer to one query, unless it is there. @param bytes of the answer, as far as is known */
+/** Fills the cache with the answer to one query, unless it is there. @param bytes of the answer */
 export async function fill(query: SharedQuery, bytes: number, lane: Filling): Promise<AskedWay> {
   const before = await lane.cache.entryOf(query);
   if (before === undefined) return failed('epochs-unknown');

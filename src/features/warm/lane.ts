@@ -1,3 +1,4 @@
+import { tellSessions } from '../../cache/answer-sessions.ts';
 import type { Clock } from '../../common/clock.ts';
 import { GatewayError } from '../../common/errors.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
@@ -5,24 +6,23 @@ import { type Principal, principalOf } from '../../common/principal.ts';
 import { inXml } from '../../engine/own-questions.ts';
 import { ofNoClient, withoutReader } from '../../line/no-client.ts';
 import type { QueryOf } from '../../line/query.ts';
-import { enterSession } from '../../line/session-step.ts';
+import { enterSession, type Examine, noteBegun } from '../../line/session-step.ts';
 import {
   type Destination,
   destinationOf,
   understand,
   type UnderstoodRequest,
 } from '../../line/understand.ts';
+import { extendProfile } from '../../sessions/digests.ts';
 import type { Line } from '../feature.ts';
 import type { Beginning, Candidate, KeptRequest, Way } from './candidates.ts';
-import { type AskedWay, failed, fill, skipped } from './fill.ts';
-import { createLaneSessions } from './lane-sessions.ts';
-import { createSlots, type Slots } from './slots.ts';
+import { type AskedWay, createSlots, failed, fill, skipped, type Slots } from './fill.ts';
 
 /** In whose name a run asks. The login is kept by the run alone. */
 export interface WarmUser {
   readonly principal: Principal;
   readonly authorization: string | undefined;
-  /** True for a user, whose own entries may be filled. */
+  /** A user's own entries may be filled. */
   readonly isUser: boolean;
 }
 
@@ -30,23 +30,21 @@ export interface WarmUser {
 export interface Job {
   readonly candidate: Candidate;
   readonly way: Way;
-  /** Identities for which that was done. */
+  /** Identities that are filled. */
   readonly done: Set<string>;
 }
 
-/** Facts that the lanes of a run share. */
 interface LanesOfRun {
   readonly as: WarmUser;
-  /** Ends what is under way; its reason is a GatewayError `client-gone`. */
+  /** Ends what is under way, with a GatewayError `client-gone`. */
   readonly cut: AbortSignal;
   readonly beginnings: readonly Beginning[];
-  /** No entry goes that was used since then (monotonic, ms). */
+  /** Entries used since then stay (monotonic, ms). */
   readonly since: number;
-  /** Catalogs that are not to be asked ahead, by where they are. */
+  /** Catalogs that are not asked ahead, by endpoint. */
   readonly onDemand: Map<string, Promise<readonly string[]>>;
 }
 
-/** Port: the line of the configuration in force. */
 export interface WarmLine {
   open(ofRun: LanesOfRun): Lane;
   /** Whether the engine of a project gets the login that asks. */
@@ -60,7 +58,7 @@ export const createWarmLine = (line: Line, clock: Pick<Clock, 'now'>): WarmLine 
 
 export type Lane = ReturnType<typeof openLane>;
 
-/** Asks one query after the other as an ordinary request is asked, for no user and in sessions of its own. */
+/** Asks one query after the other as a request is asked, for no user, in sessions of its own. */
 function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
   const { as, cut, beginnings, since } = ofRun;
   const { principal } = as;
@@ -80,7 +78,7 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
     return { destination, body, ...(await examine(asked, destination, principal)) };
   }
 
-  /** Moves the session of a request to the catalog that it names. @returns why it cannot */
+  /** Moves a session to the catalog that a request names. @returns why it cannot */
   async function moveSession(seen: Awaited<ReturnType<typeof read>>) {
     const { known } = await enterSession(seen.asked, seen.step, sessions);
     const moving = await line.queryOf({ ...seen, principal, session: known, fresh: false });
@@ -106,7 +104,7 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
       seen = await read(way, headers, body);
     }
     const { asked, step } = seen;
-    // Redis may have lost the session, or all sessions count as changed.
+    // Redis may have lost the session, or every session counts as changed.
     const isLost = step === 'refuse' || /^(?:unknown|dirty)-/.test(step.reason ?? '');
     if (way.session !== null && isLost) own.forget(way);
     if (step === 'refuse' || step.before !== 'nothing') return [skipped('session-differs')];
@@ -123,7 +121,7 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
       const isSame = (part ?? '') === way.part;
       const one = isSame ? await fill(query, candidate.bytes, filling) : skipped('session-differs');
       if (one.result !== 'overtaken') done.add(identity);
-      // The engine may know the session no more.
+      // The engine may no longer know the session.
       if (one.reason === 'fault' || one.reason === 'session-changed') own.forget(way);
       told.push(one);
     }
@@ -131,7 +129,7 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
   }
 
   return {
-    /** @returns one for each identity for which it is filled. Rejects for a mistake of this program only */
+    /** @returns a result for each identity. Rejects for a mistake of this program only */
     async ask(job: Job): Promise<readonly AskedWay[]> {
       try {
         return await askWay(job);
@@ -141,7 +139,6 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
         return [OF_ENGINE.test(error.reason) ? failed(error.reason) : skipped(error.reason)];
       }
     },
-    /** Ends the sessions. Never rejects. */
     close: () => own.close().then(work.end),
   };
 }
@@ -150,7 +147,7 @@ type Headers = KeptRequest['headers'];
 type Asking = { readonly destination: Destination; readonly asked: UnderstoodRequest };
 type Source = Omit<Parameters<QueryOf>[0], 'principal'>;
 
-/** @returns why a query of this engine is not asked by a run */
+/** @returns why no run asks a query of this engine */
 function whyUnfit({ settings, addressee }: Destination, { subject }: Candidate) {
   const isForwarded = settings.login === 'forward';
   if (isForwarded && addressee.authorization === undefined) return 'login-forward';
@@ -158,7 +155,7 @@ function whyUnfit({ settings, addressee }: Destination, { subject }: Candidate) 
   return isVolatile ? 'discover-type' : undefined;
 }
 
-/** Whether the engine is to ask for the data of a catalog only when a user does. */
+/** Asks whether the engine wants a catalog's data asked for by users only. */
 async function isOnlyOnDemand(
   { destination, asked }: Asking,
   { catalogs }: Candidate,
@@ -182,7 +179,7 @@ async function isOnlyOnDemand(
   return catalogs.some((name) => names.has(foldObjectName(name)));
 }
 
-/** The queries of a way: one for each identity that may be answered from what is filled. */
+/** Makes a query for each identity that may be answered from what is filled. */
 async function queriesOf(
   queryOf: QueryOf,
   source: Source,
@@ -203,7 +200,6 @@ async function queriesOf(
 const OF_ENGINE = /^(?:engine-|overloaded)/;
 const isGone = (error: unknown) => error instanceof GatewayError && error.reason === 'client-gone';
 
-/** The request with the id of a session where that of another one stood. */
 function inSession({ headers, body, session }: Way, id = '') {
   const text = Buffer.from(body, 'latin1');
   const at = session?.at ?? null;
@@ -212,3 +208,91 @@ function inSession({ headers, body, session }: Way, id = '') {
   const own = session?.byHeader ? { ...headers, 'x-as-sessionid': id } : headers;
   return { headers: own, body: Buffer.concat(pieces) };
 }
+
+/** Longest time for the end of a session: nothing depends on it. */
+const ENDING_MS = 2_000;
+
+interface Begun {
+  readonly id: string;
+  readonly destination: Destination;
+  readonly asked: UnderstoodRequest;
+  readonly replica: string;
+}
+
+type Read = (
+  request: KeptRequest,
+  headers: KeptRequest['headers'],
+  body: Buffer,
+) => Promise<Awaited<ReturnType<Examine>> & { readonly destination: Destination }>;
+
+/** Sessions of a lane, begun as those of users were. */
+function createLaneSessions(
+  { sessions }: Pick<Line, 'sessions'>,
+  slots: Slots,
+  read: Read,
+  beginnings: readonly Beginning[],
+  cut: AbortSignal,
+) {
+  /** Ids by where the sessions live and what they were begun with. */
+  const byName = new Map<string, Promise<string | undefined>>();
+  const toEnd: Begun[] = [];
+
+  /** @returns undefined where the request would not begin a clean session */
+  async function begin(beginning: KeptRequest): Promise<string | undefined> {
+    const body = Buffer.from(beginning.body, 'latin1');
+    const { asked, step, destination } = await read(beginning, beginning.headers, body);
+    const { request, forwarded, leavesState } = asked;
+    const begins = step !== 'refuse' && step.begins && !leavesState;
+    if (!begins || request === undefined || forwarded === undefined) return undefined;
+    const { engine, addressee, user: principal } = destination;
+    const replica = engine.replicaFor(undefined);
+    const ids: string[] = [];
+    await slots.within(cut, async ({ gone }) => {
+      const answer = await engine.ask({ ...addressee, replica }, forwarded, body, gone.signal);
+      const tell = tellSessions(answer.head, async (id, before) => {
+        // The session ends also where its answer is given up.
+        toEnd.push({ id, destination, asked, replica });
+        const begun = { principal, asked, replica, leftState: false };
+        await noteBegun(sessions, destination, id, before, begun);
+        ids.push(id);
+      });
+      const isBegun = answer.head.status === 200;
+      for await (const piece of answer.body) if (isBegun) await tell(piece);
+      if (isBegun) await tell();
+    });
+    return ids[0];
+  }
+
+  return {
+    /** Finds or begins the session in which a query of this way is asked. */
+    async idFor(way: Way): Promise<string | undefined> {
+      const { project, session } = way;
+      if (session === null) return undefined;
+      const { profile, catalog } = session;
+      const fits = (one: Beginning) =>
+        one.profile === profile ||
+        (catalog !== null && extendProfile(one.profile, catalog) === profile);
+      const beginning = beginnings.find(fits);
+      const id = byName.get(nameOf(way)) ?? (beginning && begin({ ...beginning, project }));
+      if (id === undefined) return undefined;
+      byName.set(nameOf(way), id);
+      // The next query tries again.
+      id.catch(() => byName.delete(nameOf(way)));
+      return id;
+    },
+    forget: (way: Way) => void byName.delete(nameOf(way)),
+    /** Never rejects. */
+    async close(): Promise<void> {
+      const until = AbortSignal.timeout(ENDING_MS);
+      for (const { id, destination, asked, replica } of toEnd) {
+        const { engine, addressee, endpoint } = destination;
+        const to = { ...addressee, replica, named: asked.namedHeaders };
+        const end = () => engine.touch(to, id, until, 'EndSession');
+        await slots.within(until, end).catch(() => {});
+        await sessions.end({ endpoint, id });
+      }
+    },
+  };
+}
+
+const nameOf = ({ project, session }: Way) => JSON.stringify([project, session?.profile]);

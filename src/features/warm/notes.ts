@@ -7,15 +7,14 @@ const RUNS = 'warm:runs';
 const TASK = 'warm';
 /** Time for which a run outlives the last sign of life of its gateway. */
 const LIFE_MS = 10_000;
-/** Pause between two signs of life. */
 export const SIGN_MS = 3_000;
 const MAX_RUNS = 20;
 
-/** The latest purge that is known here. @param onNew called where it is another one */
+/** Tracks the latest purge of the fleet. @param onNew called where it is another one */
 export function createLatestPurge(fleet: FleetStore, clock: Clock, onNew: () => void) {
-  /** `at`: since when it is known (monotonic, ms). */
+  /** `at`: when it became known (monotonic, ms). */
   let latest: { readonly id: string; readonly at: number } | undefined;
-  /** One that was made here and that the others were not told yet. */
+  /** Purge made here that the fleet was not told yet. */
   let untold: string | undefined;
 
   function see(newest: string): void {
@@ -33,7 +32,6 @@ export function createLatestPurge(fleet: FleetStore, clock: Clock, onNew: () => 
 
   return {
     get: () => latest,
-    /** Tells the others of one that was made here. */
     made(id: string): Promise<void> {
       untold = id;
       see(id);
@@ -50,7 +48,6 @@ export function createLatestPurge(fleet: FleetStore, clock: Clock, onNew: () => 
 
 export type RunNotes = ReturnType<typeof createRunNotes>;
 
-/** Notes of the latest runs in the fleet, and the task that one gateway has for all. */
 export function createRunNotes(fleet: FleetStore, clock: Pick<Clock, 'wall'>) {
   const now = () => new Date(clock.wall()).toISOString();
   const leave = () => fleet.leave(TASK);
@@ -81,7 +78,7 @@ export function createRunNotes(fleet: FleetStore, clock: Pick<Clock, 'wall'>) {
     save,
     read,
     endLost,
-    /** Reads runs to be shown: one of a process that was killed is not under way. */
+    /** Reads runs to be shown: one of a killed process is not under way. */
     async readLiving(isRunningHere: () => boolean): Promise<WarmRun[]> {
       const runs = await read();
       const isOpen = runs.some(({ ended }) => ended === null);

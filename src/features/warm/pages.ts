@@ -5,10 +5,7 @@ import { page, readQuery } from '../../http/admin-page.ts';
 import type { Pages } from '../feature.ts';
 import type { WarmUp } from './warm-up.ts';
 
-/**
- * `GET /admin/warm` tells of runs and candidates. `POST /admin/warm` begins a run with the login of an administrator, for
- * what that user asked or names.
- */
+/** Tells of runs and candidates (`GET`), and begins a run with the login of its user (`POST`). */
 export function warmPages(warmUp: Pick<WarmUp, 'begin' | 'tell'>): Pages {
   async function begin({ administrator, request, body }: AdminCall) {
     const { project } = readQuery(request, { project: projectWord.optional() });
@@ -22,11 +19,9 @@ export function warmPages(warmUp: Pick<WarmUp, 'begin' | 'tell'>): Pages {
   };
 }
 
-/** Longest list of digests. */
 const LONGEST_LIST_BYTES = 64 * 1024;
 const NAMED = z.strictObject({ queries: z.array(z.string().regex(/^[\w-]{22}$/)).min(1) });
 
-/** @returns undefined for no body */
 function namedQueries(body: Buffer): ReadonlySet<string> | undefined {
   if (body.length === 0) return undefined;
   try {

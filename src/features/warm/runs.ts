@@ -1,19 +1,146 @@
-import type { Clock } from '../../common/clock.ts';
-import type { Emit } from '../../common/events.ts';
+import { once } from 'node:events';
+import { GatewayError } from '../../common/errors.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
 import { principalOf } from '../../common/principal.ts';
+import type { Core } from '../feature.ts';
 import type { WarmSettings } from './as-whom.ts';
-import { type Candidate, type Candidates, planned } from './candidates.ts';
+import { type Candidate, type CandidateList, type Candidates, planned } from './candidates.ts';
+import type { WarmConfig } from './config.ts';
 import type { WarmCut, WarmRun } from './events.ts';
-import type { WarmLine, WarmUser } from './lane.ts';
+import type { AskedWay } from './fill.ts';
+import type { Lane, WarmLine, WarmUser } from './lane.ts';
 import { type RunNotes, SIGN_MS } from './notes.ts';
-import { askAll, type Chosen, createRunning, type Running } from './run.ts';
 
-/** Choice of candidates for a run; all without one. */
+const MAX_FAILURES = 5;
+/** Retries of a query that users overtook. */
+const MAX_TRIES = 3;
+/** An engine this many times slower than before is left alone for as long as it took. */
+const SLOWER = 2;
+const ENDED = new GatewayError('client-gone', 'The run of the warm-up was ended.');
+
+interface Chosen extends CandidateList {
+  /** Says whether the run wants a candidate, by the configuration in force. */
+  isMeant(one: Candidate): boolean;
+}
+
+interface RunParts extends Pick<Core, 'id' | 'newId' | 'clock' | 'emit'> {
+  readonly notes: RunNotes;
+  readonly candidates: Pick<Candidates, 'list'>;
+  readonly line: () => WarmLine;
+  readonly settings: () => WarmSettings;
+  readonly isOn: () => boolean;
+  readonly purge: () => { readonly id: string; readonly at: number } | undefined;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  readonly failed: (error: unknown) => void;
+}
+
+type Begun = Pick<WarmRun, 'id' | 'gateway' | 'purge' | 'by' | 'project' | 'begun'>;
+type Running = ReturnType<typeof createRunning>;
+
+function createRunning(from: Begun) {
+  const none = { planned: 0, stored: 0, there: 0, not_stored: {}, failed: {}, skipped: {} };
+  const run: WarmRun = { ...from, ended: null, cut: null, engine_seconds: 0, ...none };
+  const end = new AbortController();
+  return {
+    run,
+    signal: end.signal,
+    cut(why: WarmCut): void {
+      run.cut ??= why;
+      end.abort(ENDED);
+    },
+  };
+}
+
+/** Asks what was chosen, some at a time, until the run is cut. */
+async function askAll(
+  { run, signal, cut }: Running,
+  chosen: Chosen,
+  parts: Pick<RunParts, 'line' | 'sleep' | 'emit'> & {
+    readonly settings: Pick<WarmConfig, 'concurrency' | 'budget'>;
+    readonly as: WarmUser;
+    readonly since: number;
+  },
+): Promise<void> {
+  const { settings, as, since, line, sleep, emit } = parts;
+  const jobs = chosen.candidates.flatMap((candidate) =>
+    candidate.ways.map((way) => ({ candidate, way, done: new Set<string>(), tries: 0 })),
+  );
+  run.planned = jobs.length;
+  let failuresInRow = 0;
+  const isCut = once(signal, 'abort');
+
+  function note(told: AskedWay, { digest, project }: Candidate): void {
+    const { ms: milliseconds, ...how } = told;
+    if (isFailure(told)) failuresInRow += 1;
+    else if (told.result !== 'overtaken') failuresInRow = 0;
+    countIn(run, told);
+    if (failuresInRow >= MAX_FAILURES) cut('failures');
+    emit({ type: 'warmed', run: run.id, digest, project, ...how, milliseconds });
+    run.engine_seconds += milliseconds / 1000;
+  }
+
+  async function askJob(lane: Pick<Lane, 'ask'>, job: (typeof jobs)[number]): Promise<void> {
+    const { candidate, tries, done } = job;
+    const isFirst = done.size === 0;
+    // A reload may have brought an engine that gets the login.
+    const asked = chosen.isMeant(candidate) ? [...(await lane.ask(job))] : [OF_OTHERS];
+    if (asked.some(({ result }) => result === 'overtaken') && !signal.aborted) {
+      if (tries < MAX_TRIES) jobs.push({ ...job, tries: tries + 1 });
+      else asked.push({ result: 'skipped', reason: 'overtaken', ms: 0 });
+    }
+    const { length } = asked.filter(({ result }) => result !== 'overtaken');
+    // One for each identity: their number was not known when this was planned.
+    run.planned += isFirst ? Math.max(0, length - 1) : length;
+    for (const told of asked) note(told, candidate);
+    if (run.engine_seconds * 1000 >= settings.budget) cut('budget');
+    const longest = Math.max(0, ...asked.map(({ ms }) => ms));
+    if (longest > SLOWER * candidate.ms && !signal.aborted) {
+      await Promise.race([sleep(longest), isCut]);
+    }
+  }
+
+  const ofRun = { as, cut: signal, beginnings: chosen.beginnings, since, onDemand: new Map() };
+  async function askInLanes(): Promise<void> {
+    let job = jobs.shift();
+    while (job !== undefined && !signal.aborted) {
+      const current = line();
+      const lane = current.open(ofRun);
+      try {
+        // A reload brought another line.
+        while (job !== undefined && !signal.aborted && current === line()) {
+          await askJob(lane, job);
+          job = jobs.shift();
+        }
+      } finally {
+        await lane.close();
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: settings.concurrency }, askInLanes));
+}
+
+/** Reasons that say nothing against the engine. */
+const OF_SIZE: ReadonlySet<string> = new Set(['too-large', 'no-room', 'session-changed']);
+const isFailure = ({ result, reason = '' }: AskedWay) =>
+  result === 'failed' || (result === 'not-stored' && !OF_SIZE.has(reason));
+const OF_OTHERS: AskedWay = { result: 'skipped', reason: 'of-other-users', ms: 0 };
+
+const COUNTED = { 'not-stored': 'not_stored', failed: 'failed', skipped: 'skipped' } as const;
+
+function countIn(run: WarmRun, { result, reason = '' }: AskedWay): void {
+  if (result === 'overtaken') return;
+  if (result === 'stored' || result === 'there') {
+    run[result] += 1;
+    return;
+  }
+  const { [COUNTED[result]]: counts } = run;
+  counts[reason] = (counts[reason] ?? 0) + 1;
+}
+
+/** Choice of candidates; all without one. */
 interface Wish {
   readonly project?: string | undefined;
-  /** Digests. */
   readonly queries?: ReadonlySet<string> | undefined;
 }
 
@@ -26,28 +153,13 @@ export const BY_ITSELF: WarmUser = {
   isUser: false,
 };
 
-/** Runs of this process: one at a time in the fleet, or in each worker where they share no entries. */
-export function createRuns(parts: {
-  /** Names this process. */
-  readonly id: string;
-  readonly notes: RunNotes;
-  readonly candidates: Pick<Candidates, 'list'>;
-  readonly line: () => WarmLine;
-  readonly settings: () => WarmSettings;
-  /** Whether runs may still begin. */
-  readonly isOn: () => boolean;
-  readonly purge: () => { readonly id: string; readonly at: number } | undefined;
-  readonly clock: Clock;
-  readonly newId: () => string;
-  readonly sleep: (milliseconds: number) => Promise<void>;
-  readonly failed: (error: unknown) => void;
-  readonly emit: Emit;
-}) {
+/** Runs of this process: one at a time in the fleet, or in a worker that shares no entries. */
+export function createRuns(parts: RunParts) {
   const { id: gateway, notes, candidates, line, purge, clock, failed, emit } = parts;
-  /** The purge after which nothing is left to be done. */
+  /** Purge after which nothing is left to be done. */
   let done: string | undefined;
   let running: (Running & { readonly over: Promise<void> }) | undefined;
-  /** Takes the task and leaves it: this process would get one that it has once more, and then leave it under a run. */
+  /** Takes and leaves the task in turn: a task held twice would be left under a run. */
   const inTurn = oneAfterTheOther();
 
   async function begin(as: WarmUser, cause: string | null, wish: Wish) {
@@ -115,10 +227,10 @@ export function createRuns(parts: {
   };
 }
 
-/** Whether another gateway need not take over. */
+/** Tells whether no other gateway need take over. */
 const isWhole = ({ ended, cut }: WarmRun) => ended !== null && !UNFINISHED.has(cut);
 
-/** Whether a wish means a candidate. What others wrote is sent with the login of a user only where that names it. */
+/** Others' queries go with the login of a user only where that user names them. */
 function isWished(
   one: Candidate,
   { project, queries }: Wish,

@@ -13,9 +13,7 @@ type Parts = Omit<
 > & { readonly candidates: Pick<Candidates, 'configure'>; readonly fleet: FleetStore };
 
 export type WarmUp = ReturnType<typeof createWarmUp>;
-/**
- * The story of the warm-up: after a purge, and when an administrator asks for it, the most valuable queries are asked again.
- */
+/** Asks the most valuable queries again, after a purge or when an administrator wants it. */
 export function createWarmUp(parts: Parts) {
   const { candidates, fleet, clock, emit } = parts;
   let settings = { mode: 'off' } as WarmSettings;
@@ -43,12 +41,11 @@ export function createWarmUp(parts: Parts) {
   }
 
   return {
-    /** Hears of purges that hold. */
     on(event: GatewayEvent): void {
       if (settings.mode === 'off' || event.type !== 'purged' || event.result === 'owed') return;
       purge.made(event.id).catch(failed);
     },
-    /** Looks whether a run is due: to be called each second. Never rejects. */
+    /** Looks whether a run is due. Never rejects. */
     look(): Promise<void> {
       if (!isOn()) return Promise.resolve();
       return (looking ??= look()
@@ -69,7 +66,6 @@ export function createWarmUp(parts: Parts) {
       if (begun === undefined) throw notNow('a run is under way');
       return begun;
     },
-    /** Tells of runs and candidates, for JSON. */
     async tell() {
       const { mode, as, settle, queries } = settings;
       const latest = purge.get();
@@ -106,7 +102,6 @@ export function createWarmUp(parts: Parts) {
       candidates.configure(next);
       if (next.mode === 'off') runs.running()?.cut('off');
     },
-    /** Ends the run that is under way. */
     async close(): Promise<void> {
       closed = true;
       runs.running()?.cut('shutdown');

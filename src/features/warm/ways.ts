@@ -2,13 +2,13 @@ import type { Candidates, KeptRequest, Way } from './candidates.ts';
 import { ASCII_BASED, gapsIn, startOf, textIn } from '../../line/gaps.ts';
 import type { Seen, SeenRequest } from '../../line/ports.ts';
 
-/** Shorter values are sizes and limits, which an engine may refuse as zeros (characters). */
+/** Shorter values are sizes and limits; an engine may refuse zeros there (characters). */
 const ID = 32;
 /** A password in a text of its own, such as that of a data source. */
 const SECRET = /(?:password|pwd)\s*=/i;
 
 /**
- * A request as it is kept to be asked again: without the ids in ignored properties and the id of its session. Undefined
+ * Makes the request to be kept: without its session id and ids in ignored properties. Undefined
  * where it is not certain what of it is an id, or it may hold a secret.
  */
 function kept({ asked, body, destination }: SeenRequest) {
@@ -41,7 +41,6 @@ function kept({ asked, body, destination }: SeenRequest) {
   };
 }
 
-/** Notes how queries are asked and sessions begun, for the warm-up. */
 export const createSeen = (candidates: Pick<Candidates, 'noteWay' | 'noteBeginning'>): Seen => ({
   query(request, user, parts, session) {
     const part = parts.session ?? '';

@@ -29,29 +29,29 @@ const statement = kinds.textKind(
 );
 
 export const watch = section({
-  /** The source that is asked: the project's engine for the dates of its cubes (xmla), the server
-   * of MDX for Kylin for its segments (kylin), a PostgreSQL (postgres), an HTTP server (url), or
-   * the file system (file). docs/FRESHNESS.md says what each of them sees. */
+  /** The source that is asked: the project's engine for the dates of its cubes (xmla), an Apache
+   * Kylin 5 for the segments of its models (kylin), a PostgreSQL database (postgres), an HTTP
+   * server (url), or the file system (file). docs/FRESHNESS.md says what each of them sees. */
   kind: key(kinds.choice('xmla', 'kylin', 'postgres', 'url', 'file'), REQUIRED),
   /** The time between two questions. */
   every: key(kinds.duration('1s', '1d'), '60s'),
   /** The least time between two purges when changes come quickly; the last change is never lost.
    * 0: each is purged at once. */
   min_interval: key(kinds.duration('1s', '1d', 'off'), '0'),
-  /** The fate of requests of the project after three questions in a row without an answer: they
-   * are answered as always (keep), or bypass the cache (bypass) until one has an answer again. */
+  /** What happens to requests of the project after three questions in a row without an answer: they
+   * are answered as always (keep), or bypass the cache until the source answers again (bypass). */
   when_blind: key(kinds.choice('keep', 'bypass'), 'keep'),
   /** With kylin: the part before /api/models, such as http://kylin.example:7070/kylin. With
    * postgres: postgres://user:password@host:5432/database. With url: the address. */
   url: orNull(watchUrl),
-  /** With kylin: the name of the project there. */
+  /** With kylin: the name of the project in Kylin. */
   project: orNull(kinds.projectName),
-  /** With postgres: one statement that reads, and whose rows differ after a load. */
+  /** With postgres: one statement that only reads, and whose rows differ after a load. */
   query: orNull(statement),
   /** With file: the path of the file. */
   path: orNull(kinds.filePath),
-  /** With xmla, kylin and url: a login of the watcher's own. Without it xmla takes engine.service,
-   * and the others have none. */
+  /** With xmla, kylin and url: a login of the watcher's own. Without one, xmla uses engine.service,
+   * and the others send no login. */
   user: orNull(kinds.loginName),
   /** The password of that login. Take it from a file, ${file:/run/secrets/watch_password}, or from
    * the environment, ${WATCH_PASSWORD}. */

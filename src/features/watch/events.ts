@@ -3,7 +3,7 @@ import type { Figure } from '../../observability/figures.ts';
 
 declare module '../../common/events.ts' {
   interface EventMap {
-    /** The source of a watcher answers no more, or again. `why` is '' then, and holds no secrets. */
+    /** A source stops answering, or answers again. `why` holds no secrets; '' for again. */
     'watch-state': {
       readonly project: string;
       readonly state: 'seeing' | 'blind';
@@ -16,7 +16,7 @@ export const WATCH_EVENTS = {
   'watch-state': { level: ({ state }) => (state === 'seeing' ? 'info' : 'warn') },
 } as const satisfies Partial<EventRows>;
 
-/** Whether the sources of watchers answer. @param sight age in milliseconds, since their last answer */
+/** Tells whether sources answer. @param sight `age`: time since the last answer (ms) */
 export const watchFigures = (
   sight: () => readonly (readonly [project: string, age: number, isBlind: boolean])[],
 ): readonly Figure[] => [

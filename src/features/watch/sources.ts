@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
-import type { Semaphore } from '../../common/semaphore.ts';
 import type { Clock } from '../../common/clock.ts';
 import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
+import { type Semaphore, createSemaphore } from '../../common/semaphore.ts';
 import type { Config } from '../../config/config.ts';
 import type { EngineConfig } from '../../engine/config.ts';
-import type { WatchConfig } from './config.ts';
 import {
   askDiscover,
   askOnce,
@@ -20,16 +19,16 @@ import { answerHead, decodedAnswer, serviceAuthorization } from '../../proxy/for
 import { createUpstream } from '../../proxy/upstream.ts';
 import { isElement, type XmlElement } from '../../xml/xml-scanner.ts';
 import { SOAP, XMLA } from '../../xmla/names.ts';
+import type { Core } from '../feature.ts';
+import type { WatchConfig } from './config.ts';
 
-/** A project whose data is watched. */
 export interface Watched {
-  /** Its name in the configuration. */
   readonly name: string;
   readonly watch: WatchConfig;
   readonly engine: EngineConfig;
 }
 
-/** Files that are looked at at one time: a hanging file system takes one of Node's four threads each. */
+/** Files looked at together: a hanging file system takes one of Node's four threads for each. */
 export const MOST_FILES = 2;
 
 export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watched[] {
@@ -39,16 +38,12 @@ export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watc
 }
 
 /**
- * Asks a source for its signature: the same text as long as the data is the same. Takes no longer than
- * `engine.timeout` or 30 seconds. Rejects with an Error that says why in words, without secrets.
+ * Asks a source for its signature, a text that stays while the data stays. Takes at most
+ * `engine.timeout` or 30 seconds. Rejects with an Error in words without secrets.
  */
 export type Source = (signal: AbortSignal) => Promise<string>;
 
-/**
- * Makes a source. No question keeps anything for the next: certificates are read each time, and no
- * connection waits.
- * @param files bounds how many files are looked at at one time
- */
+/** Makes a source. Each question reads certificates anew, and opens connections of its own. */
 export function createSource(
   watched: Watched,
   clock: Pick<Clock, 'now'>,
@@ -78,13 +73,12 @@ export function createSource(
 /** Characters of a failure that are told. */
 const SHOWN = 300;
 
-/** Rejects when the signal aborts, for what does not listen to it, such as a file system that hangs. */
+/** Rejects when the signal aborts, for what does not heed it, such as a hanging file system. */
 async function aborted(signal: AbortSignal): Promise<never> {
   if (!signal.aborted) await once(signal, 'abort');
   throw signal.reason;
 }
 
-/** The header of the watcher's own login, where it has one. */
 const loginOf = ({ user: name, password }: WatchConfig): { authorization?: string } =>
   name && password ? { authorization: serviceAuthorization({ name, password }) } : {};
 
@@ -96,8 +90,8 @@ function checkStatus(status: number): void {
 }
 
 /**
- * The dates of the cubes (MDSCHEMA_CUBES) at each replica of the engine. What a replica said last counts while it does not
- * answer, as long as another does: one that is slow must not purge at each question.
+ * Reads the dates of the cubes (MDSCHEMA_CUBES) at each replica. While one does not answer its last
+ * dates count, if another answers: a slow replica must not purge at each question.
  */
 function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now'>): Source {
   const dates = ENGINE_KINDS[engine.kind].changeDates;
@@ -147,13 +141,13 @@ function rowsOf(content: readonly XmlElement[] | undefined): readonly XmlElement
   return root.children.filter(({ local }) => local === 'row');
 }
 
-/** Bytes that are read of one answer at most. */
+/** Bytes read of one answer. */
 const LARGEST = 16 * 1024 * 1024;
-/** Rows of one page, and pages that are read at most. */
+/** Rows of a page, and pages that are read. */
 const PAGE_SIZE = 100;
 const MOST_PAGES = 1_000;
 
-/** All segments of all models of a project of Apache Kylin 5, with the times of their builds (its REST API, v4). */
+/** Reads all segments of all models, with their build times (Apache Kylin 5, REST API v4). */
 function askKylin({ watch }: Watched): Source {
   const { project = '' } = watch;
   const headers = { accept: 'application/vnd.apache.kylin-v4+json', ...loginOf(watch) };
@@ -202,7 +196,7 @@ function listIn(body: Buffer) {
   try {
     const { value, total_size } = (JSON.parse(body.toString()) as Answer).data;
     const isList = value.every((one) => one instanceof Object);
-    // Without the size what stands on later pages would not be seen.
+    // Without the size later pages would not be seen.
     if (isList && typeof total_size === 'number') return { value, total_size };
   } catch {
     // Told below.
@@ -225,14 +219,14 @@ async function withUpstream<T>(
 const askPostgres = ({ watch, engine }: Watched): Source => {
   const { url = '', query = '', tls, ca, certificate, key } = watch;
   const timeout = Math.min(engine.timeout, 30_000);
-  // What speaks to PostgreSQL is loaded where it is used.
+  // Loads what speaks to PostgreSQL where it is used.
   return async (signal) => {
     const { readRows } = await import('../../storage/postgres.ts');
     return readRows({ url, tls, ca, certificate, key, timeout }, query, signal);
   };
 };
 
-/** The ETag of what is there, or a digest of it. */
+/** Reads the ETag of what is there, or digests it. */
 function askUrl({ watch }: Watched): Source {
   const headers = { accept: '*/*', 'accept-encoding': 'identity', ...loginOf(watch) };
   return (signal) =>
@@ -244,7 +238,7 @@ function askUrl({ watch }: Watched): Source {
       if (answer.headers.etag !== undefined) return `ETag ${answer.headers.etag}`;
       const digest = createHash('sha256');
       let size = 0;
-      // A server may compress it one time, and not the next.
+      // A server may compress it for one question and not for the next.
       const { body } = decodedAnswer(answer, answerHead(answer), () => {});
       for await (const piece of body) {
         size += piece.length;
@@ -270,6 +264,38 @@ function askFile({ watch: { path = '' } }: Watched, files: Semaphore): Source {
       leave();
     }
   };
-  // One that hangs keeps a thread: the next question waits for the same.
+  // A question that hangs keeps a thread: the next question waits for it.
   return (signal) => (running ??= read(signal).finally(() => (running = undefined)));
+}
+
+/** Pause between two questions to one source. */
+const PAUSE_MS = 2_000;
+/** Characters of a signature that are shown. */
+const SHOWN_SIGNATURE = 100;
+
+type Parts = Pick<Core, 'clock'> & { readonly sleep: (milliseconds: number) => Promise<void> };
+
+/** Asks each source twice: one that differs each time would purge each time. */
+export function checkWatch(config: Config, parts: Parts) {
+  const files = createSemaphore(MOST_FILES);
+  return Promise.all(watchedIn(config).map((watched) => tryWatch(watched, parts, files)));
+}
+
+const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, SHOWN_SIGNATURE);
+
+async function tryWatch(watched: Watched, { clock, sleep }: Parts, files: Semaphore) {
+  const { name, watch } = watched;
+  const what = `watch ${name} (${watch.kind})`;
+  const ask = createSource(watched, clock, files);
+  const { signal } = new AbortController();
+  try {
+    const first = await ask(signal);
+    await sleep(PAUSE_MS);
+    const second = await ask(signal);
+    if (first === second) return [what, 'up', `it sees ${short(first)}`] as const;
+    const why = `it differs at each question: ${short(first)}, then ${short(second)}`;
+    return [what, 'down', why] as const;
+  } catch (error) {
+    return [what, 'down', (error as Error).message] as const;
+  }
 }

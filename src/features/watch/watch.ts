@@ -9,14 +9,13 @@ import { watchFigures } from './events.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
 import { createWatcher, type WatchNote } from './watcher.ts';
 
-/** Sources that are asked at one time. */
 const MOST_ASKED = 8;
-/** Time after which a question counts no more among these: it must not keep the others waiting. */
+/** Time after which a question no longer counts among these: others must not wait for it. */
 const COUNTS_FOR_MS = 1_000;
 /** Least pause between two polls, however long they take. */
 const LEAST_PAUSE_MS = 100;
 
-/** Watchers of the configuration in force. They outlive the reloads that do not concern them. */
+/** Watchers of the configuration in force. A reload keeps those that it does not concern. */
 export function watch(core: Core): Feature {
   const { clock } = core;
   const files = createSemaphore(MOST_FILES);
@@ -29,7 +28,7 @@ export function watch(core: Core): Feature {
   const running = new Map<string, ReturnType<typeof start>>();
   const blind = new Set<CacheScope>();
 
-  /** Finds blind watchers anew, in one turn, so that no request meets half of it. */
+  /** Finds blind watchers in one turn, so that no request meets half of it. */
   function findBlind(): void {
     blind.clear();
     for (const { watched, watcher } of running.values()) {
@@ -44,7 +43,7 @@ export function watch(core: Core): Feature {
   const judge: Judge = (scopes) =>
     scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
 
-  /** @param after the watcher in its place, which must have ended before */
+  /** @param after the end of the watcher in its place */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {
     const closing = new AbortController();
     const { signal } = closing;
@@ -70,7 +69,7 @@ export function watch(core: Core): Feature {
     return { watched, settings, watcher, tell, stop: () => closing.abort(), ended: run() };
   }
 
-  /** Tells of each watcher what any gateway of the fleet has noted. Never rejects. */
+  /** Tells what any gateway of the fleet has noted of each watcher. Never rejects. */
   const tell = () => Promise.all([...running.values()].map((one) => one.tell()));
 
   return {
@@ -106,18 +105,17 @@ export function watch(core: Core): Feature {
   };
 }
 
-/** Says that a watcher is blind, and why. */
 export const blindFinding = ({
   project,
   state,
   why,
 }: Record<'project' | 'state' | 'why', string>) =>
   finding('problem', 'watch-blind', state === 'blind')`
-      It is not seen whether the data of ${project} changes: ${why}.
-      What it is watched by did not answer three times in a row, so that no change is purged.
-      Mend that, or correct projects.NAME.watch; mdx-gateway check --connect tries it.`;
+      The gateway cannot see whether the data of ${project} changes: ${why}.
+      The watched source did not answer three times in a row, so no change is purged.
+      Bring the source back, or correct projects.NAME.watch. mdx-gateway check --connect tries it.`;
 
-/** Tells sources apart without secrets, which may stand in a URL before its host and behind its path. */
+/** Names a source without secrets, which may stand in a URL before its host and behind its path. */
 function describeSource({ name, watch, engine }: Watched): string {
   const { kind, url, project, query, path } = watch;
   const { protocol, host, pathname } = url === undefined ? {} : new URL(url);
@@ -125,7 +123,7 @@ function describeSource({ name, watch, engine }: Watched): string {
   return JSON.stringify([kind, protocol, host, pathname, project, query, path, ...ofEngine]);
 }
 
-/** Letters of the digest of a signature that are shown. */
+/** Letters of a signature's digest that are shown. */
 const SHOWN = 12;
 const timeOf = (wall: number) => (wall === 0 ? null : new Date(wall));
 

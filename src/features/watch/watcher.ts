@@ -5,11 +5,11 @@ import type { FleetStore } from '../../freshness/fleet.ts';
 import type { Core } from '../feature.ts';
 import type { Source } from './sources.ts';
 
-/** Equal signatures in a row after a change, until the load counts as over. */
+/** Equal signatures after a change, in a row, until a load counts as over. */
 const SETTLED = 2;
 /** Questions in a row without an answer, after which a watcher is blind. */
 const MISSES = 3;
-/** Time that a question and a purge may take together, and the next poll beside `every`. */
+/** Longest question and purge together, and slack of the next poll beside `every`. */
 const LONGEST_POLL_MS = 65_000;
 const SLACK_MS = 3_000;
 const ALONE = {
@@ -19,21 +19,19 @@ const ALONE = {
 /** Longest pause before a purge that did not hold is made again, and before a standby looks. */
 const STANDBY_MS = 10_000;
 
-/** Note of the fleet on a watched source. Times are ms of a wall clock, 0 for never. */
+/** Note of the fleet on a source. Moments are ms of a wall clock, 0 for never. */
 export type WatchNote = Readonly<typeof NOTHING>;
 const NOTHING = {
-  /** Digest of what is asked: nothing is known of anything else. */
+  /** Digest of what is asked; a note of another source counts for nothing. */
   source: '',
-  /** Digest of the latest signature; '' while there is none. */
   signature: '',
-  /** Times in a row that it was the same since it changed, at most SETTLED. */
+  /** Equal signatures in a row since the last change, at most SETTLED. */
   same: 0,
-  /** Whether a purge is still to be made, or not known to hold. */
+  /** A purge is still to be made, or is not known to hold. */
   due: false,
   blind: false,
-  /** Questions in a row that had no answer. */
   failures: 0,
-  /** Reason of the latest failure, in words without secrets; '' for none. */
+  /** Why the latest question failed, without secrets. */
   why: '',
   seen: 0,
   changed: 0,
@@ -41,11 +39,12 @@ const NOTHING = {
 };
 
 /**
- * Purges a project when its source says something else than before. Of all gateways one polls, which
- * has the task; the others read its note. No change is lost wherever a poller ends: a change is noted
- * as due before its purge, and as done after it, and one that lost the task meanwhile notes neither.
+ * Purges a project when its source says something else than before. One gateway of all polls, the
+ * one that has the task; the others read its note. No change is lost wherever a poller ends: a
+ * change is noted as due before its purge and as done after it, and a poller that lost the task
+ * meanwhile notes neither.
  * @param options.source names what is asked, without secrets
- * @param options.enter bounds how many sources are asked at one time; it may let others in early
+ * @param options.enter bounds how many sources are asked together; it may let others in early
  */
 export function createWatcher(
   options: Pick<Core, 'fleet' | 'purge' | 'clock' | 'emit'> & {
@@ -62,10 +61,10 @@ export function createWatcher(
   const task = `watch:${name}`;
   const notes = createNotes(fleet, task, hash('sha256', options.source));
   const started = clock.wall();
-  /** Polls in a row that could not speak to the other gateways. */
+  /** Polls in a row that could not reach the other gateways. */
   let alone = 0;
 
-  /** Asks once. Undefined where another gateway asks, or the poll was given up. */
+  /** @returns undefined where another gateway asks, or the poll was given up */
   async function look(signal: AbortSignal) {
     const leave = await options.enter(signal);
     try {
@@ -82,7 +81,6 @@ export function createWatcher(
     }
   }
 
-  /** @returns the longest pause before the next poll (ms) */
   async function poll(signal: AbortSignal): Promise<number> {
     const looked = await look(signal);
     if (looked === undefined) return soon;
@@ -106,18 +104,14 @@ export function createWatcher(
       const state = isBlind ? 'blind' : 'seeing';
       emit({ type: 'watch-state', project: name, state, why: note.why });
     }
-    // Until the next poll; should this gateway end, no other waits for longer.
+    // Until the next poll: if this gateway ends, no other waits longer.
     if (!(await fleet.hold(task, every + SLACK_MS))) return soon;
     if (!note.due) return every;
     return isJoined ? Math.min(every, min_interval - elapsed) : soon;
   }
 
   return {
-    /**
-     * Polls once; the next poll follows its end. Never rejects.
-     * @param signal gives up the question
-     * @returns the longest pause before the next poll (ms)
-     */
+    /** Never rejects. @returns the longest pause before the next poll (ms) */
     async poll(signal: AbortSignal): Promise<number> {
       try {
         const pause = await poll(signal);
@@ -130,20 +124,20 @@ export function createWatcher(
         return soon;
       }
     },
-    /** Tells what the latest poll of any gateway found; true also while nothing is known. */
+    /** Tells what the latest poll of any gateway found; true while nothing is known. */
     isBlind: () => notes.latest()?.blind !== false || alone >= MISSES,
-    /** Time since a question was answered at any gateway, or since this watcher was made (ms). */
+    /** Time since any gateway had an answer, or since this watcher was made (ms). */
     age: () => Math.max(0, clock.wall() - (notes.latest()?.seen || started)),
-    /** Reads what is known. Never rejects. */
+    /** Never rejects. */
     begin: async (): Promise<void> => void (await notes.read().catch(() => undefined)),
-    /** The note as it is now; where it cannot be read, as it was. Never rejects. */
+    /** Reads the note, or tells it as it was. Never rejects. */
     note: () => notes.peek().catch(() => ({ ...notes.lastKnown(), ...(alone >= MISSES && ALONE) })),
     /** Lets another gateway poll. Never rejects. */
     leave: () => fleet.leave(task).catch(() => {}),
   };
 }
 
-/** Reads and writes the note of a task, and remembers the latest. A note of another source counts for nothing. */
+/** Reads and writes the note of a task, and remembers the latest. */
 function createNotes(fleet: FleetStore, task: string, source: string) {
   const nothing: WatchNote = { ...NOTHING, source };
   let latest: WatchNote | undefined;
@@ -164,7 +158,7 @@ function createNotes(fleet: FleetStore, task: string, source: string) {
     latest: () => latest,
     lastKnown: () => latest ?? nothing,
     read: async () => (latest = await peek()),
-    /** False, and nothing is noted, where another gateway has the task by now. */
+    /** Writes nothing where another gateway has the task by now. @returns whether it wrote */
     async write(note: WatchNote): Promise<boolean> {
       const isMine = await fleet.write(task, JSON.stringify(note), task);
       if (isMine) latest = note;
@@ -173,12 +167,12 @@ function createNotes(fleet: FleetStore, task: string, source: string) {
   };
 }
 
-/** Notes a signature. The first one of all is a change that no load need follow. */
+/** Notes a signature. The first of all counts as a change that no load need follow. */
 function sees(note: WatchNote, signature: string, now: number): WatchNote {
   const seen = { ...note, signature, failures: 0, why: '', seen: now };
   if (note.signature === '') return { ...seen, due: true, same: SETTLED };
   if (note.signature !== signature) return { ...seen, due: true, same: 0, changed: now };
   const same = Math.min(note.same + 1, SETTLED);
-  // The load is over: what was read in the middle of it goes.
+  // The load is over: what was read in its middle goes.
   return { ...seen, same, due: note.due || (same === SETTLED && note.same < SETTLED) };
 }

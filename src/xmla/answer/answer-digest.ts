@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { SOAP } from '../names.ts';
 import { answerReader, HEADER_OR_BODY } from './answer-reader.ts';
 
-/** Load times in mddatasets and rowsets; some engines give the time of the answer instead. */
+/** Times of loads and changes; some engines give the time of the answer instead. */
 const MOMENTS: ReadonlySet<string> = new Set([
   'LastDataUpdate',
   'LastSchemaUpdate',

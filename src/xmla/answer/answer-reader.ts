@@ -10,7 +10,7 @@ export interface ByteRange {
   readonly end: number;
 }
 
-/** The element Session in the SOAP header of an answer, in bytes of its text in UTF-8. */
+/** The element Session in the SOAP header of an answer. Offsets count bytes of UTF-8 text. */
 export interface TextSession {
   readonly id: string;
   /** The value between its quotes. */
@@ -20,7 +20,7 @@ export interface TextSession {
   readonly plain: boolean;
 }
 
-/** The session in bytes of the answer. */
+/** The session with offsets into the bytes of the answer. */
 export interface AnswerSession extends TextSession {
   readonly encoding: TextEncoding;
 }
@@ -141,7 +141,7 @@ export function answerReader(contentType: string | undefined, sink: XmlSink, rea
     end: inBytes(end),
   });
 
-  // After a returned reason no call may follow. The sink threw it, or the answer is unreadable.
+  // No call may follow one that returns a refusal: of the sink, or of an unreadable answer.
   return {
     /** Reads on; the bytes may be reused afterwards. */
     write: (chunk: Uint8Array) =>

@@ -78,7 +78,7 @@ export function refuseByHead(
 const ROWSET = `${XMLA}:rowset`;
 const MDDATASET = `${XMLA}:mddataset`;
 
-/** Elements that no cacheable answer has; a name of a modeller's own is only not cached. */
+/** Elements that tell an error; a modeller's column of such a name only prevents caching. */
 const ERROR_ELEMENTS: ReadonlySet<string> = new Set([
   'Fault',
   'Exception',

@@ -19,8 +19,8 @@ function stop(): never {
 }
 
 /**
- * Reads of an answer that only passes through the session in its SOAP header, and whether it is a
- * Fault and nothing else. Keeps nothing of the body; behind the header it reads only a Fault.
+ * Watches an answer that passes through for the session in its SOAP header, and for a Fault as its
+ * only content. Keeps nothing of the body; behind the header it reads only a Fault.
  */
 export function watchAnswer(answer: { readonly contentType: string | undefined }) {
   let size = 0;

@@ -1,10 +1,11 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { fuzzSeed } from '../../support/mutate.ts';
-import { runInTurn, told } from '../../sim/sessions/search.ts';
+import { search, told } from '../../sim/simulation.ts';
+import { requestsOver } from '../../sim/sessions/requests.ts';
 import { realRedis } from '../../sim/sessions/stores.ts';
 import { sizes } from '../../support/sizes.ts';
 
-const goals = sizes.sessionOracle;
+const goals = sizes.simulated;
 /** Nobody waits for it unless something hangs (ms). */
 const DEADLINE = 900_000;
 
@@ -20,9 +21,10 @@ describe('gateways that lose and find Redis at different moments answer as the e
     async () => {
       const { open, close } = await realRedis();
       end = close;
-      const runs = await runInTurn({ seed: fuzzSeed(), requests: goals.redis, openStore: open });
+      const simulation = requestsOver(open);
+      const runs = await search({ simulation, seed: fuzzSeed() % 1e6, steps: goals.redis });
       console.log(`session oracle: ${JSON.stringify(runs)}`);
-      expect(told(runs)).toBe('');
+      expect(await told(simulation, runs)).toBe('');
       expect(runs.counts['hit']).toBeGreaterThan(goals.redis / 50);
     },
     DEADLINE,

@@ -5,8 +5,8 @@ import type { Link } from '../../../src/workers/link.ts';
 import type { Habits, Mood } from '../links.ts';
 import type { Random } from '../random.ts';
 import type { SimulatedTime } from '../time.ts';
-import type { Program } from './program.ts';
-import { createRedis, EVICTED } from './redis.ts';
+import type { FleetProgram } from './gateway.ts';
+import { createRedisModel } from '../redis/model.ts';
 import { channelPair, LONGEST_LEASE, wayToRedis } from './stores.ts';
 
 /** What one gateway stands on. */
@@ -16,7 +16,7 @@ export interface Backing {
   readonly link: { set(mood: Mood): void; mood(): Mood };
   /** Opens what gateways share; the product does it by itself where there is a primary process. */
   readonly open?: (ground: CacheGround) => Backend;
-  readonly primary?: (program: Program, clock: Clock) => Link;
+  readonly primary?: (program: FleetProgram, clock: Clock) => Link;
   /** The gateway is dead: nothing of it arrives any more. */
   close(): void;
 }
@@ -30,7 +30,7 @@ export interface Shared {
 }
 
 interface Settings {
-  readonly program: Program;
+  readonly program: FleetProgram;
   readonly time: SimulatedTime;
   readonly newToken: () => string;
   /** Whether no gateway hears of the purges of others. */
@@ -39,10 +39,13 @@ interface Settings {
 
 /** A Redis of all gateways. */
 export function overRedis({ program, time, newToken, isDeaf }: Settings): Shared {
-  const redis = createRedis({ time, newToken, isDeaf });
+  const { now } = time.clock;
+  const redis = createRedisModel({ now, newToken, longestLease: LONGEST_LEASE });
   return {
     of(id, random, habits) {
-      const { link, open, close } = wayToRedis({ program, redis, time, random, habits, id });
+      const { link, open, close } = wayToRedis({
+        ...{ program, redis, time, random, habits, id, isDeaf },
+      });
       return {
         isShared: true,
         link,
@@ -64,9 +67,8 @@ export function overRedis({ program, time, newToken, isDeaf }: Settings): Shared
         return comesBack;
       },
       'Redis evicts': (random) => {
-        const what = EVICTED[random(EVICTED.length)] ?? 'entries';
-        redis.evict(what);
-        return what;
+        redis.evict(random);
+        return '';
       },
       'the clock of Redis is set': (random) => {
         const ms = random(8_000) - 4_000;

@@ -11,8 +11,15 @@ import type { SimulatedTime } from '../time.ts';
 import { createClient, type Got } from './client.ts';
 import { QUERY_SAMPLE, type SimulatedEngine } from './engine.ts';
 import { EVERY_PLACE, type Ledger, type Places, PROJECTS, WATCHED } from './ledger.ts';
-import type { Program } from './program.ts';
+import type { Program } from '../program.ts';
 import type { Backing } from './backing.ts';
+
+/** What a fleet runs. */
+export const FLEET_PARTS = [
+  ...(['account', 'cache', 'entries', 'flights', 'health', 'key', 'link'] as const),
+  ...(['projects', 'purges', 'shared', 'warm', 'watcher'] as const),
+];
+export type FleetProgram = Pick<Program, (typeof FLEET_PARTS)[number]>;
 
 /** What a client may ask. */
 export interface Question {
@@ -67,7 +74,7 @@ export type SimulatedGateway = Awaited<ReturnType<typeof openGateway>>;
 /** A whole gateway below HTTP: its caches, purges, watcher and warm-up, as the composition root wires them. */
 export async function openGateway(options: {
   name: string;
-  program: Program;
+  program: FleetProgram;
   backing: Backing;
   lease: number;
   engine: SimulatedEngine;
@@ -269,10 +276,10 @@ function candidateOf(question: Question): Candidate {
   };
 }
 
-const made = new WeakMap<Program, Map<string, Query['parts']['asked']>>();
+const made = new WeakMap<FleetProgram, Map<string, Query['parts']['asked']>>();
 
 /** What is asked, made once. */
-function askedOf(program: Program, project: string | undefined, variant: number) {
+function askedOf(program: FleetProgram, project: string | undefined, variant: number) {
   const all = made.get(program) ?? new Map<string, Query['parts']['asked']>();
   made.set(program, all);
   const name = `${project} ${variant}`;

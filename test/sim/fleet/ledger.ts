@@ -1,3 +1,5 @@
+import { createHistory } from '../history.ts';
+
 /** The projects of the engine; versions and floors are lists in this order. */
 export const PROJECTS = ['north', 'south', 'changed', 'watched'] as const;
 
@@ -24,10 +26,6 @@ export type Stamp = ReadonlyMap<number, number>;
 
 export type Ledger = ReturnType<typeof openLedger>;
 
-/** Lines that a violation shows, and that are remembered. */
-const SHOWN = 60;
-const REMEMBERED = 2_000;
-
 /**
  * The truth: versions of the data, and which of them each acknowledged change promised. All runs in one thread, so notes stand
  * in the order in which things happened.
@@ -36,44 +34,19 @@ const REMEMBERED = 2_000;
 export function openLedger(now: () => number) {
   const versions = PROJECTS.map(() => 1);
   const floors = PROJECTS.map(() => 1);
-  const violations: string[] = [];
-  let lines: { readonly at: number; readonly places: Places; readonly text: string }[] = [];
-  let digest = 0;
+  const { violations, digest, ...history } = createHistory(now);
   let purges = 0;
 
-  const line = (at: number, text: string) => `${(at / 1_000).toFixed(3)} ${text}`;
-
-  /** Mixes something that happened into the digest of the whole history. */
-  function mix(...facts: readonly number[]): void {
-    for (const fact of [now(), ...facts]) {
-      digest = Math.imul(digest ^ Math.round(fact * 16), 0x9e3779b1);
-      digest = (digest ^ (digest >>> 15)) >>> 0;
-    }
-  }
-
-  function note(text: string, places = EVERY_PLACE): void {
-    lines.push({ at: now(), places, text });
-    mix(text.length, ...places);
-    if (lines.length > 2 * REMEMBERED) lines = lines.slice(-REMEMBERED);
-  }
-
-  function accuse(what: string, places = EVERY_PLACE): void {
-    const before = lines.filter((one) => one.places.some((place) => places.includes(place)));
-    const told = before.slice(-SHOWN).map(({ at, text }) => line(at, text));
-    violations.push([...told, line(now(), what)].join('\n'));
-    // A debugger that is attached stops here, with the whole fleet behind the closures of the stack.
-    // oxlint-disable-next-line no-debugger
-    debugger;
-  }
+  const note = (text: string, places = EVERY_PLACE) => history.note(text, namesOf(places));
+  const accuse = (what: string, places = EVERY_PLACE) => history.accuse(what, namesOf(places));
 
   return {
     versions,
     floors,
     violations,
     note,
-    mix,
     accuse,
-    digest: () => digest.toString(16).padStart(8, '0'),
+    digest,
     load(places: Places, how = 'load'): void {
       for (const place of places) versions[place] = (versions[place] ?? 0) + 1;
       note(`${how}: ${shown(places, versions)}`, places);
@@ -96,7 +69,7 @@ export function openLedger(now: () => number) {
     /** @param least for each project the version that was promised when the request was sent */
     judge(stamp: Stamp, least: readonly number[], sent: number, told: () => string): void {
       for (const [place, version] of stamp) {
-        mix(place, version);
+        history.mix(`${now()} ${place} ${version}`);
         if (version >= (least[place] ?? 0)) continue;
         const words = `sent at ${(sent / 1_000).toFixed(3)}, answered with version ${version} of ${PROJECTS[place]}`;
         accuse(`${words} instead of at least ${least[place]}. ${told()}`, [place]);
@@ -105,5 +78,6 @@ export function openLedger(now: () => number) {
   };
 }
 
+const namesOf = (places: Places) => places.map((place) => PROJECTS[place] ?? '');
 const shown = (places: Places, numbers: readonly number[]): string =>
   places.map((place) => `${PROJECTS[place]} ${numbers[place]}`).join(', ');

@@ -5,24 +5,23 @@ import { overPrimary, overRedis } from './backing.ts';
 import { createEngine, readStamp } from './engine.ts';
 import {
   EVERY,
+  FLEET_PARTS,
   openGateway,
   REPEAT_AFTER,
   type Question,
   type SimulatedGateway,
 } from './gateway.ts';
 import { ANNOUNCED, CHANGED, EVERY_PLACE, openLedger, PROJECTS, WATCHED } from './ledger.ts';
-import type { Program } from './program.ts';
+import type { FleetProgram } from './gateway.ts';
+import type { Run, Settings, Simulation } from '../simulation.ts';
 import { ROUGH, SMOOTH, UNSTEADY } from './stores.ts';
 
 /** How large a run is, and what happens in it. Shrinking makes it smaller. */
-export interface FleetSettings {
-  readonly seed: number;
+export interface FleetSettings extends Settings {
   readonly form: 'redis' | 'workers';
   readonly gateways: number;
   readonly clients: number;
   readonly loaders: number;
-  /** Answers that are judged. */
-  readonly answers: number;
   /** What may happen, of {@link TROUBLES}. */
   readonly troubles: readonly string[];
   /** Of all gateways (ms); drawn unless given. */
@@ -31,21 +30,6 @@ export interface FleetSettings {
   readonly engineMs?: number;
   /** How the link of the first gateway behaves, beside smooth ones; drawn unless given. */
   readonly links?: Partial<Habits>;
-}
-
-export interface FleetRun {
-  readonly settings: FleetSettings;
-  readonly violations: readonly string[];
-  readonly answers: number;
-  readonly hits: number;
-  /** Answers that only a run of the warm-up had asked for. */
-  readonly warmed: number;
-  readonly acknowledged: number;
-  readonly refused: number;
-  readonly engineRequests: number;
-  readonly virtualSeconds: number;
-  /** Of the whole history: the same for the same settings. */
-  readonly digest: string;
 }
 
 /** Disturbances by their names; what happens to what gateways share stands with that. */
@@ -70,7 +54,7 @@ const VARIANTS = 2;
 const THINKS = 60;
 const CLICKS = 8;
 /** Between two loads of one loader, and two disturbances, at most (ms). */
-const LOADS = 900;
+const LOADS = 600;
 const CALM = 3_000;
 const MOODS: readonly Mood[] = ['cut', 'hung', 'mute'];
 /** In good weather: until nobody has the task of a poller that was killed, and clearing calls were made again (ms). */
@@ -78,20 +62,37 @@ const SETTLES = 70_000;
 /** Until a watcher has found a load to its end (ms). */
 const FOUND_WITHIN = 5 * EVERY + 12_000;
 
-/** Settings of a run, as its seed draws them. */
-export function settingsOf(seed: number, answers: number): FleetSettings {
-  const random = randomSources(seed)(99);
-  const form = seed % 4 === 0 ? 'workers' : 'redis';
-  const troubles = TROUBLES.filter(() => !oneIn(random, 4));
-  return { seed, form, answers, troubles, gateways: 2 + random(3), clients: 8, loaders: 6 };
-}
+/** Answers of one run. Each run has another seed, and with it another form and other troubles. */
+const ANSWERS = 5_000;
+
+export const FLEET: Simulation<FleetSettings> = {
+  name: 'fleet',
+  parts: FLEET_PARTS,
+  settingsOf(seed) {
+    const random = randomSources(seed)(99);
+    const form = seed % 4 === 0 ? 'workers' : 'redis';
+    const troubles = TROUBLES.filter(() => !oneIn(random, 4));
+    const many = { gateways: 2 + random(3), clients: 8, loaders: 6 };
+    return { seed, steps: ANSWERS, form, troubles, ...many };
+  },
+  simpler: (settings) => [
+    ...settings.troubles.map((gone) => ({
+      ...settings,
+      troubles: settings.troubles.filter((one) => one !== gone),
+    })),
+    ...(settings.gateways > 1 ? [{ ...settings, gateways: settings.gateways - 1 }] : []),
+    ...(settings.clients > 1 ? [{ ...settings, clients: Math.floor(settings.clients / 2) }] : []),
+    ...(settings.loaders > 1 ? [{ ...settings, loaders: Math.floor(settings.loaders / 2) }] : []),
+  ],
+  run: runFleet,
+};
 
 /**
  * A fleet of whole gateways before one engine, with clients, loads and bad weather, in simulated time: until so many answers
  * were judged or a promise was broken. In good weather behind that each gateway has to acknowledge a purge, and the watcher to
  * find a load.
  */
-export async function runFleet(program: Program, settings: FleetSettings): Promise<FleetRun> {
+async function runFleet(program: FleetProgram, settings: FleetSettings): Promise<Run> {
   const drawer = randomSources(settings.seed);
   const time = createTime();
   const now = time.clock.now;
@@ -107,7 +108,8 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
   const isDeaf = () => isDisturbed() && may('announcements are lost');
   const shared = open({ program, time, newToken, isDeaf });
   const gateways: SimulatedGateway[] = [];
-  const counts = { answers: 0, hits: 0, acknowledged: 0, refused: 0, warmed: 0 };
+  let answers = 0;
+  const counts = { hits: 0, acknowledged: 0, refused: 0, warmed: 0 };
   let isRough = may('rough links');
   let starts = 0;
   let failure: unknown;
@@ -144,7 +146,7 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
     if (!gateway.isAlive() || text === undefined) return;
     const read = readStamp(text);
     const told = () => `${gateway.name} told ${identity}, who asked for ${places.join()}: ${how}`;
-    counts.answers += 1;
+    answers += 1;
     if (how.startsWith('hit')) counts.hits += 1;
     if (read === undefined || read.whose !== identity || read.stamp.size !== places.length) {
       return ledger.accuse(`another answer, or no whole one: ${text}. ${told()}`);
@@ -316,7 +318,7 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
   for (let number = 0; number < settings.loaders; number += 1) guarded(loader(number));
   guarded(storm());
   const isBroken = () => failure !== undefined || ledger.violations.length > 0;
-  await time.run(() => isBroken() || counts.answers >= settings.answers);
+  await time.run(() => isBroken() || answers >= settings.steps);
   if (!isBroken()) {
     guarded(calm());
     await time.run(() => isBroken() || isEnded());
@@ -325,9 +327,11 @@ export async function runFleet(program: Program, settings: FleetSettings): Promi
   for (const gateway of gateways) gateway.kill();
   if (failure !== undefined) throw failure;
   return {
-    ...{ settings, violations: ledger.violations, ...counts },
-    engineRequests: engine.requests(),
-    virtualSeconds: Math.round(now() / 1_000),
-    digest: ledger.digest(),
+    ...{ violations: ledger.violations, steps: answers, digest: ledger.digest() },
+    counts: {
+      ...counts,
+      engineRequests: engine.requests(),
+      virtualSeconds: Math.round(now() / 1_000),
+    },
   };
 }

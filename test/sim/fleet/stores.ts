@@ -8,9 +8,9 @@ import { checkLease, type FreshnessStore } from '../../../src/freshness/freshnes
 import type { Channel } from '../../../src/workers/link.ts';
 import { createLink, type Habits } from '../links.ts';
 import type { Random } from '../random.ts';
+import type { RedisModel } from '../redis/model.ts';
 import type { SimulatedTime } from '../time.ts';
-import type { Program } from './program.ts';
-import type { SimulatedRedis } from './redis.ts';
+import type { FleetProgram } from './gateway.ts';
 
 /** The longest lease that a configuration may name (ms). */
 export const LONGEST_LEASE = 2_000;
@@ -35,23 +35,27 @@ export const SMOOTH: Habits = {
 
 /** The way of one gateway to the Redis that all share, behind the product's own breaker. */
 export function wayToRedis(options: {
-  program: Program;
-  redis: SimulatedRedis;
+  program: FleetProgram;
+  redis: RedisModel;
   time: SimulatedTime;
   random: Random;
   habits: Habits;
   id: string;
+  /** Whether it hears of no purge of others. */
+  isDeaf: () => boolean;
 }) {
-  const { program, redis, time, random, habits, id } = options;
+  const { program, redis, time, random, habits, id, isDeaf } = options;
   const link = createLink<Lane>({
     ...{ time, random, lanes: LANES, habits },
     onCut: (error) => health.failed(error),
   });
   let lease = () => LONGEST_LEASE;
-  const caller = () => ({ id, lease: lease(), longest: LONGEST_LEASE });
+  let unusedAfter = () => Infinity;
+  /** As it asks for what it uses for its lease of now. */
+  const store = () => redis.of({ id, lease: lease(), unusedAfter: unusedAfter() });
   const health = program.health.createRedisHealth({
     isConnected: () => link.mood() !== 'cut',
-    probe: () => ask('reader', () => redis.tokens('read', [], caller(), 0)),
+    probe: () => link.ask('reader', store().incarnation),
     sleep: time.sleep,
     onChange() {},
   });
@@ -61,29 +65,28 @@ export function wayToRedis(options: {
   const through = <T>(lane: Lane, run: () => T) => health.run(() => ask(lane, run));
 
   function open(ground: CacheGround): Backend {
-    lease = ground.lease;
-    const { unusedAfter } = ground;
+    ({ lease, unusedAfter } = ground);
     const freshness: FreshnessStore = {
       async read(scopes) {
-        const asking = caller();
-        return through('reader', () => redis.tokens('read', scopes, asking, unusedAfter()));
+        const asked = store();
+        return health.run(() => link.ask('reader', () => asked.read(scopes)));
       },
       async renew(scopes) {
-        const asking = caller();
-        const renew = () => redis.tokens('renew', scopes, asking, unusedAfter());
-        const renewed = await ask('epochs', renew);
-        checkLease(renewed.lease, asking.lease, LONGEST_LEASE, 'the simulated Redis');
+        const own = lease();
+        const asked = store();
+        const renewed = await link.ask('epochs', () => asked.renew(scopes));
+        checkLease(renewed.lease, own, LONGEST_LEASE, 'the simulated Redis');
         return renewed;
       },
-      async incarnation() {
-        const asking = caller();
-        return (await ask('epochs', () => redis.tokens('read', [], asking, 0))).incarnation;
-      },
+      incarnation: () => link.ask('epochs', store().incarnation),
       session: () => Promise.reject(new Error('there are no sessions here')),
       async announce(announcement) {
         await ask('epochs', () => redis.publish(announcement, id));
       },
-      listen: (listener) => redis.listen(id, (run) => link.tell('messages', run), listener),
+      listen(listener) {
+        const tell = (run: () => void) => isDeaf() || link.tell('messages', run);
+        redis.listen(id, tell, listener);
+      },
     };
     const values: ValueTier = {
       get: (key, from, count) =>

@@ -1,40 +1,44 @@
 import { Readable } from 'node:stream';
-import type * as OperationsModule from '../../../src/api/roles.ts';
 import type { ApiExchange } from '../../../src/api/api.ts';
 import { StorageUnavailable } from '../../../src/common/errors.ts';
 import type { RoleStore } from '../../../src/roles/role.ts';
-import type * as SetsModule from '../../../src/roles/role-sets.ts';
 import { createHistory } from '../history.ts';
 import { createLink } from '../links.ts';
-import { loadFrom } from '../program.ts';
+import type { Program } from '../program.ts';
+import type { Run, Settings, Simulation } from '../simulation.ts';
 import { oneIn, pick, type Random, randomSources } from '../random.ts';
 import { createProcess, createTime, type SimulatedProcess } from '../time.ts';
 
-export type RoleProgram = Awaited<ReturnType<typeof loadRoles>>;
-
 /** What shares by roles, and what changes them. */
-export async function loadRoles(part = loadFrom()) {
-  return {
-    operations: (await part('api/roles.ts')) as typeof OperationsModule,
-    sets: (await part('roles/role-sets.ts')) as typeof SetsModule,
-  };
-}
+const ROLE_PARTS = ['operations', 'sets'] as const;
+type RoleProgram = Pick<Program, (typeof ROLE_PARTS)[number]>;
 
-export interface RoleRun {
-  readonly violations: readonly string[];
-  readonly queries: number;
-  /** Of these, those that were told a name under which they may share. */
-  readonly named: number;
-  readonly changes: number;
-  readonly digest: string;
+export interface RoleSettings extends Settings {
+  readonly gateways: number;
+  /** Queries at one time. */
+  readonly clients: number;
 }
 
 /** Of each gateway (ms). */
 const LEASES = [100, 300, 1_000];
+/** Queries of one run. */
+const QUERIES = 5_000;
+
+export const ROLES: Simulation<RoleSettings> = {
+  name: 'roles',
+  parts: ROLE_PARTS,
+  settingsOf: (seed) => ({ seed, steps: QUERIES, gateways: LEASES.length, clients: 8 }),
+  simpler: (settings) => [
+    ...(settings.gateways > 1 ? [{ ...settings, gateways: settings.gateways - 1 }] : []),
+    ...(settings.clients > 1 ? [{ ...settings, clients: settings.clients / 2 }] : []),
+  ],
+  run: runRoles,
+};
+
 const LONGEST_LEASE = 2_000;
 const RATES = [1, 1.04, 0.96];
 const USERS = ['alice', 'bob', 'carol', 'dave'];
-const ROLES = [2, 3, 4];
+const ROLE_IDS = [2, 3, 4];
 /** Between two queries of one user, and two changes of one administrator, at most (ms). */
 const THINKS = 60;
 const PAUSE = 1_000;
@@ -110,18 +114,13 @@ function exchangeOf(user: string, id: number): ApiExchange {
  * Users whose queries share by their roles, at gateways over one storage, while administrators change these: once a change
  * was acknowledged, no gateway gives a user a name for roles that the user had before. The same for the same seed.
  */
-export async function runRoles(options: {
-  seed: number;
-  queries: number;
-  program: RoleProgram;
-}): Promise<RoleRun> {
-  const sources = randomSources(options.seed);
+async function runRoles(program: RoleProgram, settings: RoleSettings): Promise<Run> {
+  const sources = randomSources(settings.seed);
   const [random, weather] = [sources(0), sources(1)];
   const time = createTime();
   const { now } = time.clock;
   const storage = createStorage(now);
   const history = createHistory(now);
-  const violations: string[] = [];
   let [queries, named, changes] = [0, 0, 0];
 
   /** The storage as one gateway reaches it. */
@@ -141,14 +140,14 @@ export async function runRoles(options: {
     };
   }
 
-  const gateways = LEASES.map((lease, number) => {
+  const gateways = LEASES.slice(0, settings.gateways).map((lease, number) => {
     const home = createProcess(time, RATES[number]);
     const roles = reach(home, sources(10 + number));
-    const operations = options.program.operations.createRoleOperations({
+    const operations = program.operations.createRoleOperations({
       ...{ roles: roles as RoleStore, sleep: home.sleep, longestLease: LONGEST_LEASE },
       limits: { body: 10_000, dataset: 10_000 },
     });
-    const sets = options.program.sets.createRoleSets({
+    const sets = program.sets.createRoleSets({
       ...{ storage: { id: async () => 'storage', roles }, lease, clock: home.clock },
       ...{ isLookAlike: () => false, onError() {} },
     });
@@ -169,9 +168,7 @@ export async function runRoles(options: {
     const truths = storage.truths(user, since).map((state) => state.ids.join(','));
     history.note(`${user} at ${number}: shares as ${name}`);
     if (truths.includes(ids)) return;
-    violations.push(
-      history.until(`${user} at ${number}: ${ids} instead of ${truths.join(' or ')}`),
-    );
+    history.accuse(`${user} at ${number}: ${ids} instead of ${truths.join(' or ')}`);
   }
 
   /** @returns whether a client takes the change for done, if it is told in time */
@@ -190,7 +187,7 @@ export async function runRoles(options: {
   }
 
   async function change(user: string): Promise<void> {
-    const id = pick(random, ROLES);
+    const id = pick(random, ROLE_IDS);
     const how = pick(random, ['addUser', 'removeUser'] as const);
     const isImpatient = oneIn(random, 3);
     const atAll = () => Promise.all(gateways.map((gateway) => query(user, gateway)));
@@ -217,13 +214,14 @@ export async function runRoles(options: {
       void repeat(pauseMs, act).catch((error) => (failure = error));
     }
   };
-  start(8, THINKS, () => query());
+  start(settings.clients, THINKS, () => query());
   // One administrator for each, so that each acknowledgement is of one change.
   for (const user of USERS) start(1, PAUSE, () => change(user));
   start(1, CALM, async () => pick(weather, gateways).home.stall(weather(STALL)));
   await time.run(
-    () => failure !== undefined || violations.length > 0 || queries >= options.queries,
+    () => failure !== undefined || history.violations.length > 0 || queries >= settings.steps,
   );
   if (failure !== undefined) throw failure;
-  return { violations, queries, named, changes, digest: history.digest() };
+  const { violations, digest } = history;
+  return { violations, steps: queries, counts: { named, changes }, digest: digest() };
 }

@@ -2,11 +2,19 @@ import type { EngineKind } from '../../../src/common/engine-kinds.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 import type { SessionAnswer } from '../../support/session-model.ts';
 import { createSessionLink, type SessionLink } from './session-link.ts';
-import type { Program } from './program.ts';
+import type { Program } from '../program.ts';
+import { SESSION_PARTS } from './house.ts';
 import { asSent, askedIn, type Shape } from './shapes.ts';
 import type { SharedStore } from './stores.ts';
 import type { SimulatedTime } from '../time.ts';
 import type { World } from './world.ts';
+
+/** Registries and stores of sessions, and the line from the understood request to its answer. */
+export const REQUEST_PARTS = [
+  ...SESSION_PARTS,
+  ...(['errors', 'pass', 'query', 'step', 'understand', 'redis'] as const),
+];
+export type RequestProgram = Pick<Program, (typeof REQUEST_PARTS)[number]>;
 
 /** What became of a request. */
 export interface Answered {
@@ -53,7 +61,7 @@ export const settingsOf = (kind: EngineKind) =>
 export function openGateway(options: {
   number: number;
   kind: EngineKind;
-  program: Program;
+  program: RequestProgram;
   store: SharedStore;
   /** The answers that all gateways share, by their keys. They are never too old. */
   answers: Map<string, string>;

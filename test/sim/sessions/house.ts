@@ -4,10 +4,16 @@ import type { Sessions } from '../../../src/sessions/sessions.ts';
 import type { Channel, Link as WorkerLink } from '../../../src/workers/link.ts';
 import { createLink, type Habits, type Mood } from '../links.ts';
 import type { Random } from '../random.ts';
-import { createRedisModel } from '../redis-model.ts';
+import type { Program } from '../program.ts';
+import { createRedisModel } from '../redis/model.ts';
 import { createProcess, type SimulatedProcess, type SimulatedTime } from '../time.ts';
-import type { SessionProgram } from './program.ts';
 import { createSessionLink } from './session-link.ts';
+
+/** Registries, stores, and what workers share. */
+export const SESSION_PARTS = [
+  ...(['sessions', 'unnoted', 'memory', 'health', 'link', 'shared'] as const),
+];
+export type SessionProgram = Pick<Program, (typeof SESSION_PARTS)[number]>;
 
 /**
  * What gateways share: a Redis; what a primary process keeps for its workers; or a Redis, with those sessions in the
@@ -93,7 +99,7 @@ export function openHouse(options: {
     const length = LEASES[number % LEASES.length] ?? 0;
     const lease = () => length;
     const worker = form === 'redis' ? undefined : join(home);
-    const ownStore = redis.of({ id: newToken(), lease });
+    const ownStore = redis.of({ id: newToken(), lease: length });
     const link = createSessionLink({ program, store: ownStore, time, home, random, habits });
     const store =
       form === 'workers' && worker !== undefined

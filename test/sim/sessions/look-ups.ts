@@ -4,8 +4,16 @@ import { createHistory } from '../history.ts';
 import type { Mood } from '../links.ts';
 import { oneIn, pick, randomSources } from '../random.ts';
 import { createTime } from '../time.ts';
-import { LONGEST_LEASE, openHouse, type Form, type SimulatedGateway } from './house.ts';
-import type { SessionProgram } from './program.ts';
+import type { Run, Settings, Simulation } from '../simulation.ts';
+import {
+  FORMS,
+  LONGEST_LEASE,
+  openHouse,
+  SESSION_PARTS,
+  type Form,
+  type SessionProgram,
+  type SimulatedGateway,
+} from './house.ts';
 
 /** What may go wrong. */
 export const FAULTS = [
@@ -14,21 +22,11 @@ export const FAULTS = [
 ] as const;
 export type Fault = (typeof FAULTS)[number];
 
-export interface LookUpSettings {
-  readonly seed: number;
+export interface LookUpSettings extends Settings {
   readonly form: Form;
   readonly gateways: number;
   readonly actors: number;
   readonly faults: readonly string[];
-}
-
-export interface LookUpRun {
-  /** What was promised and not kept, each behind what happened before. */
-  readonly violations: readonly string[];
-  readonly lookUps: number;
-  readonly counts: Readonly<Record<string, number>>;
-  /** Of all that happened, see {@link createHistory}. */
-  readonly digest: string;
 }
 
 /** One session, from its beginning to its end, with what was promised of it. */
@@ -67,14 +65,40 @@ const AWAY = 3_000;
 const STALL = 1_500;
 const MOODS: readonly Mood[] = ['cut', 'hung', 'mute'];
 
+/** Look-ups of one run. Each has another seed, and with it another form and other faults. */
+const MOST = 4_000;
+/** So few faults at one time that they leave something to be lost. */
+const MOST_FAULTS = 3;
+
+export const LOOK_UPS: Simulation<LookUpSettings> = {
+  name: 'look-ups',
+  parts: SESSION_PARTS,
+  settingsOf(seed) {
+    const random = randomSources(seed)(9);
+    const form = FORMS[random(FORMS.length)] ?? 'redis';
+    const chance = random(MOST_FAULTS + 1);
+    const faults = FAULTS.filter(() => random(FAULTS.length) < chance);
+    const many = { gateways: 2 + random(3), actors: 6 + random(8) };
+    return { seed, steps: MOST, form, ...many, faults };
+  },
+  simpler: (settings) => [
+    ...settings.faults.map((gone) => ({
+      ...settings,
+      faults: settings.faults.filter((fault) => fault !== gone),
+    })),
+    ...(settings.gateways > 2 ? [{ ...settings, gateways: settings.gateways - 1 }] : []),
+    ...(settings.actors > 2 ? [{ ...settings, actors: Math.ceil(settings.actors / 2) }] : []),
+    ...(settings.form === 'workers and redis' ? [{ ...settings, form: 'redis' as const }] : []),
+  ],
+  run: runLookUps,
+};
+
 /**
  * Actors that change sessions and look them up, at any gateway, until so many look-ups were judged or a promise was broken:
  * what was made dirty, or given a catalog, is taken for clean by no gateway once that was acknowledged, and nothing is
  * confirmed behind it. The same for the same settings.
  */
-export async function runLookUps(
-  settings: LookUpSettings & { readonly program: SessionProgram; readonly lookUps: number },
-): Promise<LookUpRun> {
+async function runLookUps(program: SessionProgram, settings: LookUpSettings): Promise<Run> {
   const { faults } = settings;
   const sources = randomSources(settings.seed);
   const [random, weather] = [sources(0), sources(1)];
@@ -84,7 +108,7 @@ export async function runLookUps(
   const history = createHistory(now);
   const house = openHouse({
     ...settings,
-    ...{ time, random: sources(2), isSkewed: does('skewed clocks') },
+    ...{ program, time, random: sources(2), isSkewed: does('skewed clocks') },
     habits: {
       slowOneIn: does('slow links') ? 10 : 0,
       slowMs: SLOW,
@@ -94,7 +118,7 @@ export async function runLookUps(
     },
   });
   const { gateways } = house;
-  const violations: string[] = [];
+  const { violations } = history;
   const counts: Record<string, number> = {};
   const lives: Life[] = [];
   const ended: Life[] = [];
@@ -105,8 +129,7 @@ export async function runLookUps(
   const count = (what: string) => void (counts[what] = (counts[what] ?? 0) + 1);
   /** An action of another session says nothing about it. */
   function accuse({ name: { id } }: Life, { number }: SimulatedGateway, words: string): void {
-    const isAbout = (line: string) => line.includes(`${id} `) || !line.includes('session-');
-    violations.push(history.until(`${id} at ${number}: ${words}`, isAbout));
+    history.accuse(`${id} at ${number}: ${words}`, [id]);
   }
   const anyGateway = () => pick(random, gateways);
   /** An id is given out again when no gateway uses what it read of it, or is about to note it. */
@@ -128,12 +151,14 @@ export async function runLookUps(
     run: () => Promise<string>,
   ): Promise<void> {
     const words = `${life.name.id} at ${gateway.number}: ${what}`;
-    history.note(`${words} …`);
+    // What makes all dirty is about all.
+    const about = what === 'dirtyAll' ? undefined : [life.name.id];
+    history.note(`${words} …`, about);
     life.underWay += 1;
     const outcome = await run();
     life.underWay -= 1;
     count(`${what.split(' ')[0]}: ${outcome}`);
-    history.note(`… ${words}: ${outcome}`);
+    history.note(`… ${words}: ${outcome}`, about);
   }
 
   async function begin(): Promise<void> {
@@ -337,12 +362,11 @@ export async function runLookUps(
   for (let actor = 0; actor < settings.actors; actor += 1) {
     void actOn().catch((error) => (failure = error));
   }
-  const isOver = () =>
-    failure !== undefined || violations.length > 0 || lookUps >= settings.lookUps;
+  const isOver = () => failure !== undefined || violations.length > 0 || lookUps >= settings.steps;
   await time.run(isOver);
   house.close();
   if (failure !== undefined) throw failure;
-  return { violations, lookUps, counts, digest: history.digest() };
+  return { violations, steps: lookUps, counts, digest: history.digest() };
 }
 
 function cleanRecord(found: FoundSession) {

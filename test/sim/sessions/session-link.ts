@@ -1,7 +1,7 @@
 import { createLink, type Habits, type Mood } from '../links.ts';
 import type { Random } from '../random.ts';
 import type { SimulatedProcess, SimulatedTime } from '../time.ts';
-import type { Program } from './program.ts';
+import type { Program } from '../program.ts';
 import type { SessionStore } from './stores.ts';
 
 /** What a gateway waits for an answer (ms). */

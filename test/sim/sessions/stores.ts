@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { NO_SEALER } from '../../../src/common/sealing.ts';
 import type { FreshnessStore } from '../../../src/freshness/freshness-store.ts';
 import { startRedis } from '../../support/redis-server.ts';
-import type { Program } from './program.ts';
+import type { RequestProgram } from './gateway.ts';
 import type { SimulatedTime } from '../time.ts';
 
 export type SessionStore = Pick<FreshnessStore, 'session' | 'renew'>;
@@ -21,7 +21,7 @@ export interface SharedStore {
 }
 
 interface Settings {
-  readonly program: Program;
+  readonly program: RequestProgram;
   readonly time: SimulatedTime;
   readonly newToken: () => string;
   /** Of every gateway (ms). */

@@ -6,7 +6,7 @@ export interface Mutant {
   readonly needs?: 'snapshots';
 }
 
-/** Faults that only processes show; the simulated fleet finds the others (test/sim/fleet/mutants.ts). */
+/** Faults that only processes show; the simulated fleet finds the others (test/sim/faults.ts). */
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'nobody notices that Redis came back from a snapshot': {
     replacements: [

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { createSharedStatistics } from '../../../src/features/statistics/shared-statistics.ts';
-import { processesOfAll } from '../../../src/features/statistics/processes.ts';
+import { processesOfAll } from '../../../src/features/statistics/statistics.ts';
 import { STATISTICS, statisticsOfLinks } from '../../../src/workers/statistics.ts';
 import type { Link } from '../../../src/workers/link.ts';
 import { linkPair } from '../../support/link-pair.ts';

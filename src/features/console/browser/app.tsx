@@ -1,4 +1,4 @@
-/** The frame of all pages: the strip, the ways to the pages, and the page itself. */
+/** Frame of all pages: the strip, the ways to the pages, and the page itself. */
 import type { ComponentChildren, RenderableProps } from 'preact';
 import type { AllTold, Rights } from '../pages.ts';
 import type { Status } from './json.ts';
@@ -14,10 +14,10 @@ import { count, duration, size } from '../../../common/words.ts';
 
 const PAGES = [overviewPage, whyPage, queriesPage, purgesPage, warmPage, systemPage];
 
-/** What this user may see. At /console itself that is the first page of these. */
+/** Pages that this user may see; /console itself is the first of these. */
 const pagesFor = (rights: Rights): readonly Page[] => PAGES.filter((page) => page.isFor(rights));
 
-/** The page under a path, if there is one; whether the user may see it, `pagesFor` says. */
+/** Finds the page under a path; `pagesFor` says whether the user may see it. */
 export function pageAt(path: string, rights: Rights): Page | undefined {
   const exact = path.replace(/\/$/, '');
   return exact === '/console' ? pagesFor(rights)[0] : PAGES.find((page) => page.path === exact);
@@ -33,7 +33,7 @@ export function App({ page, sources, ...given }: AppProps) {
     const source = sources[name];
     if (source === undefined) throw new TypeError(`no source ${name}`);
     if ('told' in source) return shown(source.told as T);
-    return <p class="notice">Not told: {source.problem}</p>;
+    return <p class="notice">Not shown: {source.problem}</p>;
   }
   return (
     <Frame {...page} rights={given.rights} status={told<Status>('status')}>

@@ -6,13 +6,10 @@ export interface Answer {
   readonly json: unknown;
 }
 
-/** For what only reads (ms): a process that hangs must not keep the page from asking another. */
+/** Longest wait for what only reads: a process that hangs must not keep the page from another. */
 const READ_WITHIN = 10_000;
 
-/**
- * Never rejects.
- * @param target path and query; an address that holds a login cannot be the base of relative ones
- */
+/** Never rejects. @param target no relative address: the base may hold a login */
 export async function call(target: string, init: RequestInit = {}): Promise<Answer> {
   try {
     const headers = { accept: 'application/json', ...init.headers };
@@ -24,6 +21,6 @@ export async function call(target: string, init: RequestInit = {}): Promise<Answ
   }
 }
 
-/** What an answer that is no success says. */
+/** Reads the message of an error. */
 export const problemOf = ({ status, json }: Answer): string =>
   (json as { message?: string } | null)?.message || `The gateway answered with status ${status}.`;

@@ -1,4 +1,4 @@
-/** The answers of the last hour, minute by minute, and the purges between them. */
+/** Answers of the last hour, minute by minute, and the purges between them. */
 import { Component, createRef } from 'preact';
 import type { AlignedData, Options, Series } from 'uplot';
 import type { Overview } from './json.ts';
@@ -9,7 +9,7 @@ const HEIGHT = 180;
 
 type Given = Pick<Overview, 'hour' | 'minutes' | 'purges'>;
 
-/** Drawn by the browser, where uPlot is a global (src/features/console/build.ts); the table beside it says the same without. */
+/** uPlot is a global here (src/features/console/build.ts). A table beside it says the same. */
 export class Chart extends Component<Given> {
   readonly place = createRef<HTMLDivElement>();
   resized: ResizeObserver | undefined;
@@ -55,7 +55,7 @@ export class Chart extends Component<Given> {
   }
 }
 
-/** The bars are drawn over one another, the highest first. */
+/** Bars are drawn over one another, the highest first. */
 function stacked(minutes: Overview['minutes']): AlignedData {
   return [
     minutes.map(({ at }) => Date.parse(at) / 1000),
@@ -66,7 +66,7 @@ function stacked(minutes: Overview['minutes']): AlignedData {
 }
 
 function drawn(element: HTMLElement, given: () => Given): uPlot {
-  // Asked each time it is drawn, since a person may change between light and dark.
+  // Asked at each drawing, since a person may change between light and dark.
   const colour = (name: string) => () =>
     getComputedStyle(element).getPropertyValue(`--${name}`).trim();
   const bars = uPlot.paths.bars?.({ size: [0.8, 40] });

@@ -1,4 +1,4 @@
-/** At the server: the page as it is sent first. */
+/** Makes the first HTML of a page, at the server. */
 import type { VNode } from 'preact';
 import { render } from 'preact-render-to-string';
 import { App, Frame, pageAt } from './app.tsx';

@@ -1,4 +1,4 @@
-/** What /admin tells (docs/openapi.yaml), by what makes it. */
+/** Answers of /admin (docs/openapi.yaml), by what makes them. */
 import type { PurgeRecord } from '../../../cache/purge/purge-log.ts';
 import type { SharedStatistics } from '../../statistics/shared-statistics.ts';
 import type { WarmUp as Warming } from '../../warm/warm-up.ts';
@@ -6,7 +6,7 @@ import type { Compared } from '../../compare/compare.ts';
 import type { tellHooks } from '../../hooks/hooks.ts';
 import type { createConsole } from '../shown.ts';
 
-/** What is left of a value when it was JSON. */
+/** Value as JSON keeps it. */
 type Json<T> = T extends Date
   ? string
   : T extends object

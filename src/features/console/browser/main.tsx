@@ -1,4 +1,4 @@
-/** In the browser: keeps the page fresh that the gateway sent. */
+/** Keeps the page fresh in the browser. */
 import { render } from 'preact';
 import { App, pageAt } from './app.tsx';
 import { call, problemOf } from './call.ts';
@@ -8,7 +8,7 @@ import type { Told } from '../pages.ts';
 import { moment } from './parts.tsx';
 
 const LOST = 'The gateway does not answer.';
-/** Between the end of a question and the next one (ms). */
+/** Pause between two questions (ms). */
 const EVERY = 5_000;
 
 const root = document.getElementById('page');
@@ -21,7 +21,7 @@ let lostAt: string | undefined;
 async function tell(target: string): Promise<Told | undefined> {
   const answer = await call(target);
   if (answer.status === 200) return { told: answer.json };
-  // Where nothing came, what is shown is the last that is known.
+  // Where nothing came, the last that is known stays.
   return answer.status === 0 ? undefined : { problem: problemOf(answer) };
 }
 
@@ -47,7 +47,7 @@ async function show(root: HTMLElement): Promise<string | undefined> {
   if ('problem' in status) return status.problem;
   const { rights } = status.told as Status;
   const page = pageAt(location.pathname, rights);
-  // The user was given other rights meanwhile: the server says what is there now.
+  // The user got other rights meanwhile: the server says what is there now.
   if (!page?.isFor(rights)) return void location.reload();
   const told = await tellAll(page.sources(query), query, tell);
   if (Object.values(told).includes(undefined)) return LOST;

@@ -1,39 +1,38 @@
-/** What a page of the console is, for the server that shows it first and the browser that keeps it fresh. */
+/** Parts of a page, for the server that shows it first and the browser that keeps it fresh. */
 import type { ComponentChildren } from 'preact';
 import type { AllTold, Rights, Told } from '../pages.ts';
 
 export interface PageView {
-  /** Of the address. */
+  /** Words of the address. */
   readonly query: URLSearchParams;
   readonly rights: Rights;
-  /** What a source told; undefined where it did not. */
+  /** Answer of a source; undefined where there is none. */
   told<T>(name: string): T | undefined;
-  /** The same where it is shown, or why it was not told. @throws TypeError where no source has this name: a mistake of the page */
+  /** Shows an answer, or why there is none. @throws TypeError where the page has no such source */
   show<T>(name: string, show: (told: T) => ComponentChildren): ComponentChildren;
-  /** Asks again at once; where there is no script, nothing does. */
+  /** Asks again at once; does nothing without a script. */
   readonly refresh: () => void;
 }
 
-/** Names below /admin, each with those words of the page's query that it takes. */
+/** Names below /admin, each with the words of the page's query that it takes. */
 export type Sources = Readonly<Record<string, readonly string[]>>;
 
 export interface Page {
   readonly path: string;
   readonly title: string;
   isFor(rights: Rights): boolean;
-  /** What it shows. */
   sources(query: URLSearchParams): Sources;
   view(view: PageView): ComponentChildren;
 }
 
 export type Words = Readonly<Record<string, string | null | undefined>>;
-/** A path with those words in its query that are there. */
+/** Makes a path with those words in its query that are there. */
 export function link(path: string, words: Words): string {
   const given = Object.entries(words).flatMap(([name, word]) => (word ? [[name, word]] : []));
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
 }
 
-/** What each source tells. @param tell is given paths below /admin with their queries */
+/** Asks each source. @param tell is given paths below /admin with their queries */
 export async function tellAll(
   sources: Sources,
   query: URLSearchParams,

@@ -1,4 +1,4 @@
-/** What several pages are made of. */
+/** Parts of several pages. */
 import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import type { Reasons } from './json.ts';
 import type { PageView } from './page.ts';
@@ -15,7 +15,7 @@ export const ways = (label: string, all: readonly Way[]) => (
   </nav>
 );
 
-/** By the clock of the person who reads it; of the server, which does not know that, in UTC. */
+/** Time by the clock of the reader; the server does not know that clock, and says UTC. */
 export function moment(iso: string): string {
   if (typeof document === 'undefined') return `${iso.slice(0, 19).replace('T', ' ')} UTC`;
   const at = new Date(iso);
@@ -35,11 +35,7 @@ export const ofLimit = (used: number, limit: number) => `${count(used)} of ${cou
 export const code = (text: string) => <code>{text}</code>;
 
 export type Column<Row> = ReturnType<typeof col<Row, keyof Row>>;
-/**
- * @param name of what is shown of each row
- * @param show how; without it, as it is
- * @param sort the word by which rows are sorted
- */
+/** @param show how a cell is shown. @param sort word by which rows are sorted */
 export const col = <Row, Name extends keyof Row>(
   title: string,
   name: Name,
@@ -60,7 +56,7 @@ export const table = <Row,>(
   none: string,
   sorted?: { readonly by: string | undefined; readonly href: (sort: string) => string },
 ) => (
-  // Wide ones scroll by themselves, by keys too.
+  // Wide tables scroll by themselves, by keys too.
   <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
     <table>
       <caption>{caption}</caption>
@@ -95,7 +91,7 @@ export const table = <Row,>(
   </div>
 );
 
-/** What a word means, and what an operator can do; '' where that is not told. */
+/** Meaning of a word, and what an operator can do; '' where that is not told. */
 export function meaningOf(view: PageView, outcome: string, reason: string): string {
   const { reasons = [] } = view.told<Reasons>('reasons') ?? {};
   const isOne = (row: (typeof reasons)[number]) =>
@@ -104,7 +100,7 @@ export function meaningOf(view: PageView, outcome: string, reason: string): stri
   return `${meaning} ${remedy}`.trim();
 }
 
-/** What is wrong is marked. */
+/** Marks what is wrong. */
 export const marked = (text: ComponentChildren, isWrong: boolean) => (
   <span class={isWrong ? 'problem' : undefined}>{text}</span>
 );
@@ -130,10 +126,7 @@ export const facts = (rows: readonly Fact[], kind = 'facts') => (
 );
 
 export type Typed = Readonly<Record<string, string>>;
-/**
- * Gives what was typed into a form, and the button that was pressed, by their names: a text of several lines as it is, all else
- * without outer blanks.
- */
+/** Reads a form by names, and the pressed button. All but texts of several lines is trimmed. */
 export const submitted = (use: (typed: Typed) => unknown) => (event: SubmitEvent) => {
   event.preventDefault();
   const form = event.currentTarget as HTMLFormElement;

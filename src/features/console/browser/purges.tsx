@@ -1,4 +1,4 @@
-/** The page Purges: drops what is cached, of everything or a project, and says who did. */
+/** Page Purges: drops what is cached, of everything or a project, and says who did. */
 import { Component, type ComponentChildren, createRef } from 'preact';
 import type { PurgeOutcome } from '../../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
@@ -25,7 +25,7 @@ export const purgesPage: Page = {
         <>
           {table('The latest purges', purges, PURGES, 'Nothing was purged.')}
           {!complete && (
-            <p class="hint">Redis cannot be reached: these are of this gateway alone.</p>
+            <p class="hint">Redis cannot be reached: these are the purges of this gateway alone.</p>
           )}
         </>
       ))}
@@ -33,11 +33,11 @@ export const purgesPage: Page = {
   ),
 };
 
-/** What is typed to confirm that everything is meant. */
+/** Word to type to confirm that everything is meant. */
 const EVERYTHING = 'everything';
 
 interface PurgingState {
-  /** The project that is to be purged; '' for everything. */
+  /** Project to be purged; '' for everything. */
   readonly scope?: string;
   readonly typed?: string;
   readonly receipt?: ComponentChildren;
@@ -111,14 +111,14 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
   }
 }
 
-/** What a purge drops, as far as this user may see that. */
+/** Effect of a purge, as far as this user may see it. */
 function concerned(view: PageView, scope: string): string {
   const { memory } = view.told<Status>('status') ?? {};
   const entries = memory ? plural(memory.entries, 'entry', 'entries') : 'entries';
   const first = 'The first request of each report asks the engine again.';
   return scope === ''
-    ? `All that is cached is dropped, on all gateways that share a Redis: here ${entries}. ${first}`
-    : `What belongs to this project or to none is dropped, on all gateways that share a Redis. ${first}`;
+    ? `Drops everything that is cached, on all gateways that share a Redis: here ${entries}. ${first}`
+    : `Drops the entries of this project and of no project, on all gateways that share a Redis. ${first}`;
 }
 
 type Told = Partial<Extract<PurgeOutcome, { ok: true }>['receipt']> & { message?: string };
@@ -128,15 +128,15 @@ function receiptOf(name: string, { status, json }: Answer) {
   if (status !== 200) {
     return (
       <p class="finding problem">
-        {name} is not purged for certain. {message}
+        It is not certain that {name} is purged. {message}
       </p>
     );
   }
   return (
     <p class={`finding ${known ? 'good' : 'warning'}`}>
-      {name} is purged: no gateway answers from before any more. {plural(replicas, 'gateway')} told
-      so; it took {duration(waited)}. Receipt <code>{id}</code>.
-      {!known && ' But this project was never asked for: its name may be misspelt.'}
+      {name} is purged: no gateway answers with older data any more. {plural(replicas, 'gateway')}{' '}
+      confirmed that; it took {duration(waited)}. Receipt <code>{id}</code>.
+      {!known && ' But no client ever asked this project: its name may be misspelt.'}
     </p>
   );
 }

@@ -1,4 +1,4 @@
-/** The page Queries: the heaviest queries, the latest requests, the entries in memory, and each of them by itself. */
+/** Page Queries: the heaviest queries, the latest requests and the entries in memory. */
 import type { Entries, Requests, Statistics } from './json.ts';
 import { link, type Page, type PageView, type Sources, type Words } from './page.ts';
 import {
@@ -21,11 +21,11 @@ type Digest = Statistics['digests'][number];
 type Recent = Requests['requests'][number];
 
 const PATH = '/console/queries';
-/** As many rows as /admin tells without `limit`, and as far as it tells them. */
+/** Rows that /admin tells without `limit`, and how far it tells them. */
 const PAGE_SIZE = 100;
 const LAST_OFFSET = 10_000;
 
-/** What the page shows under some of its addresses. */
+/** Parts of the page under some of its addresses. */
 type View = Pick<Page, 'view'> & { readonly sources: Sources };
 
 const queries: View = {
@@ -38,7 +38,7 @@ const queries: View = {
           {list(view, 'Queries by what they cost', digests, DIGESTS, total, 'cost')}
           <p class="hint">
             Of {plural(gateways, 'gateway')}
-            {!complete && '; some did not answer'}. Sums fade by half in three days.
+            {!complete && '; some did not answer'}. Sums lose half of their value in three days.
           </p>
         </>
       ))}
@@ -46,7 +46,7 @@ const queries: View = {
   ),
 };
 
-/** The words of the address that /admin/requests knows, and how they are asked for. */
+/** Words of the address that /admin/requests knows, and how they are asked for. */
 const FILTERS = [
   ['user', 'User'],
   ['project', 'Project'],
@@ -73,7 +73,7 @@ const entries: View = {
       <>
         {list(view, 'Entries in the memory of this gateway', entries, ENTRIES, total, 'hits')}
         <p class="hint">
-          An entry that a purge made unreachable stands here until it is swept up.
+          An entry that a purge made unreachable is listed until it is swept up.
           {!complete && ' Some processes did not answer.'}
         </p>
       </>
@@ -87,7 +87,9 @@ const oneQuery: View = {
       <h2>Query {code(view.query.get('digest') ?? '')}</h2>
       {view.show<Statistics>('statistics', ({ digests: [row] }) =>
         row === undefined ? (
-          <p class="notice">It has no figures: it was not asked, or gave way to others.</p>
+          <p class="notice">
+            There are no figures: this query was not asked, or gave way to others.
+          </p>
         ) : (
           <>
             {facts(DIGESTS.slice(1).map(({ title, cell }) => [title, cell(row)]))}
@@ -105,7 +107,7 @@ const oneRequest: View = {
   view: (view) =>
     view.show<Requests>('requests', ({ requests: [row] }) =>
       row === undefined ? (
-        <p class="notice">It is not remembered any more. The log has it.</p>
+        <p class="notice">This request is no longer remembered. The log has it.</p>
       ) : (
         <>
           <h2>Request {code(row.id)}</h2>
@@ -117,7 +119,7 @@ const oneRequest: View = {
     ),
 };
 
-/** By the word `view` of the address. */
+/** Views by the word `view` of the address. */
 const LISTS = [
   ['', 'Heaviest queries', queries],
   ['requests', 'Latest requests', requests],
@@ -151,19 +153,16 @@ export const queriesPage: Page = {
 
 export const digestLink = (digest: string) =>
   digest === '' ? 'not understood' : <a href={link(PATH, { digest })}>{digest.slice(0, 10)}</a>;
-/** The catalogs, where the path named no project. */
+/** Shows the catalogs where the path named no project. */
 export const projectOf = (project: string, { catalogs }: { readonly catalogs: string }) =>
   project || catalogs;
 export const seconds = (figure: number) => duration(figure * 1000);
 
-/** The address of this page with other words in its query. */
+/** Address of this page with other words in its query. */
 const address = (query: URLSearchParams, changes: Words): string =>
   link(PATH, { ...Object.fromEntries(query), ...changes });
 
-/**
- * A part of all rows, and the ways to the others.
- * @param usual the word by which they are sorted where the address has none
- */
+/** Shows a part of all rows, and the ways to the others. @param usual the default order */
 function list<Row>(
   { query }: PageView,
   caption: string,
@@ -184,19 +183,19 @@ function list<Row>(
     <>
       {table(caption, rows, columns, 'None.', sorted)}
       <nav class="row" aria-label="Further rows">
-        {offset > 0 && <a href={to(offset - PAGE_SIZE)}>Newer or larger</a>}
+        {offset > 0 && <a href={to(offset - PAGE_SIZE)}>Previous</a>}
         <span>
           {end === offset ? 'None' : `${count(offset + 1)} to ${count(end)}`} of {count(total)}
         </span>
-        {end < last && <a href={to(offset + PAGE_SIZE)}>Further</a>}
+        {end < last && <a href={to(offset + PAGE_SIZE)}>Next</a>}
       </nav>
     </>
   );
 }
 
-/** Of a statement, to tell queries apart (characters). */
+/** Characters of a statement that tell queries apart. */
 const EXCERPT = 120;
-/** Longer ones are kept so far (characters): the rest of such a statement is not known. */
+/** Characters that are kept of a statement; the rest of a longer one is not known. */
 const CUT = 2_000;
 
 const DIGESTS: readonly Column<Digest>[] = [
@@ -229,7 +228,7 @@ const DIGESTS: readonly Column<Digest>[] = [
 
 function statement({ rights }: PageView, { digest, text }: Digest) {
   if (text === undefined) {
-    return <p class="hint">Its text is not kept (statistics.text), or not for you to see.</p>;
+    return <p class="hint">Its text is not kept (statistics.text), or you may not see it.</p>;
   }
   return (
     <>
@@ -268,7 +267,6 @@ const REQUESTS: readonly Column<Recent>[] = [
   figure('Bytes', 'bytes', size),
 ];
 
-/** One sentence. */
 function whereTimeWent({ ms, waited_ms: waited, engine_ms: engine }: Recent): string {
   const parts = [
     [engine, 'at the engine'],
@@ -303,10 +301,10 @@ const ENTRIES: readonly Column<Entries['entries'][number]>[] = [
   figure('Ends in', 'rest', seconds, 'rest'),
 ];
 
-/** Goes to the address that says what was typed: pages are addresses, that can be shared. */
+/** Goes to the address that says what was typed: addresses can be shared. */
 function filter({ query }: PageView, fields: readonly (readonly [name: string, title: string])[]) {
   const onSubmit = submitted(({ until, ...typed }) => {
-    // What a person types is a time of his own clock.
+    // People type times of their own clock.
     const last = until && new Date(until).toISOString();
     location.assign(address(query, { ...typed, until: last, offset: '' }));
   });
@@ -337,7 +335,7 @@ function field(name: string, label: string, value: string) {
   );
 }
 
-/** As such a field holds it; '' where there is none, and at the server, which does not know the clock of the person. */
+/** Time as a field holds it; '' where there is none, and at the server, which has another clock. */
 function localTime(iso: string): string {
   const at = new Date(iso);
   if (typeof document === 'undefined' || Number.isNaN(at.getTime())) return '';

@@ -1,4 +1,4 @@
-/** The page Why: what becomes of a request, why, and whether the cache says what the engine says. */
+/** Page Why: what becomes of a request, why, and whether the cache says what the engine says. */
 import { Component } from 'preact';
 import type { Stale } from '../../../common/events.ts';
 import { explainInWords, type Explanation } from '../../../http/explain-words.ts';
@@ -23,7 +23,7 @@ export const whyPage: Page = {
 interface WhyState {
   readonly explained?: Answer;
   readonly compared?: Answer | undefined;
-  /** Whether the engine is asked now. */
+  /** True while the engine is asked. */
   readonly asks?: boolean;
 }
 
@@ -34,7 +34,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
     this.setState({ ...asks(true), compared: undefined });
     const answer = await call(link(`/admin/${act}`, isComparison ? client : { ...client, user }), {
       method: 'POST',
-      // It counts as that of the client whose request it is.
+      // It counts as the client whose request it is.
       headers: { accept: '*/*' },
       body: xmla,
     });
@@ -49,7 +49,8 @@ class Why extends Component<{ view: PageView }, WhyState> {
     return (
       <>
         <p>
-          Paste the XMLA request of a client, and see what would become of it now. Nothing changes.
+          Paste the XMLA request of a client, and see how the gateway would answer it now. Nothing
+          changes.
         </p>
         <form onSubmit={this.ask}>
           <label>
@@ -58,7 +59,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
           </label>
           {envelope !== '' && (
             <p class="hint">
-              Made of the statement alone: properties and headers of its client count, too.
+              Made from the statement alone. Properties and headers of its client count too.
             </p>
           )}
           <div class="row">
@@ -70,12 +71,12 @@ class Why extends Component<{ view: PageView }, WhyState> {
               Explain
             </button>
             <button name="act" value="compare" disabled={asks}>
-              {asks ? 'The engine is asked …' : 'Ask the engine now and compare'}
+              {asks ? 'Asking the engine …' : 'Ask the engine now and compare'}
             </button>
           </div>
           <p class="hint">
-            Compared is what the engine tells you ({status?.user}) now with what the cache would;
-            nothing is stored.
+            Compares the engine's answer to you ({status?.user}) with the one from the cache.
+            Nothing is stored.
           </p>
         </form>
         <div aria-live="polite">
@@ -122,7 +123,7 @@ function explanationOf(view: PageView, told: unknown) {
   );
 }
 
-/** Every purge renews what belongs to no project. Names of projects are compared as the gateway folds them: nearly. */
+/** Every purge renews what belongs to no project. Names fold nearly as the gateway folds them. */
 const covers = (scope: string, purged: Stale) =>
   scope === 'unassigned' ||
   (typeof purged === 'string'
@@ -133,12 +134,12 @@ const VERDICTS: Readonly<Record<string, readonly [severity: string, text: string
   same: ['good', 'The cache says what the engine says.'],
   stale: [
     'problem',
-    'The engine no longer says what the cache says: purge the project, and have its load call clearCache. Or it answers you differently from the user whose query filled the entry.',
+    'The engine no longer says what the cache says. Purge the project, and have its load call clearCache. Or the engine answers you differently from the user whose query filled the entry.',
   ],
-  unstable: ['warning', 'The engine says something else each time.'],
-  purged: ['note', 'It was purged meanwhile. Ask again.'],
+  unstable: ['warning', 'The engine gives another answer each time.'],
+  purged: ['note', 'The entry was purged meanwhile. Ask again.'],
   'no-entry': ['note', 'The cache has nothing for you. Ask the query once, then compare.'],
-  'not-cached': ['note', 'It is not looked up in the cache.'],
+  'not-cached': ['note', 'The cache does not answer such a request.'],
   failed: ['warning', 'The engine gave no answer that could be compared.'],
 };
 
@@ -161,7 +162,7 @@ function comparisonOf(view: PageView, told: unknown) {
 const escaped = (text: string) =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 
-/** A request that asks a statement as plainly as it can be asked: what a client sends beside it, the key holds too. */
+/** Makes a plain request for a statement. What a client sends beside it is in the key too. */
 function envelopeOf(statement: string, catalogs: string): string {
   const [catalog = ''] = catalogs.split(', ');
   return `<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body>

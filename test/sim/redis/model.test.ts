@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { describe } from '@jest/globals';
-import { sessionCalls } from '../support/session-calls.ts';
-import { sessionLeaseContract } from '../support/session-lease-contract.ts';
-import { sessionStoreContract } from '../support/session-store-contract.ts';
-import { createRedisModel } from './redis-model.ts';
+import { sessionCalls } from '../../support/session-calls.ts';
+import { sessionLeaseContract } from '../../support/session-lease-contract.ts';
+import { sessionStoreContract } from '../../support/session-store-contract.ts';
+import { createRedisModel } from './model.ts';
 
 const LONGEST_LEASE = 60_000;
 
@@ -13,22 +13,22 @@ function openModel() {
   const model = createRedisModel({
     ...{ now: () => now, newToken: randomUUID, longestLease: LONGEST_LEASE },
   });
-  void model.of({ id: 'before', lease: () => 0 }).read([]);
+  void model.of({ id: 'before', lease: 0 }).read([]);
   now += 3 * LONGEST_LEASE;
-  void model.of({ id: 'before', lease: () => 0 }).read([]);
+  void model.of({ id: 'before', lease: 0 }).read([]);
   now += 3 * LONGEST_LEASE;
   return model;
 }
 
 describe('the model of Redis keeps sessions as its scripts do', () => {
   sessionStoreContract(async () => ({
-    store: sessionCalls(openModel().of({ id: 'alone', lease: () => 1_000 })),
+    store: sessionCalls(openModel().of({ id: 'alone', lease: 1_000 })),
     close: async () => {},
   }));
 
   let model = openModel();
   sessionLeaseContract(
-    async (lease) => sessionCalls(model.of({ id: randomUUID(), lease: () => lease })),
+    async (lease) => sessionCalls(model.of({ id: randomUUID(), lease })),
     async () => {
       model = openModel();
     },

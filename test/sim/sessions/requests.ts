@@ -1,25 +1,27 @@
 import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
-import { openGateway, settingsOf, type Answered, type OracleGateway } from './gateway.ts';
+import {
+  openGateway,
+  REQUEST_PARTS,
+  settingsOf,
+  type Answered,
+  type OracleGateway,
+  type RequestProgram,
+} from './gateway.ts';
 import type { Mood } from '../links.ts';
 import { oneIn as drawOneIn, pick as pickFrom, randomSources } from '../random.ts';
-import type { Program } from './program.ts';
+import type { Run, Settings, Simulation } from '../simulation.ts';
+import { createHistory } from '../history.ts';
 import { asSent, makeShapes, type Shape } from './shapes.ts';
 import type { OpenStore } from './stores.ts';
 import { createTime } from '../time.ts';
 import { createWorld, type Life, type Watched } from './world.ts';
 
-export interface SessionRun {
-  readonly seed: number;
-  /** What was promised and not kept, each with what happened before. */
-  readonly violations: readonly string[];
-  /** Requests that were judged. */
-  readonly requests: number;
-  /** How often what became of them. */
-  readonly outcomes: Readonly<Record<string, number>>;
-  /** Refused or unknown, where the promise allows it. */
-  readonly allowed: Readonly<Record<string, number>>;
-  readonly outages: number;
-  readonly losses: number;
+/** Whole requests in sessions, before one kind of engine. */
+export interface RequestSettings extends Settings {
+  readonly gateways: number;
+  readonly clients: number;
+  /** What happens to gateways and store, again and again; a bit of all unless given. */
+  readonly weather?: Weather;
 }
 
 /**
@@ -31,6 +33,8 @@ export type Weather = 'outages' | 'restarts' | 'beginnings';
 /** Of every gateway (ms). */
 const LEASE = 300;
 const CLIENTS = 10;
+/** Requests of one run; so many that outages lie on outages. */
+const REQUESTS = 2_500;
 const USERS = ['alice', 'bob', 'carol'];
 /** Sessions at one time, at most. */
 const MOST_SESSIONS = 14;
@@ -45,22 +49,30 @@ const APART = 400;
 const NOTED_WITHIN = 3_000;
 /** Who failed to reach the store so shortly before may not have heard of what happens now (ms). */
 const LOST_LATELY = 1_000;
-/** So many lines of a history are told; more by ORACLE_TOLD=3000. */
-const TOLD = Number(process.env['ORACLE_TOLD'] ?? 60);
+export const requestsOver = (openStore: OpenStore): Simulation<RequestSettings> => ({
+  name: 'requests',
+  parts: REQUEST_PARTS,
+  settingsOf: (seed) => ({
+    ...{ seed, steps: REQUESTS, clients: CLIENTS },
+    gateways: 2 + (seed % 3 === 0 ? 1 : 0),
+  }),
+  simpler: (settings) => [
+    ...(settings.gateways > 1 ? [{ ...settings, gateways: settings.gateways - 1 }] : []),
+    ...(settings.clients > 1 ? [{ ...settings, clients: Math.ceil(settings.clients / 2) }] : []),
+  ],
+  run: (program, settings) => runRequests(program, settings, openStore),
+});
 
 /**
  * Clients with sessions before gateways that lose and find their store at moments of their own, until so many requests were
  * judged or a promise was broken. The same for the same seed.
  */
-export async function runSessionOracle(options: {
-  seed: number;
-  requests: number;
-  program: Program;
-  openStore: OpenStore;
-  /** What happens to gateways and store, again and again; a bit of all unless given. */
-  only?: Weather | undefined;
-}): Promise<SessionRun> {
-  const { seed, program } = options;
+async function runRequests(
+  program: RequestProgram,
+  settings: RequestSettings,
+  openStore: OpenStore,
+): Promise<Run> {
+  const { seed } = settings;
   const drawer = randomSources(seed);
   const random = drawer(0);
   const weather = drawer(1);
@@ -70,31 +82,20 @@ export async function runSessionOracle(options: {
   const now = () => time.clock.now();
   let tokens = 0;
   const newToken = () => `token-${seed}-${(tokens += 1)}`;
-  const store = options.openStore({ program, time, newToken, lease: LEASE });
+  const store = openStore({ program, time, newToken, lease: LEASE });
   await store.clear();
   const world = createWorld({ kind, random: drawer(2), now });
   const answers = new Map<string, string>();
-  const history: string[] = [];
-  const violations: string[] = [];
-  const outcomes = new Map<string, number>();
-  const allowed = new Map<string, number>();
+  const { violations, note, accuse: accuseOf, digest } = createHistory(now);
+  const counts: Record<string, number> = {};
   let requests = 0;
   let losses = 0;
   let lossAt = -Infinity;
   const outages: number[] = [];
   const foundAt: number[] = [];
 
-  const note = (what: string) => {
-    history.push(`${(now() / 1_000).toFixed(3)} ${what}`);
-    if (history.length > 4 * TOLD) history.splice(0, 2 * TOLD);
-  };
-  const count = (counts: Map<string, number>, name: string) =>
-    void counts.set(name, (counts.get(name) ?? 0) + 1);
-  function accuse(promise: string, words: string): void {
-    violations.push(
-      [...history.slice(-TOLD), `${(now() / 1_000).toFixed(3)} ${promise}: ${words}`].join('\n'),
-    );
-  }
+  const count = (name: string) => void (counts[name] = (counts[name] ?? 0) + 1);
+  const accuse = (promise: string, words: string) => accuseOf(`${promise}: ${words}`);
 
   const shapes = await makeShapes((headers, body) =>
     program.understand.understand(headers, body, {
@@ -102,7 +103,7 @@ export async function runSessionOracle(options: {
       ...{ engine: { id: 'engine' }, addressee: { project: undefined, query: [] } },
     }),
   );
-  const gateways = Array.from({ length: 2 + (seed % 3 === 0 ? 1 : 0) }, (_, number) => {
+  const gateways = Array.from({ length: settings.gateways }, (_, number) => {
     outages.push(0);
     foundAt.push(-Infinity);
     return openGateway({
@@ -121,7 +122,7 @@ export async function runSessionOracle(options: {
   });
   const pick = <T>(list: readonly T[], draw = random): T => pickFrom(draw, list);
   const oneIn = (many: number) => drawOneIn(random, many);
-  const isOnly = (one: Weather) => options.only === one;
+  const isOnly = (one: Weather) => settings.weather === one;
 
   /** In which many click now; and until when all do, and change it. */
   let busy: Life | undefined;
@@ -178,7 +179,7 @@ export async function runSessionOracle(options: {
     const became =
       from === 'cache' ? 'hit' : `${from} ${reason ?? (answered.isKept ? 'kept' : 'not kept')}`;
     note(`… ${words}: ${became}${began === undefined ? '' : ` began ${began}`}`);
-    count(outcomes, became);
+    count(became);
     if (began !== undefined) tellBegun(gateway, world.life(began));
     judgeData(words, watch, answered);
     if (reason === 'session-unavailable' && from === 'gateway') judgeRefusal();
@@ -195,11 +196,10 @@ export async function runSessionOracle(options: {
       if (!link.failedSince(since)) accuse('refused though Redis was there', words);
       else if (!isChange) accuse('refused though it changes nothing', words);
       else if (isNew && isTakenName(life))
-        count(allowed, 'allowed: refused, of an id that was given out again');
+        count('allowed: refused, of an id that was given out again');
       else if (isNew) accuse('refused in a session that began in the same outage', words);
       else
         count(
-          allowed,
           life?.bornAway
             ? 'allowed: refused, begun at another gateway or outage'
             : 'allowed: refused',
@@ -214,10 +214,10 @@ export async function runSessionOracle(options: {
       const isLately = lossAt > of.bornAt - NOTED_WITHIN;
       const isUnheard = link.failedSince(since) && !of.heardAt.has(number);
       if (isTakenName(of) || (of.isAgain && (isLately || isUnheard))) {
-        count(allowed, 'allowed: unknown, of an id that was given out again');
-      } else if (isOver) count(allowed, 'allowed: unknown, at its end');
+        count('allowed: unknown, of an id that was given out again');
+      } else if (isOver) count('allowed: unknown, at its end');
       else if (of.home === number) accuse('unknown at the gateway where it began', words);
-      else if (isLost || !isNoted(of)) count(allowed, 'allowed: unknown at another gateway');
+      else if (isLost || !isNoted(of)) count('allowed: unknown at another gateway');
       else accuse('unknown at another gateway though it was to be noted', words);
     }
   }
@@ -254,7 +254,7 @@ export async function runSessionOracle(options: {
     if (stamp === undefined) return;
     const mayErr = ![...watch.lives].every(isSure);
     if (from === 'cache' && !watch.truths.has(stamp)) {
-      if (mayErr) return count(allowed, 'allowed: wrong, of an id that was given out again');
+      if (mayErr) return count('allowed: wrong, of an id that was given out again');
       accuse(
         'wrong',
         `${words}\n  was answered ${stamp}\n  instead of   ${[...watch.truths].join(' or ')}`,
@@ -315,7 +315,7 @@ export async function runSessionOracle(options: {
     const calm = (2 * CALM) / gateways.length;
     time.after(weather(isOnly('restarts') ? calm / 4 : calm), () => {
       storm();
-      const what = options.only === undefined ? weather(4) : isOnly('restarts') ? 0 : 2;
+      const what = settings.weather === undefined ? weather(4) : isOnly('restarts') ? 0 : 2;
       if (what === 0) {
         restart();
         const isSeen = weather(2) === 0;
@@ -328,7 +328,7 @@ export async function runSessionOracle(options: {
           time.after(weather(APART), () => lose(gateway, mood, away));
         }
         if (weather(3) === 0) time.after(APART, forgetSessions);
-        if (options.only === undefined && weather(2) === 0)
+        if (settings.weather === undefined && weather(2) === 0)
           time.after(APART + weather(AWAY), restart);
       }
     });
@@ -354,18 +354,13 @@ export async function runSessionOracle(options: {
   if (!isOnly('beginnings')) storm();
   others();
   let failure: unknown;
-  for (let client = 0; client < CLIENTS; client += 1)
+  for (let client = 0; client < settings.clients; client += 1)
     void click().catch((error) => (failure = error));
-  const isOver = () =>
-    failure !== undefined || requests >= options.requests || violations.length > 0;
+  const isOver = () => failure !== undefined || requests >= settings.steps || violations.length > 0;
   await time.run(isOver);
   for (const { link } of gateways) link.close();
   await store.close();
   if (failure !== undefined) throw failure;
-  return {
-    ...{ seed, violations, requests, losses },
-    outages: outages.reduce((sum, one) => sum + one, 0),
-    outcomes: Object.fromEntries([...outcomes].sort(([, one], [, other]) => other - one)),
-    allowed: Object.fromEntries(allowed),
-  };
+  const all = { ...counts, losses, outages: outages.reduce((sum, one) => sum + one, 0) };
+  return { violations, steps: requests, counts: all, digest: digest() };
 }

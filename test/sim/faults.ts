@@ -1,0 +1,380 @@
+import type { Replacement } from './mutants.ts';
+import { FLEET, LOOK_UPS, REQUESTS, ROLES } from './simulations.ts';
+import { type Simulation, within } from './simulation.ts';
+
+/** A fault, and the worlds that show it best. */
+export interface Fault {
+  readonly replacements: readonly Replacement[];
+  readonly simulation: Simulation;
+  /** The first seed that is tried: one unless given. Soon afterwards it is found. */
+  readonly seed?: number;
+}
+
+/** One place of a source, with something else in it. */
+const instead = (file: string, find: string, put = ''): readonly Replacement[] => [
+  { file, find, put },
+];
+
+const REDIS = { form: 'redis' } as const;
+/** Without announcements there is nothing but epochs and leases. */
+const DEAF = { troubles: ['announcements are lost'] };
+const WORKERS = { ...DEAF, form: 'workers', lease: 200 } as const;
+/** What a worker is told comes late. */
+const LATE = { hopMs: 20, slowOneIn: 2, slowMs: 200, loseOneIn: 0 };
+const KEEPS = `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`;
+
+const UNNOTED = 'freshness/unnoted.ts';
+const SESSIONS = 'sessions/sessions.ts';
+const LEASES = 'common/leases.ts';
+const AS_IT_IS: Replacement = {
+  file: UNNOTED,
+  find: `    await store.session(name, { do: 'put', token, data: record, dirty: true });`,
+  put: `    await store.session(name, { do: 'claim', token });
+    await store.session(name, { do: 'put', token, data: record, dirty: record.dirty });`,
+};
+
+/** The faults that the simulations have to find. */
+export const FAULTS: Readonly<Record<string, Fault>> = {
+  'the epochs are captured after the fetch': {
+    replacements: instead(
+      'cache/cache.ts',
+      KEEPS,
+      `const late = parts.epochs.held(query.scopes);
+    const lateKey = late === undefined ? key : queryKey(query.parts, late);
+    memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
+    ),
+    simulation: FLEET,
+  },
+  'a run of the warm-up outlives a purge, and what it read before is kept under the epochs behind it':
+    {
+      replacements: [
+        { file: 'features/warm/warm-up.ts', find: `runs.running()?.cut('purge');`, put: `` },
+        {
+          file: 'cache/cache.ts',
+          find: KEEPS,
+          put: `const late = query.background ? parts.epochs.held(query.scopes) : undefined;
+    const lateKey = late === undefined ? key : queryKey(query.parts, late);
+    memory.set(lateKey, latest, digests(), query.fresh ? 'fresh' : how);`,
+        },
+      ],
+      simulation: within(FLEET, { ...REDIS, troubles: [], engineMs: 300, clients: 4, lease: 100 }),
+    },
+  'a purge does not wait for the lease': {
+    replacements: instead(
+      'cache/purge/purge.ts',
+      `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
+      ``,
+    ),
+    simulation: within(FLEET, { ...DEAF, ...REDIS }),
+  },
+  'entries in memory do not carry epochs': {
+    replacements: [
+      {
+        file: 'cache/key.ts',
+        find: "  return hash('sha512-256', `${epochs.keySecret}\\0${encoded}`, 'base64url');",
+        put: `  const digest = (text: string) => hash('sha512-256', epochs.keySecret + text, 'base64url');
+  const key = digest(encoded);
+  (globalThis.bareKeys ??= new Map()).set(key, digest(JSON.stringify([parts.asked.hash, ...others.slice(0, -1)])));
+  return key;`,
+      },
+      {
+        file: 'cache/memory-tier.ts',
+        find: `new LRUCache<string, MemoryEntry>({`,
+        put: `new (class extends LRUCache<string, MemoryEntry> {
+    override get = (key: string) => super.get(globalThis.bareKeys.get(key) ?? key);
+    override peek = (key: string) => super.peek(globalThis.bareKeys.get(key) ?? key);
+    override set = (key: string, entry: MemoryEntry) => super.set(globalThis.bareKeys.get(key) ?? key, entry);
+  })({`,
+      },
+    ],
+    simulation: FLEET,
+  },
+  'a purge shares one that began before it came': {
+    replacements: [
+      {
+        file: 'cache/purge/purge.ts',
+        find: `return begin(acted).finally(acted);`,
+        put: `const run = begin(acted).finally(acted).finally(() => begun.delete(key));
+    begun.set(key, run);
+    return run;`,
+      },
+      {
+        file: 'cache/purge/purge.ts',
+        find: `  function start(key: string, begin: Begin<T>): Promise<T> {`,
+        put: `  const begun = new Map<string, Promise<T>>();
+  function start(key: string, begin: Begin<T>): Promise<T> {`,
+      },
+      {
+        file: 'cache/purge/purge.ts',
+        find: `if (!acting.has(key)) return start(key, begin);`,
+        put: `if (acting !== undefined) return begun.get(key) ?? start(key, begin);`,
+      },
+    ],
+    simulation: FLEET,
+  },
+  'a watcher forgets the second purge': {
+    replacements: instead(
+      'features/watch/watcher.ts',
+      `due: note.due || (same === SETTLED && note.same < SETTLED)`,
+      `due: note.due`,
+    ),
+    simulation: within(FLEET, { steps: 200, troubles: [] }),
+  },
+  'a watcher takes a purge that did not hold for done': {
+    replacements: instead(
+      'features/watch/watcher.ts',
+      `if (ok) note = { ...note, due: false, purged };`,
+      `note = { ...note, due: false, purged };
+      if (ok) return every;`,
+    ),
+    simulation: within(FLEET, { steps: 200, troubles: [] }),
+  },
+  'a hit does not ask whether its tokens are in force': {
+    replacements: [
+      {
+        file: 'cache/cache.ts',
+        find: `if (captured === undefined || !epochs.areCurrent(captured)) return undefined;`,
+        put: `if (captured === undefined) return undefined;`,
+      },
+    ],
+    simulation: FLEET,
+  },
+  'engines clear their caches behind the new tokens': {
+    replacements: instead(
+      'cache/purge/purge.ts',
+      `      const cleared = clears ? await engineClearing.clear(stale, authorization) : [];
+      return { id: run, engines: cleared, passed: await renewForAll(scopes, run, acted) };`,
+      `      const passed = await renewForAll(scopes, run, acted);
+      const cleared = clears ? await engineClearing.clear(stale, authorization) : [];
+      return { id: run, engines: cleared, passed };`,
+    ),
+    simulation: FLEET,
+  },
+  'without epochs a request joins a flight that began before a purge': {
+    replacements: instead(
+      'cache/cache.ts',
+      `captured === undefined ? purgeTakes : undefined;`,
+      `undefined;`,
+    ),
+    simulation: within(FLEET, { ...REDIS, troubles: ['rough links', 'a link is away'] }),
+  },
+  'a change is not dropped behind it': {
+    replacements: instead(
+      'compose/purges.ts',
+      `    const { ok } = await drop(stale);`,
+      `    const ok = true;`,
+    ),
+    simulation: FLEET,
+  },
+  'a worker uses epochs after its lease': {
+    replacements: instead(
+      'common/leases.ts',
+      `return now - start.now < length && wall >= start.wall && wall - start.wall < length;`,
+      `return now - start.now < 100 * length && wall >= start.wall;`,
+    ),
+    simulation: within(FLEET, WORKERS),
+  },
+  'a purge of workers does not wait for the lease': {
+    replacements: instead(
+      'cache/purge/purge.ts',
+      `if (lease > 0) await options.sleep(lease * LEASE_MARGIN);`,
+      ``,
+    ),
+    simulation: within(FLEET, WORKERS),
+  },
+  'the primary process forgets the leases of all workers but the one that asks': {
+    replacements: instead(
+      'freshness/memory-store.ts',
+      `[leases.longest(), leases.longest(holder.id)]`,
+      `[holder.lease, leases.longest(holder.id)]`,
+    ),
+    simulation: within(FLEET, { ...DEAF, form: 'workers' }),
+  },
+  'a worker counts its lease from the answer': {
+    replacements: instead(
+      'common/leases.ts',
+      `      const since = begin();
+      using watching = watch(names);
+      try {
+        const reply = await ask();`,
+      `      using watching = watch(names);
+      try {
+        const reply = await ask();
+        const since = begin();`,
+    ),
+    simulation: within(FLEET, {
+      ...WORKERS,
+      troubles: [...DEAF.troubles, 'rough links'],
+      links: LATE,
+      lease: 100,
+    }),
+  },
+  'a session that begins while Redis is away is kept, and noted, as a clean one': {
+    replacements: [
+      ...instead(SESSIONS, `{ ...data, dirty: true, version`, `{ ...data, dirty: false, version`),
+      AS_IT_IS,
+    ],
+    simulation: REQUESTS,
+  },
+  'a session that begins while Redis is away is not noted': {
+    replacements: instead(UNNOTED, `    await note(session);\n`),
+    simulation: REQUESTS,
+    seed: 11,
+  },
+  'a name that is taken when Redis is back stays what it was': {
+    replacements: instead(
+      UNNOTED,
+      `    const { version } = record;\n`,
+      `    const { version } = record;
+    if ((await store.session(name, { do: 'peek' })).record !== undefined) return;\n`,
+    ),
+    simulation: within(REQUESTS, { weather: 'outages' }),
+    seed: 3,
+  },
+  'a session that Redis has lost is noted as it was known last': {
+    replacements: [
+      ...instead(SESSIONS, `{ ...last, settles, dirty: true };`, `{ ...last, settles };`),
+      AS_IT_IS,
+    ],
+    simulation: REQUESTS,
+  },
+  'a session that Redis has lost is noted without a wait for the lease of others': {
+    replacements: instead(UNNOTED, `    if (shared) await sleep(lease * LEASE_MARGIN);\n`),
+    simulation: within(REQUESTS, { weather: 'restarts' }),
+    seed: 6,
+  },
+  'a catalog that another request has noted goes to the engine before the lease of others is over':
+    {
+      replacements: instead(
+        'line/session-step.ts',
+        `  if (named !== undefined) await sessions.settled(named);\n`,
+      ),
+      simulation: within(REQUESTS, { weather: 'beginnings' }),
+      seed: 6,
+    },
+  'a change does not wait for the lease of others': {
+    replacements: instead(SESSIONS, `if (lease > 0) await sleep(lease * LEASE_MARGIN);`),
+    simulation: LOOK_UPS,
+  },
+  'a change of the catalog does not wait for the lease of others': {
+    replacements: instead(SESSIONS, `        await waitOut(lease, sleep);\n`),
+    simulation: LOOK_UPS,
+  },
+  'a change of all sessions does not wait for the lease of others': {
+    replacements: instead(SESSIONS, `      await waitOut(renewed.others, sleep);\n`),
+    simulation: LOOK_UPS,
+  },
+  'a change of all sessions leaves what its gateway holds': {
+    replacements: instead(SESSIONS, `      known.forget('all');\n`),
+    simulation: LOOK_UPS,
+    seed: 3,
+  },
+  'a lease is waited out with no more than its length': {
+    replacements: instead(LEASES, `LEASE_MARGIN = 1.1;`, `LEASE_MARGIN = 1;`),
+    simulation: within(LOOK_UPS, { faults: ['skewed clocks'] }),
+  },
+  'a lease is counted from the answer': {
+    replacements: instead(
+      LEASES,
+      `      const since = begin();
+      using watching = watch(names);
+      try {
+        const reply = await ask();`,
+      `      using watching = watch(names);
+      try {
+        const reply = await ask();
+        const since = begin();`,
+    ),
+    simulation: within(LOOK_UPS, { faults: ['slow links'] }),
+    seed: 8,
+  },
+  'a record is used after its lease': {
+    replacements: instead(
+      LEASES,
+      `return now - start.now < length && wall >= start.wall && wall - start.wall < length;`,
+      `return now - start.now < 9 * length && wall >= start.wall;`,
+    ),
+    simulation: LOOK_UPS,
+  },
+  'a catalog that the store does not confirm is taken to the engine': {
+    replacements: instead(SESSIONS, `return dirty([key]);`, `return true;`),
+    simulation: within(LOOK_UPS, { faults: ['outages'] }),
+  },
+  'a catalog that another gateway has noted is not waited for': {
+    replacements: instead(SESSIONS, `      if (left > 0) await sleep(left);\n`),
+    simulation: LOOK_UPS,
+  },
+  'a change of a session that others may know does not ask for their leases': {
+    replacements: instead(UNNOTED, `(isRenewal && !shared)`, `isRenewal`),
+    simulation: within(LOOK_UPS, { form: 'redis', faults: ['restarts'] }),
+    seed: 4,
+  },
+  'the primary process does not note who uses a session': {
+    replacements: instead(
+      'freshness/memory-store.ts',
+      `    if (!record.dirty) session.holders.note(holder.id, holder.lease);\n`,
+    ),
+    simulation: within(LOOK_UPS, { form: 'workers' }),
+  },
+  'the primary process lets the second of two catalogs pass': {
+    replacements: instead(
+      'freshness/memory-store.ts',
+      ` else if (!isSameWork(session.data, call.data)) session.renewed = true;`,
+    ),
+    simulation: within(LOOK_UPS, { form: 'workers' }),
+    seed: 2,
+  },
+  'what is held of a session is used while its catalog is being noted': {
+    replacements: instead(SESSIONS, `    taking.set(key, over);\n`),
+    simulation: within(LOOK_UPS, {
+      form: 'workers',
+      gateways: 2,
+      actors: 16,
+      faults: ['slow links'],
+    }),
+  },
+  'a change of a role does not wait for the lease of others': {
+    replacements: [
+      {
+        file: 'api/roles.ts',
+        find: `    if (lease > 0) await sleep(lease * LEASE_MARGIN);\n`,
+        put: ``,
+      },
+    ],
+    simulation: ROLES,
+  },
+  'a change that an earlier attempt has made is answered at once': {
+    replacements: [
+      {
+        file: 'api/roles.ts',
+        find: `if (!refused || soAlready.includes(result)) await outlive();`,
+        put: `if (!refused) await outlive();`,
+      },
+    ],
+    simulation: ROLES,
+  },
+  'a lease of roles is waited out with no more than its length': {
+    replacements: [
+      { file: 'common/leases.ts', find: `LEASE_MARGIN = 1.1;`, put: `LEASE_MARGIN = 1;` },
+    ],
+    simulation: ROLES,
+    seed: 5,
+  },
+  'roles of a user are remembered under every token': {
+    replacements: [
+      { file: 'roles/role-sets.ts', find: `known && known.token === token &&`, put: `known &&` },
+    ],
+    simulation: ROLES,
+    seed: 5,
+  },
+  'the token of the roles is used after its lease': {
+    replacements: [
+      {
+        file: 'common/leases.ts',
+        find: `return now - start.now < length && wall >= start.wall && wall - start.wall < length;`,
+        put: `return now - start.now < 9 * length && wall >= start.wall;`,
+      },
+    ],
+    simulation: ROLES,
+  },
+};
