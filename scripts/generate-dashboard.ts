@@ -749,7 +749,7 @@ const ROWS: readonly (readonly [question: string, panels: readonly Drawn[]])[] =
       graph(
         'Refused logins, by reason',
         'cpm',
-        'rejected: a wrong name or password. throttled: too many of them. The lines login-refused of the log name the addresses.',
+        'rejected: a wrong name or password. throttled: too many of them. The lines login-refused in the log name the addresses.',
         { '{{reason}}': by('reason', perMinute('logins_refused_total')) },
         { stacked: true },
       ),

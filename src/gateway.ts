@@ -27,10 +27,7 @@ const NO_NODE: NodeFacts = { pid: 0, version: '', memoryUsage: { rss: () => 0 } 
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
 
-/**
- * Composition root: builds the whole gateway from its configuration.
- * @param listener hears every event, beside the metrics and the statistics
- */
+/** Builds the whole gateway (composition root). @param listener hears every event */
 export async function createGateway(
   initial: Config,
   given: Omit<Parts, 'emit'> & { readonly version?: string; readonly node?: NodeFacts },
@@ -107,8 +104,8 @@ export async function createGateway(
     /** Asks each replica of the engines, so that the log says whether it answers. Never rejects. */
     askEngines: () => inForce.runtime.engineStates.states(),
     /**
-     * Goes over to another configuration; requests under way end under the old one. Rejects where
-     * nothing has changed. Keys that wait for a restart stay as they were at the start.
+     * Goes over to another configuration; requests under way end under the old one. Nothing has
+     * changed where it rejects. Keys that wait for a restart stay as they were at the start.
      */
     reload: reloads.reload,
     /** Notes how a reload ended, for the metrics; also of one whose file could not be read. */

@@ -95,8 +95,8 @@ export const projectKeys = {
    * several projects, its request may call only what all of them allow. */
   functions: list(functionName, []),
   /** Settings of cubes, by name: off sends every request whose answer may hold data of the cube to
-   * the engine. Needed if a measure on the server hides values that depend on the time or the user.
-   * */
+   * the engine. Needed if a measure on the server hides values that depend on the time or the
+   * user. */
   cubes: byName(cubeName, key(kinds.onOrOff, REQUIRED)),
 };
 

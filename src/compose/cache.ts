@@ -35,7 +35,6 @@ function limitsOf({ cache, engine, projects, limits }: Config) {
   };
 }
 
-/** Stores of the cache: those of a gateway that is alone, of a worker, or in a Redis. */
 export type Backend = Partial<InRedis> &
   Pick<InRedis, 'fleet'> & { readonly freshness: FreshnessStore };
 type InRedis = Omit<Awaited<ReturnType<typeof inRedis>>, 'freshness'>;
@@ -141,7 +140,6 @@ function createRedisFacts(
   const hasRedis = backend.state !== undefined;
 
   return {
-    /** Adds to an owed purge why it is owed. */
     explained(event: GatewayEvent): GatewayEvent {
       if (event.type === 'redis-failed') {
         unrenewed = backend.whyFailed?.(event.error) ?? String(event.error);

@@ -12,11 +12,7 @@ const SHOWN = 40;
 /** Time before its end from which the certificate of the gateway is warned of. */
 const ENDING_MS = 14 * 24 * 60 * 60 * 1_000;
 
-/**
- * Makes one sentence for each warning. Reads the users file and the certificate of the gateway.
- * @param now Unix time (ms)
- * @param waiting keys whose change waits for a restart
- */
+/** Reads users file and certificate too. @param waiting keys whose change waits for a restart */
 export function configWarnings(config: Config, now: number, waiting: readonly string[] = []) {
   const { workers, cache, engine, limits, projects, storage, withdrawn } = config;
   const engines = [
@@ -68,7 +64,6 @@ function missingUsers(config: Config): string | undefined {
   return `auth.users: not in this file, so that they cannot log in: ${listOf(missing)}; letter case counts`;
 }
 
-/** Reads when the gateway's own certificate ends (Unix time, ms). */
 export function endOfCertificate({ certificate }: ListenConfig): number | undefined {
   if (certificate === undefined) return undefined;
   return read(certificate, (pem) => new X509Certificate(pem).validToDate.getTime());

@@ -8,10 +8,7 @@ import type { Parts } from './parts.ts';
 const keyOf = ({ ca, certificate, key }: EngineConfig, url: string) =>
   JSON.stringify([url, ca, certificate, key]);
 
-/**
- * Tells whether engines answer. Asks none before a state is asked for.
- * @param before what was known under the earlier configuration; it holds until they were asked
- */
+/** Asks no engine before a state is asked for. @param before states that hold until then */
 export function createEngineStates(
   { engine, projects }: Pick<Config, 'engine' | 'projects'>,
   parts: Pick<Parts, 'clock' | 'emit'>,
@@ -34,11 +31,7 @@ export function createEngineStates(
   const known = () => onePerUrl(probes.flatMap(([, probe]) => probe.last() ?? []));
 
   return {
-    /**
-     * Asks every replica, or shares what was found a short time ago. Never rejects.
-     * @param patient waits up to five seconds for replicas of which nothing is known yet
-     * @returns whether every engine has a replica that is up, and each URL once
-     */
+    /** Asks, or shares what was just found. Never rejects. @param patient waits up to 5 s */
     async states(patient = false) {
       asks = true;
       const answers = probes.map(

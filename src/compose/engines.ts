@@ -53,7 +53,7 @@ export function createEngines(
 
   return {
     engineOf,
-    /** Longest wait of a request of a project until it is at the engine (ms). */
+    /** Longest wait for a place at the engine of a project (ms). */
     patience,
     clear,
     /** True where some engine clears its cache only for users that it lets in. */

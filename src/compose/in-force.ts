@@ -20,7 +20,6 @@ export function createInForce(initial: Config) {
     /** Keys that wait for a restart. */
     waiting: [] as readonly string[],
     reloaded: true,
-    /** End of the gateway's own certificate (Unix time, ms). */
     certificateEnd: endOfCertificate(initial.listen),
     get runtime(): Runtime {
       if (runtime === undefined) throw new Error('no configuration is in force yet');
@@ -43,7 +42,6 @@ export const aboutInForce = (inForce: InForce, { primary }: Pick<Parts, 'primary
   configuration: atPrimary(primary, 'configuration', async () => describeConfig(inForce.config)),
 });
 
-/** Has the engines of the configuration in force clear their caches. */
 export const clearingOf = (inForce: InForce): EngineClearing => ({
   clear: (...order) => inForce.runtime.clearEngines(...order),
   asksAsCaller: () => inForce.runtime.engines.clearAsCaller,
@@ -61,7 +59,6 @@ export const acrossReloads = (purges: Purges, inForce: InForce): Purges => ({
   renew: purges.renew,
 });
 
-/** Figures of this process, as metrics and statistics read them. */
 export function createReadings(parts: {
   readonly cache: Cache;
   readonly account: BodyAccount;

@@ -27,7 +27,6 @@ export function leadWorkers(
   const statesOf = async (config: Config, known?: readonly ReplicaState[]) =>
     (await import('./engine-states.ts')).createEngineStates(config, parts, known);
   let running = initial;
-  /** Keys that wait for a restart. */
   let waiting: readonly string[] = [];
   let engines: Awaited<ReturnType<typeof statesOf>> | undefined;
   let reloaded = true;
@@ -100,11 +99,7 @@ export function leadWorkers(
   };
 }
 
-/**
- * Gives one of several workers its part of what counts for all together. Limits of a user stay:
- * all requests of a user may come to one worker.
- * @param workers how many run; a reload does not change that
- */
+/** Gives a worker its part of the limits. Those of a user stay: one worker may get all requests. */
 export function workerShare(config: Config, workers: number): Config {
   const part = (whole: number) => Math.ceil(whole / workers);
   const memory = Math.floor(config.cache.memory / workers);

@@ -86,7 +86,6 @@ export function createLine(
       answerBody,
     }),
     explain: createExplanation({ ...common, look }),
-    /** Steps as features walk them. */
     steps: { ...walked, work: parts.work } satisfies Line,
   };
 }

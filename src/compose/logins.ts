@@ -34,7 +34,6 @@ export async function createLogins(
   return { authenticator, login, askLeave, kept: { asks, take: authenticator.kept } };
 }
 
-/** Makes what checks logins, as `auth.provider` says. */
 async function createAuthenticator(
   { auth, engine }: Config,
   parts: Parts,

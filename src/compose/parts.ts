@@ -5,7 +5,7 @@ import type { Link } from '../workers/link.ts';
 /** Process-wide dependencies; tests replace them. */
 export interface Parts {
   readonly clock: Clock;
-  /** A number in [0, 1). */
+  /** In [0, 1). */
   readonly random: () => number;
   /** Random bytes, fit for keys. */
   readonly randomBytes: (count: number) => Buffer;
@@ -23,10 +23,9 @@ export interface Parts {
 
 /** Bytes of an id, which are 22 letters of base64url. */
 const ID = 16;
-/** Fetched at one time, since a call takes as long for few as for many. */
+/** Bytes fetched together: a call takes as long for few as for many. */
 const FETCHED = 1_024 * ID;
 
-/** Makes ids and tokens, some for each request. */
 export function createIds({ randomBytes }: Pick<Parts, 'randomBytes'>): () => string {
   let bytes: Buffer = Buffer.alloc(0);
   let used = 0;
@@ -57,7 +56,6 @@ export function createHub(listener: Emit) {
   const all: Emit[] = [listener, (event) => void early.push(event)];
   return {
     emit: tellAll(all),
-    /** In the place of the subscribers before. */
     tellTo(subscribers: readonly Emit[]): void {
       early.splice(0).forEach(tellAll(subscribers));
       all.splice(0, all.length, ...subscribers, listener);

@@ -17,11 +17,7 @@ const DROPPED_AGAIN = [5_000, 55_000, 240_000, 600_000, 2_700_000];
 /** Scopes that are dropped again by themselves; of more, everything is dropped. */
 const MAX_SERIES = 2_000;
 
-/**
- * Purges as clients and changes ask for them, with those that follow them later.
- * @param pause milliseconds after which a purge by clearCache is repeated; 0 for never. Asked for
- *   at every purge, so that a reload changes it
- */
+/** Purges for clients and changes. @param pause tells when a purge is repeated (ms); 0 for never */
 export function createPurging(purges: Purges, pause: () => number, clock: Clock, emit: Emit) {
   /** Repetitions by the id of a run; callers who share a run share it. */
   const repeats = createTimers(clock);

@@ -14,14 +14,13 @@ import { createRedisFreshness } from '../redis/redis-freshness.ts';
 import { createRedisHealth } from '../redis/redis-health.ts';
 import type { Parts } from './parts.ts';
 
-/** Ground of the cache; limits are read as they are in force then. */
 export type CacheGround = Parts & {
   readonly account: BodyAccount;
   readonly newToken: () => string;
 } & Readonly<Record<'maxEntry' | 'lease' | 'unusedAfter' | 'longestFlight', () => number>>;
 
-/** How long a start waits for Redis before it goes on without (ms). */
-const START_WAIT = 2_000;
+/** Longest wait of a start for Redis. */
+const START_WAIT_MS = 2_000;
 
 /** Stores of gateways that share a Redis. */
 export async function inRedis(redis: Config['cache']['redis'], ground: CacheGround) {
@@ -55,7 +54,7 @@ export async function inRedis(redis: Config['cache']['redis'], ground: CacheGrou
   });
   const { values, locks, sweepStore, ...shared } = createRedisCache(common);
   const sweep = createSweep({ ...common, store: sweepStore, fleet: shared.fleet });
-  await connections.settled(START_WAIT);
+  await connections.settled(START_WAIT_MS);
   return {
     freshness,
     ...shared,

@@ -55,12 +55,10 @@ export function createReloads(
       if (!isServing) return Promise.reject(new Error('the gateway is shutting down'));
       return inTurn(() => changeTo(config));
     },
-    /** Takes no more reloads. Resolves when one under way has ended. */
     stop(): Promise<void> {
       isServing = false;
       return inTurn(() => {});
     },
-    /** Closes all runtimes when their requests are over, or at `expired`. */
     async close(expired: Promise<void>): Promise<void> {
       const all = [...runtimes];
       await Promise.race([Promise.all(all.map((one) => one.idle())), expired]);

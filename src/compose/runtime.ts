@@ -23,10 +23,7 @@ interface Before {
   readonly engineStates: Pick<ReturnType<typeof createEngineStates>, 'known'>;
 }
 
-/**
- * Builds all that a configuration builds anew.
- * @param house.before the runtime in its place, whose knowledge of engines and logins stays
- */
+/** Builds what a configuration builds anew. @param house.before knows of engines and logins */
 export async function createRuntime(
   config: Config,
   house: LastingParts & {

@@ -4,10 +4,7 @@ import type { PostgresConfig, SqliteConfig } from '../storage/config.ts';
 import type { Storage } from '../storage/sql-storage.ts';
 import type { Parts } from './parts.ts';
 
-/**
- * Makes a storage. Loads what its driver stands on: a start without PostgreSQL is 25 ms shorter.
- * @param firstMembers members of the built-in role when the storage is made
- */
+/** Makes a storage, and loads its driver: a start without PostgreSQL is 25 ms shorter. */
 export async function createStorage(
   config: SqliteConfig | PostgresConfig,
   firstMembers: readonly string[],

@@ -33,7 +33,6 @@ export async function tryConnections(config: Config, parts: Parts) {
   return { lines: found.map((words) => words.join(': ')), ok };
 }
 
-/** Gives the state of Redis, and why. */
 async function tryRedis(config: Config, parts: Parts) {
   const clearing = { clear: async () => [], asksAsCaller: () => false };
   const account = createBodyAccount(() => config.limits);

@@ -65,8 +65,8 @@ export const schema = section({
   cache,
   /** Settings of single projects, by name. Spellings that an engine may take for one name count as
    * one (letter case, spaces around it, width, kana, composition). If several projects here differ
-   * only in such a way, the strictest settings of all of them count, but each keeps its own engine.
-   * */
+   * only in such a way, the strictest settings of all of them count, but each keeps its own
+   * engine. */
   projects: byName(kinds.projectName, project),
   /** Programs that report loaded data by POST /hooks/NAME, which purges projects; see
    * docs/HOOKS.md. */
@@ -111,5 +111,4 @@ export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly
   };
 }
 
-/** Default limit of a stored answer. */
 const LONGEST_ENTRY_BYTES = 64 * 1024 * 1024;

@@ -55,8 +55,8 @@ export const engine = section({
   /** Whether clearCache also clears the cache of the engine: kylin first calls the engine's own
    * clearCache at every replica; engine.url must then end in /mdx/xmla or /mdx/xmla/{project}. */
   clear: key(kinds.choice('none', 'kylin'), 'none'),
-  /** How long the engine may take until the first byte of its answer, and between two bytes of it.
-   * */
+  /** How long the engine may take until the first byte of its answer, and between two bytes of
+   * it. */
   timeout: key(kinds.duration('1s', '1h'), '300s'),
   ...tlsFiles,
 });

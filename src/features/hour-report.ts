@@ -35,7 +35,7 @@ export function addSums(to: Sums, sums: Sums): void {
 
 /**
  * `kind`: `minute`, `project`, `reason`, `hit`, `miss`, or what the row of an event says.
- * `name`: beginning of a minute, outcome and word of a reason, bucket of a hit's or miss's duration.
+ * `name`: beginning of a minute, outcome and word of a reason, bucket of a duration.
  * `last`: when it was counted last (wall clock, ms).
  */
 export const NO_ROW = { kind: '', name: '', last: 0, ...noSums() };

@@ -54,8 +54,8 @@ export const limits = section({
   body: key(kinds.size('1KiB', '256MiB'), '10MiB'),
   /** The largest dataset document, after its content coding is removed. At most eight are received
    * and eight are sent at one time, and four of these may be in memory up to five times. So
-   * datasets may take 32 times as much memory as this. One user gets at most two of these places.
-   * */
+   * datasets may take 32 times as much memory as this. One user gets at most two of these
+   * places. */
   dataset: key(kinds.size('1KiB', '256MiB'), '32MiB'),
   /** How many requests may be at the engine at one time. */
   concurrency: key(kinds.integer(1, 10_000), 64),

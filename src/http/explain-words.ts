@@ -48,7 +48,7 @@ export function explainInWords(
     `memory: ${entryInWords(memory)}`,
     `Redis: ${typeof redis === 'string' ? redis : entryInWords(redis)}`,
     `under way: ${flight ? 'the engine is being asked for it' : 'no'}`,
-    `epochs: ${named.join(', ') || 'unknown, since Redis cannot be reached'}`,
+    `epochs: ${named.join(', ') || 'unknown, because Redis cannot be reached'}`,
   );
   // Older gateways do not tell it.
   if (not_stored) lines.push(`not stored the last time: ${meant('miss', not_stored)}`);

@@ -13,7 +13,6 @@ import type { RunAtRedis } from './redis-health.ts';
 
 /** One hash slot, as scripts need it. The number tells key layouts of gateway versions apart. */
 export const freshnessKey = (namespace: string, rest: string) => `{${namespace}}:2:${rest}`;
-/** Ids that gateways make, as channel names and receipts hold them. */
 const ID = /^[\w-]{1,100}$/;
 
 /*
@@ -298,7 +297,6 @@ function readReply(
   return { ...told, ...settles, record: { ...data, dirty: dirty !== '0', version, forwardedAt } };
 }
 
-/** Undefined for what is no message. Only announcements have `scopes`. */
 function readMessage(message: string) {
   try {
     const { purge, gateway, scopes } = JSON.parse(message) as Record<string, unknown>;

@@ -193,7 +193,7 @@ describe('acts', () => {
     expect(await dialog.getByRole('button', { name: 'Purge' }).isDisabled()).toBe(true);
     await dialog.getByRole('textbox').fill('Shop');
     await dialog.getByRole('button', { name: 'Purge' }).click();
-    await page.getByText(/Shop is purged: no gateway answers from before any more/).waitFor();
+    await page.getByText(/Shop is purged: no gateway answers with older data any more/).waitFor();
     await page
       .getByRole('row', { name: /Shop pat clearCache purged/ })
       .first()
@@ -245,7 +245,7 @@ describe('acts', () => {
     });
     const page = await open('/console');
     await page.getByRole('link', { name: 'Warm-up' }).click();
-    await page.getByText(/is asked again by POST .admin.warm only/).waitFor();
+    await page.getByText(/are asked again by POST .admin.warm only/).waitFor();
     await page.getByLabel('Project').fill('Warmed');
     await page.getByRole('button', { name: 'Run now, with my login' }).click();
     await page.getByText('A run has begun.').waitFor();
@@ -293,7 +293,7 @@ describe('acts', () => {
     const passing = execute({ statement: `DRILLTHROUGH ${statement}`, properties: {} }).toString();
     await page.getByLabel('XMLA request').fill(passing);
     await compare.click();
-    await page.getByText('It is not looked up in the cache.').waitFor();
+    await page.getByText('The cache does not answer such a request.').waitFor();
     const why = await page.locator('[aria-live] .finding p').textContent();
     expect(why?.split('The text holds DRILLTHROUGH.')).toHaveLength(2);
   });
@@ -329,7 +329,7 @@ describe('rights', () => {
     await ask('SELECT {[Hidden]} ON 0 FROM [Sales]');
     const page = await open('/console/queries?sort=last', 'eve');
     await page.locator('tbody a').first().click();
-    await page.getByText('not for you to see').waitFor();
+    await page.getByText('you may not see it').waitFor();
     expect(await page.content()).not.toContain('[Hidden]');
   });
 

@@ -31,8 +31,8 @@ export const compare = ({ emit }: Core): Feature => ({
 export function staleFinding(hour: HourCounts) {
   const stale = hour('stale').map(({ name }) => name);
   return finding('problem', 'stale-answer', stale.length > 0)`
-      In the last hour the cache held answers that the engine no longer gave: ${listOf(stale)}.
-      The data changed, and no purge followed; or the engine answers users differently who share answers.
+      In the last hour the cache held answers that differ from those of the engine: ${listOf(stale)}.
+      The data changed and no purge followed, or the engine gives different answers to users who share them.
       Run mdx-gateway purge PROJECT, and have the load job call clearCache at its end.`;
 }
 
@@ -76,7 +76,6 @@ function createComparison({ cache, engineOf, look, memory }: Parts) {
 
 type Found = NonNullable<Awaited<ReturnType<Parts['cache']['entryOf']>>>;
 
-/** Comparison without an entry. */
 const NOTHING = { why: undefined, entry: null, engine: [], key: null, epochs: null } as const;
 const notCached = (why?: string) => ({ ...NOTHING, verdict: 'not-cached' as const, why });
 
@@ -144,7 +143,6 @@ async function digestOf(answer: StoredAnswer, ownTurn: OwnTurn, signal?: AbortSi
   return digest.end();
 }
 
-/** Gives the text with an empty session id. */
 async function* piecesOf({ body, session }: StoredAnswer): AsyncGenerator<Buffer> {
   if (Buffer.isBuffer(body)) return yield* withSession({ body, session }, '');
   yield* inflatedWithSession({ body, session }, '').pieces();

@@ -92,100 +92,100 @@ function isLow(state: State): boolean {
 const RULES: readonly Rule[] = [
   ({ owed }) => finding('problem', 'purge-pending', owed.length > 0)`
       Purges are pending: ${listOf(owed)}.
-      Redis has not confirmed them. Other gateways may still answer what they should drop.
+      Redis has not confirmed them, so other gateways may still answer from entries that they should drop.
       Bring Redis back; the gateway tries again twice a second. GET /health/ready says why it is down.`,
 
   ({ redis }) => finding('problem', 'redis-down', redis.state === 'down')`
       Redis cannot be used: ${redis.why ?? 'not known yet'}.
-      Without it nothing says which entries are true, so that no query is a hit; changes of sessions that began before are refused.
-      See that the server of cache.redis.url runs, and takes the login of cache.redis.`,
+      Without it the gateway cannot know which entries are valid, so no query is a hit. Changes of sessions that began before are refused.
+      Check that the server of cache.redis.url runs and accepts the login of cache.redis.`,
 
   ({ redis }) =>
     redis.conditions.flatMap(
       (condition) => finding('warning', 'redis-condition', true)`
-      Redis is not set as a purge needs it: ${condition}.
-      A purge holds only as well as Redis keeps what it confirmed.
-      Change that at Redis, as docs/PURGE.md says.`,
+      A setting of Redis is not as a purge needs it: ${condition}.
+      A purge is only as durable as what Redis has confirmed.
+      Change it in Redis, as docs/PURGE.md says.`,
     ),
 
   ({ engines }) =>
     engines.flatMap(
       (engine) => finding('problem', 'engine-down', engine.state === 'down')`
       An engine does not answer: ${engine.url} (${engine.why}).
-      Other replicas take its requests; where there is none, only what is in the cache is answered.
-      Start the engine or correct its url; mdx-gateway check --connect tries it.`,
+      Other replicas take its requests. If there is none, only cached answers are left.
+      Start the engine, or correct its url. mdx-gateway check --connect tries it.`,
     ),
 
   ({ ofFeatures }) => ofFeatures,
 
   ({ storage }) => finding('problem', 'storage-down', storage.state === 'down')`
       The storage (${storage.driver}) cannot be reached.
-      Roles and datasets are neither read nor changed.
-      See the log for why, and that storage.url or storage.path is right.`,
+      Roles and datasets cannot be read or changed.
+      The log says why. Check storage.url or storage.path.`,
 
   ({ processes }) => finding('problem', 'workers-missing', processes.told < processes.wanted)`
-      ${processes.told} of ${processes.wanted} processes told their figures.
-      A worker hangs, or was ended and is started anew.
-      See the log for what ended it; if it hangs, restart the gateway.`,
+      ${processes.told} of ${processes.wanted} processes reported their figures.
+      A worker hangs, or it ended and is being restarted.
+      The log says what ended it. If it hangs, restart the gateway.`,
 
   (state) => finding('problem', 'internal-errors', counted(state, 'internal-error') > 0)`
-      The gateway itself failed in the last hour, so many times: ${counted(state, 'internal-error')}.
-      That is a mistake of this program.
-      Report the lines internal-error of the log.`,
+      Failures of the gateway itself in the last hour: ${counted(state, 'internal-error')}.
+      This is a fault of the program.
+      Report the lines internal-error from the log.`,
 
   ({ certificateLeft: left }) => finding(
     left <= 0 ? 'problem' : 'warning',
     'certificate-ends',
     left < 14 * DAY,
   )`
-      The certificate of the gateway ends, or has ended; whole days left: ${Math.max(0, Math.floor(left / DAY))}.
-      Then clients refuse to connect.
-      Renew the file of listen.certificate, and send SIGHUP.`,
+      The certificate of the gateway is about to expire, or has expired. Whole days left: ${Math.max(0, Math.floor(left / DAY))}.
+      Clients refuse to connect with an expired certificate.
+      Renew the file of listen.certificate and send SIGHUP.`,
 
   ({ reloaded }) => finding('warning', 'reload-failed', !reloaded)`
       The last reload of the configuration failed.
-      The file holds a mistake; the earlier configuration is in force.
+      The file holds a mistake, so the earlier configuration is still in force.
       Run mdx-gateway check --config FILE, correct the file, and send SIGHUP.`,
 
   (state, failed = failedOf(state)) => finding('warning', 'engine-failures', failed.length > 0)`
       Requests failed at the engine in the last hour: ${listOf(failed.map((one) => `${one.reason} (${one.count})`))}.
-      It was late, could not be reached, broke an answer off, or refused the login of engine.service.
-      See the lines engine-failed of the log; raise engine.timeout for long queries.`,
+      The engine was too slow, could not be reached, broke an answer off, or refused the login of engine.service.
+      See the lines engine-failed in the log. If queries may take that long, raise engine.timeout.`,
 
   ({ timedOut }) => finding('warning', 'query-times-out', timedOut.length > 0)`
       The engine does not answer in time: ${listOf(timedOut.map(toldTimeout))}.
-      A query that timed out is asked again once in 20 s; what comes between is answered 504 at once, until an answer, a purge or a minute without a try.
-      End it at the engine; GET /admin/statistics?digest=… says what it is. Have the report ask for less, or raise engine.timeout.`,
+      The engine gets such a query once in 20 s, and requests in between get 504 at once. This ends with an answer, a purge, or a minute without a try.
+      End the query at the engine; GET /admin/statistics?digest=… shows which one it is. Then have the report ask for less, or raise engine.timeout.`,
 
   (state) => finding('warning', 'overloaded', counted(state, 'gateway', 'overloaded') > 0)`
       Requests were refused as overloaded in the last hour: ${counted(state, 'gateway', 'overloaded')}.
-      The queue for the engine (limits.queue) or for memory (limits.in_flight) was full, or they waited there for limits.wait.
+      The queue for the engine (limits.queue) or for memory (limits.in_flight) was full, or they waited in it for limits.wait.
       Raise limits.concurrency if the engine can take more, or limits.in_flight.`,
 
   (state) => finding('warning', 'connections-closed', counted(state, 'connection-closed') > 0)`
-      Connections were closed in the last hour, as many as limits.connections were open: ${counted(state, 'connection-closed')}.
-      Idle ones make room, then those whose clients stall; else new ones are closed. A client that asks just then loses its request.
-      Set limits.connections above what your clients keep open, as docs/DEPLOY.md says, or mend a client that keeps too many.`,
+      Connections that were closed in the last hour because limits.connections were open: ${counted(state, 'connection-closed')}.
+      Idle connections make room first, then those of clients that stall, then new ones. A client that asks at that moment loses its request.
+      Set limits.connections higher than the number that your clients keep open (docs/DEPLOY.md), or correct a client that keeps too many.`,
 
   (state) => finding('problem', 'login-queue', counted(state, 'gateway', 'login-queue') > 0)`
       Requests were refused in the last hour because too many logins waited: ${counted(state, 'gateway', 'login-queue')}.
-      Each login that is new takes a core for as long as bcrypt takes, and none may wait for longer than 30 s.
-      Give the gateway more cores, or start another one; docs/DEPLOY.md says how many logins a core checks.`,
+      Each new login keeps a core busy for one bcrypt comparison, and no login may wait for more than 30 s.
+      Give the gateway more cores, or start another one. docs/DEPLOY.md says how many logins a core can check.`,
 
   (state) => finding('warning', 'entries-rejected', counted(state, 'entry-rejected') > 0)`
-      Values in Redis did not check out in the last hour: ${counted(state, 'entry-rejected')}.
-      Gateways have different keys, or something else writes under the same names.
-      Give all the same cache.redis.encryption_key, and each deployment a cache.redis.namespace.`,
+      Values in Redis that failed a check in the last hour: ${counted(state, 'entry-rejected')}.
+      Gateways have different encryption keys, or something else writes under the same names.
+      Give all gateways the same cache.redis.encryption_key, and each deployment its own cache.redis.namespace.`,
 
   (state) => finding('warning', 'refused-logins', counted(state, 'login-refused') >= 100)`
       Logins were refused in the last hour: ${counted(state, 'login-refused')}.
-      A client has an old password, or passwords are guessed.
-      The lines login-refused of the log name the addresses.`,
+      A client has an old password, or an attacker guesses passwords.
+      The lines login-refused in the log name the addresses.`,
 
   (state, unknown = unknownOf(state)) => finding('warning', 'unknown-purge', unknown.length > 0)`
       Projects were purged in the last day that no gateway knew: ${listOf([...new Set(unknown)])}.
-      A load job misspells the name and drops nothing; or it was not asked for yet.
-      Correct the name in the job: it is that of the request path, or of the catalog.`,
+      A load job misspells the name, so that it drops nothing; or no client has asked this project yet.
+      Correct the name in the job: it must be that of the request path, or of the catalog.`,
 
   bypassed,
 
@@ -197,22 +197,22 @@ const RULES: readonly Rule[] = [
     isCrowded(state),
   )`
       ${percent(unused, all)} % of the ${all} entries that made room for others had no second hit.
-      What is asked does not fit into cache.memory.
-      Raise cache.memory, and restart the gateway.`,
+      The answers do not fit into cache.memory.
+      Raise cache.memory and restart the gateway.`,
 
   ({ droppedHeaders }) => finding('note', 'header-dropped', droppedHeaders.length > 0)`
       Clients send headers that are not forwarded: ${listOf(droppedHeaders, 10)}.
-      They are in no key, so that the engine must not answer by them.
-      If it does, or may, name them in engine.headers; else nothing is lost.`,
+      They are not in the key, so the engine must not answer by them.
+      If the engine answers by one of them, or may, name it in engine.headers. Otherwise you need not do anything.`,
 
   (state, { hits, misses } = state.hour) => finding('note', 'low-hit-ratio', isLow(state))`
       ${percent(hits, hits + misses)} % of the ${hits + misses} queries of the last hour were hits.
-      Few are asked twice by users who share answers, or purges come often.
-      Set cache.share where answers do not depend on the user; POST /admin/explain says what differs.`,
+      Few queries are repeated by users who share answers, or purges come often.
+      If answers do not depend on the user, set cache.share. POST /admin/explain shows what differs.`,
 
   ({ unpurged }) => finding('note', 'not-purged', unpurged.length > 0)`
-      Asked in the last hour, and not purged for longer than the ttl of the project: ${listOf(unpurged)}.
-      Nothing tells the gateway when their data is loaded.
+      Projects that were asked in the last hour, and not purged for longer than their ttl: ${listOf(unpurged)}.
+      The gateway does not learn when their data is loaded.
       Call clearCache at the end of each load, have the project watched (projects.NAME.watch), or set a shorter projects.NAME.ttl.`,
 ];
 

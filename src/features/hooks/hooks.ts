@@ -54,6 +54,6 @@ export function refusedFinding(hour: HourCounts) {
   const refused = hour('hook-refused').map(({ name, asks }) => `${name} (${asks})`);
   return finding('warning', 'hook-refused', refused.length > 0)`
       Calls of hooks were refused in the last hour: ${listOf(refused)}.
-      The secret or the login is wrong, or a message names a project that is not of its hook; then nothing is purged.
-      The lines hook-called of the log say why. Correct the sender, or hooks.NAME.`;
+      The secret or the login is wrong, or a message names a project that its hook may not purge. Such a call purges nothing.
+      The lines hook-called in the log say why. Correct the sender, or hooks.NAME.`;
 }

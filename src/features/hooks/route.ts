@@ -180,7 +180,6 @@ const unsigned = () => new GatewayError('unauthenticated', UNSIGNED);
 /** Reads a field of a message. @throws GatewayError `bad-request` where it is no text */
 type Text = (field: string) => string;
 
-/** Projects that a message purges. */
 interface PurgeRequest {
   readonly projects: readonly string[];
   /** When a signed message was made (wall clock); it counts once. */
@@ -224,7 +223,6 @@ const DBT_ENDS = new Set('job.run.completed job.run.errored'.split(' '));
 const refused = (why: string) => new GatewayError('forbidden', `Nothing was done: ${why}.`);
 const unreadable = (why: string) => new GatewayError('bad-request', `Nothing was done: ${why}.`);
 
-/** Reads the message of a body. @throws GatewayError `bad-request` */
 function readFields(body: Buffer): Text {
   let message: unknown;
   try {

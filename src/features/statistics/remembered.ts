@@ -227,27 +227,6 @@ function createCopies(): CopyText {
   };
 }
 
-interface Request extends Omit<Names, 'subject'> {
-  readonly id: string;
-  /** End of the request (wall clock, ms). */
-  readonly at: number;
-  readonly user: string;
-  readonly outcome: string;
-  readonly reason: string;
-  readonly status: number;
-  readonly bytes: number;
-  readonly ms: number;
-  readonly waited_ms: number;
-  readonly engine_ms: number;
-  readonly stored: boolean | null;
-}
-
-/** Row of GET /admin/requests. */
-function told({ address, program, ...request }: Request & Record<'address' | 'program', string>) {
-  const client = `${address} ${program}`.trim();
-  return { ...request, at: new Date(request.at).toISOString(), client };
-}
-
 const textColumn = (): string[] => [];
 const numberColumn = () => new Float64Array(MAX_REQUESTS);
 
@@ -272,7 +251,7 @@ function createRecent(own: CopyText) {
   const ms = numberColumn();
   const waited_ms = numberColumn();
   const engine_ms = numberColumn();
-  const stored: Request['stored'][] = [];
+  const stored: (boolean | null)[] = [];
   let count = 0;
 
   const rowAt = (i: number) => ({
@@ -293,6 +272,13 @@ function createRecent(own: CopyText) {
     stored: stored[i] ?? null,
     address: address[i] ?? '',
     program: program[i] ?? '',
+  });
+  type Row = ReturnType<typeof rowAt>;
+
+  const told = ({ address, program, ...request }: Row) => ({
+    ...request,
+    at: new Date(request.at).toISOString(),
+    client: `${address} ${program}`.trim(),
   });
 
   return {
@@ -321,7 +307,7 @@ function createRecent(own: CopyText) {
     /** Finds the newest first: how many, and the first `most`. */
     requests({ project, until = Infinity, slower = 0, ...texts }: RequestFilter, most: number) {
       const wanted = Object.entries(texts) as [keyof typeof texts, string | undefined][];
-      const fits = (one: Request) =>
+      const fits = (one: Row) =>
         one.at <= until &&
         one.ms >= slower &&
         isOfProject(one, project) &&

@@ -2,9 +2,10 @@ import { LRUCache } from 'lru-cache';
 import { promisify } from 'node:util';
 import { deflateRaw, inflateRaw } from 'node:zlib';
 import type { Clock } from '../../common/clock.ts';
-import type { Emit, EventOf, GatewayEvent } from '../../common/events.ts';
+import type { EventOf, GatewayEvent } from '../../common/events.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
-import type { WarmConfig } from '../../features/warm/config.ts';
+import type { Core } from '../feature.ts';
+import type { WarmConfig } from './config.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 
 /** A request without logins, cookies and ids, from which it can be understood again. */
@@ -150,12 +151,7 @@ export type Candidates = ReturnType<typeof createCandidates>;
  * Notes which queries are asked, how often, how, and what they cost: what the warm-up asks again.
  * The fleet has one list. With `mode: off` nothing is kept.
  */
-export function createCandidates(parts: {
-  readonly clock: Pick<Clock, 'wall'>;
-  readonly fleet: FleetStore;
-  readonly emit: Emit;
-}) {
-  const { clock, fleet, emit } = parts;
+export function createCandidates({ clock, fleet, emit }: Pick<Core, 'clock' | 'fleet' | 'emit'>) {
   const { rows, add, forget } = createRows(clock);
   const beginnings = new LRUCache<string, Beginning>({ max: MAX_BEGINNINGS });
   let settings: Pick<WarmConfig, 'mode' | 'queries'> = { mode: 'off', queries: 0 };

@@ -45,7 +45,6 @@ interface LanesOfRun {
   readonly onDemand: Map<string, Promise<readonly string[]>>;
 }
 
-/** Port: the line of the configuration in force. */
 export interface WarmLine {
   open(ofRun: LanesOfRun): Lane;
   /** Whether the engine of a project gets the login that asks. */
@@ -140,7 +139,6 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
         return [OF_ENGINE.test(error.reason) ? failed(error.reason) : skipped(error.reason)];
       }
     },
-    /** Never rejects. */
     close: () => own.close().then(work.end),
   };
 }
@@ -202,7 +200,6 @@ async function queriesOf(
 const OF_ENGINE = /^(?:engine-|overloaded)/;
 const isGone = (error: unknown) => error instanceof GatewayError && error.reason === 'client-gone';
 
-/** Puts the id of a session where that of another one stood. */
 function inSession({ headers, body, session }: Way, id = '') {
   const text = Buffer.from(body, 'latin1');
   const at = session?.at ?? null;
@@ -283,9 +280,8 @@ function createLaneSessions(
       id.catch(() => byName.delete(nameOf(way)));
       return id;
     },
-    /** Gives the next query of this way another session. */
     forget: (way: Way) => void byName.delete(nameOf(way)),
-    /** Ends all. Never rejects. */
+    /** Never rejects. */
     async close(): Promise<void> {
       const until = AbortSignal.timeout(ENDING_MS);
       for (const { id, destination, asked, replica } of toEnd) {

@@ -7,7 +7,6 @@ const RUNS = 'warm:runs';
 const TASK = 'warm';
 /** Time for which a run outlives the last sign of life of its gateway. */
 const LIFE_MS = 10_000;
-/** Pause between two signs of life. */
 export const SIGN_MS = 3_000;
 const MAX_RUNS = 20;
 
@@ -33,7 +32,6 @@ export function createLatestPurge(fleet: FleetStore, clock: Clock, onNew: () => 
 
   return {
     get: () => latest,
-    /** Tells the fleet of a purge that was made here. */
     made(id: string): Promise<void> {
       untold = id;
       see(id);
@@ -50,7 +48,6 @@ export function createLatestPurge(fleet: FleetStore, clock: Clock, onNew: () => 
 
 export type RunNotes = ReturnType<typeof createRunNotes>;
 
-/** Notes of the latest runs in the fleet, and the task that one gateway has for all. */
 export function createRunNotes(fleet: FleetStore, clock: Pick<Clock, 'wall'>) {
   const now = () => new Date(clock.wall()).toISOString();
   const leave = () => fleet.leave(TASK);

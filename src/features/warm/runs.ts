@@ -1,10 +1,9 @@
 import { once } from 'node:events';
-import type { Clock } from '../../common/clock.ts';
 import { GatewayError } from '../../common/errors.ts';
-import type { Emit } from '../../common/events.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { oneAfterTheOther } from '../../common/in-turn.ts';
 import { principalOf } from '../../common/principal.ts';
+import type { Core } from '../feature.ts';
 import type { WarmSettings } from './as-whom.ts';
 import { type Candidate, type CandidateList, type Candidates, planned } from './candidates.ts';
 import type { WarmConfig } from './config.ts';
@@ -20,10 +19,20 @@ const MAX_TRIES = 3;
 const SLOWER = 2;
 const ENDED = new GatewayError('client-gone', 'The run of the warm-up was ended.');
 
-/** Candidates in the order of a run. */
 interface Chosen extends CandidateList {
   /** Says whether the run wants a candidate, by the configuration in force. */
   isMeant(one: Candidate): boolean;
+}
+
+interface RunParts extends Pick<Core, 'id' | 'newId' | 'clock' | 'emit'> {
+  readonly notes: RunNotes;
+  readonly candidates: Pick<Candidates, 'list'>;
+  readonly line: () => WarmLine;
+  readonly settings: () => WarmSettings;
+  readonly isOn: () => boolean;
+  readonly purge: () => { readonly id: string; readonly at: number } | undefined;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  readonly failed: (error: unknown) => void;
 }
 
 type Begun = Pick<WarmRun, 'id' | 'gateway' | 'purge' | 'by' | 'project' | 'begun'>;
@@ -47,13 +56,10 @@ function createRunning(from: Begun) {
 async function askAll(
   { run, signal, cut }: Running,
   chosen: Chosen,
-  parts: {
+  parts: Pick<RunParts, 'line' | 'sleep' | 'emit'> & {
     readonly settings: Pick<WarmConfig, 'concurrency' | 'budget'>;
     readonly as: WarmUser;
     readonly since: number;
-    readonly line: () => WarmLine;
-    readonly sleep: (milliseconds: number) => Promise<void>;
-    readonly emit: Emit;
   },
 ): Promise<void> {
   const { settings, as, since, line, sleep, emit } = parts;
@@ -135,7 +141,6 @@ function countIn(run: WarmRun, { result, reason = '' }: AskedWay): void {
 /** Choice of candidates; all without one. */
 interface Wish {
   readonly project?: string | undefined;
-  /** Digests. */
   readonly queries?: ReadonlySet<string> | undefined;
 }
 
@@ -149,20 +154,7 @@ export const BY_ITSELF: WarmUser = {
 };
 
 /** Runs of this process: one at a time in the fleet, or in a worker that shares no entries. */
-export function createRuns(parts: {
-  readonly id: string;
-  readonly notes: RunNotes;
-  readonly candidates: Pick<Candidates, 'list'>;
-  readonly line: () => WarmLine;
-  readonly settings: () => WarmSettings;
-  readonly isOn: () => boolean;
-  readonly purge: () => { readonly id: string; readonly at: number } | undefined;
-  readonly clock: Clock;
-  readonly newId: () => string;
-  readonly sleep: (milliseconds: number) => Promise<void>;
-  readonly failed: (error: unknown) => void;
-  readonly emit: Emit;
-}) {
+export function createRuns(parts: RunParts) {
   const { id: gateway, notes, candidates, line, purge, clock, failed, emit } = parts;
   /** Purge after which nothing is left to be done. */
   let done: string | undefined;

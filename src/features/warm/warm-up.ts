@@ -41,7 +41,6 @@ export function createWarmUp(parts: Parts) {
   }
 
   return {
-    /** Hears of purges that hold. */
     on(event: GatewayEvent): void {
       if (settings.mode === 'off' || event.type !== 'purged' || event.result === 'owed') return;
       purge.made(event.id).catch(failed);

@@ -10,9 +10,7 @@ import { createWarmLine, type WarmLine } from './lane.ts';
 import { createWarmUp } from './warm-up.ts';
 import { createSeen } from './ways.ts';
 
-/** Pause between two looks for a run that is due. */
 const LOOK_MS = 1_000;
-/** Pause between two tellings of candidates to other gateways. */
 const SHARE_MS = 30_000;
 
 /** Asks the most valuable queries again after each purge, before people do (docs/WARMUP.md). */
@@ -69,7 +67,7 @@ export function warm(core: Core): Feature {
 export function failedFinding(hour: HourCounts) {
   const failed = hour(REASON).find(({ name }) => name === 'warm-up-failed')?.asks ?? 0;
   return finding('warning', 'warm-up-failed', failed > 0)`
-      Runs of the warm-up in the last hour that gave up after five failures in a row: ${failed}.
-      The engine failed, or sent answers that are not stored; what is left is asked when users ask it.
-      The page Warm-up and GET /admin/warm say what became of each; see the lines warmed of the log.`;
+      Runs of the warm-up that gave up after five failures in a row, in the last hour: ${failed}.
+      The engine failed, or sent answers that cannot be stored. The remaining queries wait until a user asks them.
+      The page Warm-up and GET /admin/warm show the result of each query, and so do the lines warmed in the log.`;
 }

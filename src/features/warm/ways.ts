@@ -41,7 +41,6 @@ function kept({ asked, body, destination }: SeenRequest) {
   };
 }
 
-/** Notes how queries are asked and sessions begun. */
 export const createSeen = (candidates: Pick<Candidates, 'noteWay' | 'noteBeginning'>): Seen => ({
   query(request, user, parts, session) {
     const part = parts.session ?? '';

@@ -9,7 +9,6 @@ import { watchFigures } from './events.ts';
 import { createSource, MOST_FILES, type Watched, watchedIn } from './sources.ts';
 import { createWatcher, type WatchNote } from './watcher.ts';
 
-/** Sources asked together. */
 const MOST_ASKED = 8;
 /** Time after which a question no longer counts among these: others must not wait for it. */
 const COUNTS_FOR_MS = 1_000;
@@ -112,9 +111,9 @@ export const blindFinding = ({
   why,
 }: Record<'project' | 'state' | 'why', string>) =>
   finding('problem', 'watch-blind', state === 'blind')`
-      It is not seen whether the data of ${project} changes: ${why}.
-      What it is watched by did not answer three times in a row, so that no change is purged.
-      Mend that, or correct projects.NAME.watch; mdx-gateway check --connect tries it.`;
+      The gateway cannot see whether the data of ${project} changes: ${why}.
+      The watched source did not answer three times in a row, so no change is purged.
+      Bring the source back, or correct projects.NAME.watch. mdx-gateway check --connect tries it.`;
 
 /** Names a source without secrets, which may stand in a URL before its host and behind its path. */
 function describeSource({ name, watch, engine }: Watched): string {

@@ -24,14 +24,12 @@ export type WatchNote = Readonly<typeof NOTHING>;
 const NOTHING = {
   /** Digest of what is asked; a note of another source counts for nothing. */
   source: '',
-  /** Digest of the latest signature; '' while there is none. */
   signature: '',
   /** Equal signatures in a row since the last change, at most SETTLED. */
   same: 0,
   /** A purge is still to be made, or is not known to hold. */
   due: false,
   blind: false,
-  /** Questions in a row that had no answer. */
   failures: 0,
   /** Why the latest question failed, without secrets. */
   why: '',
@@ -113,11 +111,7 @@ export function createWatcher(
   }
 
   return {
-    /**
-     * Polls once; the next poll follows its end. Never rejects.
-     * @param signal gives up the question
-     * @returns the longest pause before the next poll (ms)
-     */
+    /** Never rejects. @returns the longest pause before the next poll (ms) */
     async poll(signal: AbortSignal): Promise<number> {
       try {
         const pause = await poll(signal);

@@ -196,7 +196,7 @@ describe('an explanation in words', () => {
       'memory: no entry',
       'Redis: an entry of 1.50 s ago, for 0.0 ms more; 7 B, for which the engine took 250 ms',
       'under way: the engine is being asked for it',
-      'epochs: unknown, since Redis cannot be reached',
+      'epochs: unknown, because Redis cannot be reached',
       'not stored the last time: too-large: The answer is larger than cache.max_entry.',
       'nearest: an entry of 0.0 ms ago, which differs in epochs: it was purged; accept',
     ]);

@@ -33,7 +33,7 @@ export function App({ page, sources, ...given }: AppProps) {
     const source = sources[name];
     if (source === undefined) throw new TypeError(`no source ${name}`);
     if ('told' in source) return shown(source.told as T);
-    return <p class="notice">Not told: {source.problem}</p>;
+    return <p class="notice">Not shown: {source.problem}</p>;
   }
   return (
     <Frame {...page} rights={given.rights} status={told<Status>('status')}>

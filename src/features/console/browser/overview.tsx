@@ -26,7 +26,7 @@ const SEVERITIES = { problem: 'Problem', warning: 'Warning', note: 'Note' } as c
 
 function findingsIn(findings: Overview['findings']) {
   if (findings.length === 0) {
-    return <p class="finding good">Nothing to do: all that the gateway knows is in order.</p>;
+    return <p class="finding good">Nothing to do: the gateway has found no problem.</p>;
   }
   return findings.map(({ severity, text, cause, remedy }) => (
     <article class={`finding ${severity}`}>
@@ -63,7 +63,7 @@ function figuresIn({ hour, totals, gateways, complete }: Overview) {
       {facts(figures, 'figures')}
       <p class="hint">
         The last hour, of {plural(gateways, 'gateway')}
-        {!complete && '; some did not answer, so that the figures are too small'}.
+        {!complete && '; some did not answer, so the figures are too low'}.
       </p>
     </section>
   );

@@ -25,7 +25,7 @@ export const purgesPage: Page = {
         <>
           {table('The latest purges', purges, PURGES, 'Nothing was purged.')}
           {!complete && (
-            <p class="hint">Redis cannot be reached: these are of this gateway alone.</p>
+            <p class="hint">Redis cannot be reached: these are the purges of this gateway alone.</p>
           )}
         </>
       ))}
@@ -117,8 +117,8 @@ function concerned(view: PageView, scope: string): string {
   const entries = memory ? plural(memory.entries, 'entry', 'entries') : 'entries';
   const first = 'The first request of each report asks the engine again.';
   return scope === ''
-    ? `All that is cached is dropped, on all gateways that share a Redis: here ${entries}. ${first}`
-    : `What belongs to this project or to none is dropped, on all gateways that share a Redis. ${first}`;
+    ? `Drops everything that is cached, on all gateways that share a Redis: here ${entries}. ${first}`
+    : `Drops the entries of this project and of no project, on all gateways that share a Redis. ${first}`;
 }
 
 type Told = Partial<Extract<PurgeOutcome, { ok: true }>['receipt']> & { message?: string };
@@ -128,15 +128,15 @@ function receiptOf(name: string, { status, json }: Answer) {
   if (status !== 200) {
     return (
       <p class="finding problem">
-        {name} is not purged for certain. {message}
+        It is not certain that {name} is purged. {message}
       </p>
     );
   }
   return (
     <p class={`finding ${known ? 'good' : 'warning'}`}>
-      {name} is purged: no gateway answers from before any more. {plural(replicas, 'gateway')} told
-      so; it took {duration(waited)}. Receipt <code>{id}</code>.
-      {!known && ' But this project was never asked for: its name may be misspelt.'}
+      {name} is purged: no gateway answers with older data any more. {plural(replicas, 'gateway')}{' '}
+      confirmed that; it took {duration(waited)}. Receipt <code>{id}</code>.
+      {!known && ' But no client ever asked this project: its name may be misspelt.'}
     </p>
   );
 }

@@ -38,7 +38,7 @@ const queries: View = {
           {list(view, 'Queries by what they cost', digests, DIGESTS, total, 'cost')}
           <p class="hint">
             Of {plural(gateways, 'gateway')}
-            {!complete && '; some did not answer'}. Sums fade by half in three days.
+            {!complete && '; some did not answer'}. Sums lose half of their value in three days.
           </p>
         </>
       ))}
@@ -73,7 +73,7 @@ const entries: View = {
       <>
         {list(view, 'Entries in the memory of this gateway', entries, ENTRIES, total, 'hits')}
         <p class="hint">
-          An entry that a purge made unreachable stands here until it is swept up.
+          An entry that a purge made unreachable is listed until it is swept up.
           {!complete && ' Some processes did not answer.'}
         </p>
       </>
@@ -87,7 +87,9 @@ const oneQuery: View = {
       <h2>Query {code(view.query.get('digest') ?? '')}</h2>
       {view.show<Statistics>('statistics', ({ digests: [row] }) =>
         row === undefined ? (
-          <p class="notice">It has no figures: it was not asked, or gave way to others.</p>
+          <p class="notice">
+            There are no figures: this query was not asked, or gave way to others.
+          </p>
         ) : (
           <>
             {facts(DIGESTS.slice(1).map(({ title, cell }) => [title, cell(row)]))}
@@ -105,7 +107,7 @@ const oneRequest: View = {
   view: (view) =>
     view.show<Requests>('requests', ({ requests: [row] }) =>
       row === undefined ? (
-        <p class="notice">It is not remembered any more. The log has it.</p>
+        <p class="notice">This request is no longer remembered. The log has it.</p>
       ) : (
         <>
           <h2>Request {code(row.id)}</h2>
@@ -181,11 +183,11 @@ function list<Row>(
     <>
       {table(caption, rows, columns, 'None.', sorted)}
       <nav class="row" aria-label="Further rows">
-        {offset > 0 && <a href={to(offset - PAGE_SIZE)}>Newer or larger</a>}
+        {offset > 0 && <a href={to(offset - PAGE_SIZE)}>Previous</a>}
         <span>
           {end === offset ? 'None' : `${count(offset + 1)} to ${count(end)}`} of {count(total)}
         </span>
-        {end < last && <a href={to(offset + PAGE_SIZE)}>Further</a>}
+        {end < last && <a href={to(offset + PAGE_SIZE)}>Next</a>}
       </nav>
     </>
   );
@@ -226,7 +228,7 @@ const DIGESTS: readonly Column<Digest>[] = [
 
 function statement({ rights }: PageView, { digest, text }: Digest) {
   if (text === undefined) {
-    return <p class="hint">Its text is not kept (statistics.text), or not for you to see.</p>;
+    return <p class="hint">Its text is not kept (statistics.text), or you may not see it.</p>;
   }
   return (
     <>

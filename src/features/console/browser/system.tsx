@@ -16,14 +16,15 @@ export const systemPage: Page = {
           <a class="button" href="/admin/diagnosis" download="diagnosis.json">
             Save diagnosis.json
           </a>{' '}
-          holds all of this for those who help you: no statements and no secrets, but names of
-          users.
+          holds all of this for people who help you. It has no statements and no secrets, but names
+          of users.
         </p>
         {partsOf(system)}
         <h2>Configuration in force</h2>
         {system.waiting_for_restart.length > 0 && (
           <p class="finding warning">
-            Changed in the file, and waiting for a restart: {system.waiting_for_restart.join(', ')}.
+            Changed in the file; these keys wait for a restart:{' '}
+            {system.waiting_for_restart.join(', ')}.
           </p>
         )}
         <pre tabIndex={0}>{system.configuration}</pre>

@@ -17,14 +17,14 @@ export const warmPage: Page = {
       <>
         <p>
           {mode === 'off'
-            ? 'Off: nothing is asked again after a purge (warm.mode).'
-            : `What was asked most is asked again ${as}.`}
+            ? 'Off: the gateway asks nothing again after a purge (warm.mode).'
+            : `The most valuable queries are asked again ${as}.`}
           {waiting && ` The next run begins in ${duration(waiting.begins_in_ms)}.`}
         </p>
         {view.rights.administer && mode !== 'off' && <RunNow view={view} />}
-        {table('Runs', run === null ? runs : [run, ...runs], RUNS, 'There was no run.')}
-        {table('What the next run asks', candidates, CANDIDATES, 'Nothing was asked twice.')}
-        {!complete && <p class="hint">Redis cannot be reached: more may be known there.</p>}
+        {table('Runs', run === null ? runs : [run, ...runs], RUNS, 'No run yet.')}
+        {table('What the next run asks', candidates, CANDIDATES, 'No query was asked twice.')}
+        {!complete && <p class="hint">Redis cannot be reached, and may know more.</p>}
       </>
     )),
 };
@@ -44,7 +44,7 @@ class RunNow extends Component<{ view: PageView }, { said?: string }> {
         <button type="submit">Run now, with my login</button>
         <span role="status">{said}</span>
         <p class="hint">
-          Where the engine gets the login of each user, only what you asked yourself is asked.
+          If the engine gets the login of each user, the run asks only what you asked yourself.
         </p>
       </form>
     );

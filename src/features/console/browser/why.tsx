@@ -49,7 +49,8 @@ class Why extends Component<{ view: PageView }, WhyState> {
     return (
       <>
         <p>
-          Paste the XMLA request of a client, and see what would become of it now. Nothing changes.
+          Paste the XMLA request of a client, and see how the gateway would answer it now. Nothing
+          changes.
         </p>
         <form onSubmit={this.ask}>
           <label>
@@ -58,7 +59,7 @@ class Why extends Component<{ view: PageView }, WhyState> {
           </label>
           {envelope !== '' && (
             <p class="hint">
-              Made of the statement alone: properties and headers of its client count, too.
+              Made from the statement alone. Properties and headers of its client count too.
             </p>
           )}
           <div class="row">
@@ -70,12 +71,12 @@ class Why extends Component<{ view: PageView }, WhyState> {
               Explain
             </button>
             <button name="act" value="compare" disabled={asks}>
-              {asks ? 'The engine is asked …' : 'Ask the engine now and compare'}
+              {asks ? 'Asking the engine …' : 'Ask the engine now and compare'}
             </button>
           </div>
           <p class="hint">
-            Compared is what the engine tells you ({status?.user}) now with what the cache would;
-            nothing is stored.
+            Compares the engine's answer to you ({status?.user}) with the one from the cache.
+            Nothing is stored.
           </p>
         </form>
         <div aria-live="polite">
@@ -133,12 +134,12 @@ const VERDICTS: Readonly<Record<string, readonly [severity: string, text: string
   same: ['good', 'The cache says what the engine says.'],
   stale: [
     'problem',
-    'The engine no longer says what the cache says: purge the project, and have its load call clearCache. Or it answers you differently from the user whose query filled the entry.',
+    'The engine no longer says what the cache says. Purge the project, and have its load call clearCache. Or the engine answers you differently from the user whose query filled the entry.',
   ],
-  unstable: ['warning', 'The engine says something else each time.'],
-  purged: ['note', 'It was purged meanwhile. Ask again.'],
+  unstable: ['warning', 'The engine gives another answer each time.'],
+  purged: ['note', 'The entry was purged meanwhile. Ask again.'],
   'no-entry': ['note', 'The cache has nothing for you. Ask the query once, then compare.'],
-  'not-cached': ['note', 'It is not looked up in the cache.'],
+  'not-cached': ['note', 'The cache does not answer such a request.'],
   failed: ['warning', 'The engine gave no answer that could be compared.'],
 };
 

@@ -70,7 +70,7 @@ const RULES: readonly (readonly [
     'problem',
     { ofFeatures: staleFinding(() => [{ name: 'dig (Shop)', asks: 1 }]) },
 
-    'In the last hour the cache held answers that the engine no longer gave: dig (Shop).',
+    'In the last hour the cache held answers that differ from those of the engine: dig (Shop).',
   ],
   [
     'purge-pending',
@@ -89,7 +89,7 @@ const RULES: readonly (readonly [
     'redis-condition',
     'warning',
     { redis: { state: 'up', why: undefined, conditions: ['maxmemory-policy evicts tokens'] } },
-    'Redis is not set as a purge needs it: maxmemory-policy evicts tokens.',
+    'A setting of Redis is not as a purge needs it: maxmemory-policy evicts tokens.',
   ],
   [
     'engine-down',
@@ -102,7 +102,7 @@ const RULES: readonly (readonly [
     'watch-blind',
     'problem',
     { ofFeatures: blindFinding({ project: 'Shop', state: 'blind', why: 'the file is not there' }) },
-    'It is not seen whether the data of Shop changes: the file is not there.',
+    'The gateway cannot see whether the data of Shop changes: the file is not there.',
     {
       ofFeatures: blindFinding({ project: 'Shop', state: 'waiting', why: 'the file is not there' }),
     },
@@ -133,25 +133,25 @@ const RULES: readonly (readonly [
     'workers-missing',
     'problem',
     { processes: { told: 1, wanted: 2 } },
-    '1 of 2 processes told their figures.',
+    '1 of 2 processes reported their figures.',
   ],
   [
     'internal-errors',
     'problem',
     reason('internal-error', 1),
-    'The gateway itself failed in the last hour, so many times: 1.',
+    'Failures of the gateway itself in the last hour: 1.',
   ],
   [
     'certificate-ends',
     'problem',
     { certificateLeft: 0 },
-    'The certificate of the gateway ends, or has ended; whole days left: 0.',
+    'The certificate of the gateway is about to expire, or has expired. Whole days left: 0.',
   ],
   [
     'certificate-ends',
     'warning',
     { certificateLeft: 14 * DAY - 1 },
-    'The certificate of the gateway ends, or has ended; whole days left: 13.',
+    'The certificate of the gateway is about to expire, or has expired. Whole days left: 13.',
     { certificateLeft: 14 * DAY },
   ],
   ['reload-failed', 'warning', { reloaded: false }, 'The last reload of the configuration failed.'],
@@ -174,19 +174,19 @@ const RULES: readonly (readonly [
     'connections-closed',
     'warning',
     reason('connection-closed', 3),
-    'Connections were closed in the last hour, as many as limits.connections were open: 3.',
+    'Connections that were closed in the last hour because limits.connections were open: 3.',
   ],
   [
     'entries-rejected',
     'warning',
     reason('entry-rejected', 1),
-    'Values in Redis did not check out in the last hour: 1.',
+    'Values in Redis that failed a check in the last hour: 1.',
   ],
   [
     'warm-up-failed',
     'warning',
     { ofFeatures: failedFinding(() => [{ name: 'warm-up-failed', asks: 1 }]) },
-    'Runs of the warm-up in the last hour that gave up after five failures in a row: 1.',
+    'Runs of the warm-up that gave up after five failures in a row, in the last hour: 1.',
   ],
   [
     'refused-logins',
@@ -255,7 +255,7 @@ const RULES: readonly (readonly [
     'not-purged',
     'note',
     { unpurged: ['Shop', 'Sales'] },
-    'Asked in the last hour, and not purged for longer than the ttl of the project: Shop, Sales.',
+    'Projects that were asked in the last hour, and not purged for longer than their ttl: Shop, Sales.',
   ],
 ];
 

@@ -92,7 +92,7 @@ describe.each(PAGES)('%s', (path, title, text) => {
     told = { '/admin/status': status };
     const { status: code, text: html } = await open(path);
     expect(code).toBe(200);
-    if (path !== '/console/why') expect(html).toContain('Not told: Try &lt;b>again&lt;/b>.');
+    if (path !== '/console/why') expect(html).toContain('Not shown: Try &lt;b>again&lt;/b>.');
   });
 });
 

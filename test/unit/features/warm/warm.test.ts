@@ -19,7 +19,7 @@ test('a run that gave up after failures is a finding for an hour', async () => {
     {
       kind: 'warm-up-failed',
       severity: 'warning',
-      text: 'Runs of the warm-up in the last hour that gave up after five failures in a row: 1.',
+      text: 'Runs of the warm-up that gave up after five failures in a row, in the last hour: 1.',
     },
   ]);
   clock.moved.wall += 2 * HOUR;
