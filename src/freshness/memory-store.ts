@@ -169,7 +169,7 @@ function createSessionTable(
         next.data = call.data;
         next.renewed ||= call.dirty;
         sessions.set(name, ownerOf(call.data.principal), next);
-        return answer(next, holder);
+        return answer(next, holder, leaseOfOthers(next, holder));
       }
       case 'renew':
         if (session !== undefined) session.renewed = true;

@@ -156,6 +156,7 @@ elseif mode == 'put' then
     return redis.error_reply('ERR the claim on the session is gone')
   end
   redis.call('HSET', key, 'data', data, 'at', at)
+  return answer(lease_of_others())
 elseif mode == 'renew' then
   if noted() then redis.call('HSET', key, 'token', token) end
   return answer(lease_of_others())

@@ -273,7 +273,9 @@ function createChanges(
         await store.session(key, { do: 'claim', token });
         shared = true;
         const dirtyFromFirst = isDirty || isDirtyHere(key);
-        await change(key, { do: 'put', token, data, dirty: dirtyFromFirst });
+        const put = { do: 'put', token, data, dirty: dirtyFromFirst } as const;
+        // Others may still take one of its name for clean that ended shortly before.
+        await waitOut((await change(key, put)).lease, sleep);
         return true;
       } catch (error) {
         onError(error);
