@@ -26,20 +26,17 @@ export const API_OPERATIONS = [
 const PATHS = [...new Set(API_OPERATIONS.map(({ path }) => path))];
 
 export type ApiOperation = (typeof API_OPERATIONS)[number];
-/** Parameters of the interface document; other operations have none. */
-export const QUERY_PARAMETERS: Partial<Readonly<Record<ApiOperation['name'], readonly string[]>>> =
-  {
-    listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
-    exportDataset: ['project', 'datasetType', 'datasetName'],
-    importDataset: ['createType'],
-  };
+export const QUERY_PARAMETERS: Partial<Record<ApiOperation['name'], readonly string[]>> = {
+  listRoles: ['pageNum', 'pageSize', 'containsDesc', 'RoleName'],
+  exportDataset: ['project', 'datasetType', 'datasetName'],
+  importDataset: ['createType'],
+};
 
 export interface ApiExchange {
   readonly id: string;
   readonly request: Request;
   readonly response: Response;
   readonly principal: Principal;
-  /** For the event; a handler sets it as soon as it knows. */
   readonly facts: { subject: string };
   readonly operation: ApiOperation;
   readonly parameters: Readonly<Record<string, string>>;

@@ -81,7 +81,6 @@ export type Made = 'yes' | 'no' | 'unknown';
 
 /**
  * Resolves when no replica answers from what a write has or may have made stale.
- * @param madeBy tells from the result whether a change was made
  * @throws ApiError `not-cleared` when it is saved, but the cache could not be cleared
  */
 export async function invalidating<T>(

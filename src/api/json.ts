@@ -23,7 +23,6 @@ type BodyLimit = Readonly<{ bytes: number; limitName: string; pace?: number }>;
  * Waits until a JSON body has come whole. The result throws `bad-request` for an empty body.
  * @throws ApiError `media-type`: a page of another site can send everything but JSON without asking
  *   (Fetch, CORS-safelisted request headers)
- * @throws GatewayError as {@link receiveBody}
  */
 export async function receiveJson(
   request: IncomingMessage,

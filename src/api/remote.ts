@@ -35,10 +35,7 @@ const SENT = words('content-type accept accept-language accept-encoding user-age
 const LONGEST_HELD = 1024 * 1024;
 type AcceptedHead = Omit<UpstreamHead, 'headers'> & { readonly headers: OutgoingHttpHeaders };
 
-interface Remote {
-  readonly config: RemoteConfig;
-  readonly upstream: ReturnType<typeof createUpstream>;
-}
+type Remote = Readonly<{ config: RemoteConfig; upstream: ReturnType<typeof createUpstream> }>;
 
 /**
  * Operations at a remote server with the same interface, which checks the login again. Its answers,
@@ -167,7 +164,6 @@ const NOTHING = () => Buffer.alloc(0);
 /** Parsing a longer body for the log would block the event loop. */
 const MOST_READ_BYTES = 64 * 1024;
 
-/** Role and users for the log; the remote server judges the body. */
 function namesIn(body: Buffer): [role?: string, users?: readonly string[] | undefined] {
   if (body.length > MOST_READ_BYTES) return [];
   try {

@@ -98,7 +98,6 @@ export function createRoleOperations(options: {
       if (id === ADMIN_ROLE.id) {
         throw new ApiError('built-in-role', 'roleId: the built-in role cannot be deleted.');
       }
-      // The name is unknown after the removal.
       exchange.facts.subject = roleSubject(id, (await roles.read(id))?.name);
       await changing(() => roles.remove(id), ['no-such-role']);
       return 'success';

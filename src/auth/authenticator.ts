@@ -22,7 +22,6 @@ import {
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
-/** `unavailable`: the engine could not be asked. */
 type CheckOutcome = 'right' | 'wrong' | 'unavailable';
 
 /** Port: checks passwords, `atOnce` at one time. */
@@ -32,7 +31,6 @@ export interface PasswordCheck {
   principalOf(credentials: ReadCredentials): Principal;
   /** False if it cannot be checked for certain. */
   mayCheck(password: string): boolean;
-  /** Checks with the current users. Rejects when the check itself failed. */
   check(credentials: ReadCredentials): Promise<CheckOutcome>;
   /** Tables, since every hit asks them. */
   readonly users: {
@@ -191,12 +189,13 @@ function createFirstTry(
   };
 }
 
-/** Joins clients in one attempt, which ends when all have gone. */
 function createFlight(login: (inLine: () => AbortController) => Promise<Principal>) {
   let clients = 0;
   /** Undefined until the attempt stands in the line: others may join. */
   let leaving: AbortController | undefined;
-  const look = () => void (clients === 0 && leaving?.abort(clientGone()));
+  const look = () => {
+    if (clients === 0) leaving?.abort(new GatewayError('client-gone', 'The client went away.'));
+  };
   const inLine = () => {
     leaving = new AbortController();
     look();
@@ -240,10 +239,7 @@ export function unauthenticated(): GatewayError {
 export const throttled = (retryAfter: number): GatewayError =>
   new GatewayError('throttled', 'Too many failed logins. Try again later.', { retryAfter });
 
-/** Memory of a waiting login: copies of its header, and the objects around it. */
 const bytesOf = ({ authorization }: Checked) => 4 * authorization.length + 1024;
-
-const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
 const UNAVAILABLE =
   'The login could not be checked, because the engine that knows the users did not say. Try again later.';
@@ -304,7 +300,6 @@ const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
 export type Permissions = ReturnType<typeof createPermissions>;
 type UserLists = Readonly<Record<'admins' | 'viewers' | 'purgers', readonly string[]>>;
 
-/** Rights beyond queries. Names count exactly as spelt. */
 export function createPermissions(
   { admins, viewers, purgers }: UserLists,
   controlling: 'nobody' | 'purgers' | 'everybody',
@@ -314,10 +309,8 @@ export function createPermissions(
   const purging = administering.union(new Set(purgers));
   return {
     mayAdminister: ({ name }: Principal) => administering.has(name),
-    /** To see what the gateway does, and for which users. */
     mayView: ({ name }: Principal) => viewing.has(name),
     mayPurge: ({ name }: Principal) => purging.has(name),
-    /** To bypass or renew the cache for a request by its header Cache-Control. */
     mayControlCache: ({ name }: Principal) =>
       controlling === 'everybody' || (controlling === 'purgers' && purging.has(name)),
     rightsOf: ({ name }: Principal) => ({

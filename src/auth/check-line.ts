@@ -18,7 +18,6 @@ export interface Place {
   readonly bytes: number;
   /** Ends the wait, with the error for its clients. */
   readonly leaving: AbortController;
-  /** Makes the error for too many failures of its network. */
   readonly throttled: (retryAfter: number) => GatewayError;
 }
 
@@ -33,7 +32,6 @@ export function createCheckLine(atOnce: number, clock: Pick<Clock, 'now'>) {
   const preferred: Line = [];
   const networks = new Map<string, Line>();
   const wasRight = new LRUCache<string, boolean>({ max: MOST_KNOWN });
-  /** True if the latest turn went to an unknown network. */
   let wasUnknown = false;
   let running = 0;
   let bytes = 0;

@@ -42,7 +42,6 @@ export function createLoginThrottle(options: ThrottleOptions) {
     succeeded(name: string, clientAddress: string): void {
       bucketsOf(name, clientAddress)[0].add(THROTTLE_LIMITS.user.burst);
     },
-    /** Takes back an attempt without a result. */
     abandoned(name: string, clientAddress: string): void {
       bucketsOf(name, clientAddress)[0].add(1);
     },

@@ -18,7 +18,6 @@ export const MAX_PASSWORD_BYTES = 72;
 /** bcrypt begins at 4; one comparison of cost 15 already takes seconds. */
 const MIN_COST = 4;
 const MAX_COST = 15;
-/** More than 100,000 usual lines. */
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 const MAX_NAME_BYTES = 255;
@@ -33,7 +32,6 @@ interface UsersFile {
   /** Path of a file with lines `name:hash` as `htpasswd -B` writes them. */
   readonly file: string;
   readonly before?: Accounts | undefined;
-  /** Returns undefined for an unchanged file. */
   readonly read?: (file: string) => Promise<Uint8Array | undefined>;
   readonly pause?: (signal: AbortSignal) => Promise<void>;
 }
@@ -231,7 +229,6 @@ export async function parseUsers(bytes: Uint8Array, file: string, before: Accoun
     const told = 'the time of a refusal tells which users exist';
     warnings.push(`the hashes have different costs (${list.join(', ')}): ${told}`);
   }
-  // A comparison for an unknown name has the commonest cost.
   return { accounts, commonCost, lookAlikes: new Set([...twins].flat()), warnings };
 }
 
@@ -262,7 +259,6 @@ function problemOf(name: string, given: string | undefined): string | undefined 
   return `the cost of the hash is above ${MAX_COST}: each login would take seconds`;
 }
 
-/** Letters of other widths and styles count as equal, too. */
 const formOf = (name: string): string => foldCase(foldCase(name).normalize('NFKC'));
 
 function unusable(file: string, problems: readonly string[], count: number): UsersFileError {

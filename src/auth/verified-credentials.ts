@@ -17,21 +17,15 @@ export interface Trust {
   readonly believedFor: number;
 }
 
-export interface RememberedLogin {
-  readonly principal: Principal;
-  /** True while the header gets this principal without a promise. */
-  counts(): boolean;
-  /** True while it counts, or is believed during another check. */
-  countsForHits(): boolean;
-}
+export type RememberedLogin = NonNullable<
+  ReturnType<ReturnType<typeof createVerifiedCredentials>['find']>
+>;
 
 interface Verified {
   readonly principal: Principal;
   readonly proof: unknown;
-  /** When the last right check was sent. */
   checkedAt: number;
   usedAt: number;
-  /** When the next background check may begin. */
   tryFrom: number;
 }
 
@@ -76,14 +70,16 @@ export function createVerifiedCredentials({
 
   return {
     digest,
-    find(name: string): RememberedLogin | undefined {
+    find(name: string) {
       const entry = current(name);
       if (entry === undefined) return undefined;
       // Compares the entry: one that was verified anew is another login.
       const isStill = () => current(name) === entry;
       const login = Object.freeze({
         principal: entry.principal,
+        /** True while the header gets this principal without a promise. */
         counts: () => isStill() && isVerified(entry),
+        /** True while it counts, or is believed during another check. */
         countsForHits: () => isStill() && (isVerified(entry) || isBelieved(entry)),
       });
       return login.countsForHits() ? login : undefined;

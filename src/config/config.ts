@@ -111,5 +111,4 @@ export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly
   };
 }
 
-/** Default limit of a stored answer. */
 const LONGEST_ENTRY_BYTES = 64 * 1024 * 1024;

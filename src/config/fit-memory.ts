@@ -5,7 +5,6 @@ export type Memory = Readonly<Record<'heap' | 'container', number>>;
 
 const MIB = 1024 * 1024;
 export const USUAL = { entries: 256 * MIB, bodies: 128 * MIB, connections: 160 * MIB } as const;
-/** Minimum for each process that serves. */
 const LEAST = { entries: 8 * MIB, bodies: 16 * MIB } as const;
 const OF_CONNECTIONS = { heap: 1 / 4, container: 1 / 8 } as const;
 /** Memory of an open connection, beside twice its head. */

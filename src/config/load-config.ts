@@ -34,7 +34,6 @@ export function loadConfig(options: LoadOptions): Config {
 function readConfig(options: LoadOptions, given?: string) {
   const { file, env, workingFolder, readFile, memory = UNLIMITED } = options;
   const problems: Problem[] = [];
-  /** Each step relies on the earlier ones. */
   const unlessWrong = <T>(result: T): T => {
     if (problems.length === 0) return result;
     throw new ConfigError(file ?? 'built-in defaults', problems);
@@ -88,7 +87,6 @@ export function createConfigFile({
       return content;
     };
     const result = Promise.try(readConfig, { ...options, readFile });
-    // Only the last result counts.
     result.catch(() => {});
     return { seen: digest.digest('base64'), result };
   }

@@ -16,7 +16,6 @@ interface User {
  */
 export type Overtake = () => boolean;
 
-/** Part of the queue for users who have few waiting requests. */
 const OF_OTHERS = 1 / 4;
 
 /**
@@ -32,12 +31,16 @@ export function createAdmission(
   const lowest: WaitQueue<Waiter> = [];
   let atEngine = 0;
 
-  const endOf = (user: User) =>
-    once(() => {
+  function endOf(user: User) {
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
       users.uncount(user);
       atEngine -= 1;
       letNextIn();
-    });
+    };
+  }
 
   function letNextIn(): void {
     const next = users.next();
@@ -151,23 +154,12 @@ function createUsers({ per_user, queue }: Readonly<Record<'per_user' | 'queue', 
     next(): User | undefined {
       let next: User | undefined;
       for (const user of users.values()) {
-        const isReady = user.waiting.length > 0 && mayEnter(user);
-        if (isReady && (next === undefined || isBefore(user, next))) next = user;
+        if (user.waiting.length === 0 || !mayEnter(user)) continue;
+        const { atEngine, turn } = next ?? { atEngine: Infinity, turn: Infinity };
+        if ((user.atEngine - atEngine || user.turn - turn) < 0) next = user;
       }
       return next;
     },
-  };
-}
-
-const isBefore = (one: User, other: User): boolean =>
-  (one.atEngine - other.atEngine || one.turn - other.turn) < 0;
-
-function once(end: () => void): () => void {
-  let isOver = false;
-  return () => {
-    if (isOver) return;
-    isOver = true;
-    end();
   };
 }
 

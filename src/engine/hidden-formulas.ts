@@ -26,7 +26,6 @@ const SWITCH_OFF =
 
 type Asked = Readonly<{ engine: EngineConfig; project: string | undefined }>;
 
-/** `functions`: declared stable. */
 type Section = Readonly<{ engine: EngineConfig; functions: readonly string[] }>;
 type AskedConfig = Readonly<{
   engine: EngineConfig;
@@ -75,7 +74,6 @@ async function linesOf(
     const own = (await rowsOf('MDSCHEMA_FUNCTIONS')).flatMap((row) => {
       const name = row('FUNCTION_NAME');
       const isKnown = KNOWN_FUNCTIONS.has(name.toLowerCase()) && row('ORIGIN') !== '2';
-      // Engines also list operators and keywords.
       const isName = /^[a-z]\w*(?:\.\w+)*$/i.test(name);
       return isName && !isKnown && !isChanging(name) && isNew(name) ? [name] : [];
     });

@@ -34,7 +34,6 @@ export type AnswerEnd = 'whole' | 'broken' | 'not-sent';
 
 export type EngineStep = 'asked' | 'answers';
 
-/** Sees an answer on its way to the client, without content coding. */
 export interface AnswerWatch {
   /** True if the client must not have the last 16 KiB before the watch has agreed to the end. */
   readonly holdsLast: boolean;
@@ -291,7 +290,6 @@ async function relay(
       if (isGone()) continue;
       client.open(head, outcome, undefined);
       if (client.write(oldest)) continue;
-      // Waits for the client to read or leave, or for the answer to break off.
       const broken = new AbortController();
       const abort = () => broken.abort();
       answer.once('error', abort);

@@ -154,7 +154,6 @@ export function soapContent(head: Pick<AnswerHead, 'headers'>, body: Buffer, mos
   return parts.find((part) => isElement(part, SOAP, 'Body'))?.children;
 }
 
-/** Longer than the answer to an empty statement, or a Fault. */
 const LONGEST_TOUCH_BYTES = 64 * 1024;
 const TOUCH_HEADERS: QueryHeaders = {
   'content-type': CONTENT_TYPE,
@@ -174,7 +173,11 @@ export async function touch(
   element: 'Session' | 'EndSession' = 'Session',
 ): Promise<Touch> {
   try {
-    const sent = emptyExecute(sessionId, element);
+    const id = inXml(sessionId);
+    const sent = soapEnvelope(
+      `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
+      `<Execute xmlns="${XMLA}"><Command><Statement/></Command><Properties><PropertyList/></Properties></Execute>`,
+    );
     const headers = { ...TOUCH_HEADERS, ...addressee.named };
     const { head, body } = await ask(addressee, headers, sent, signal);
     const bytes = await bodyUpTo(body, LONGEST_TOUCH_BYTES);
@@ -184,17 +187,8 @@ export async function touch(
     if (content?.length === 1 && faults === 1) return { kind: 'fault', head, body: bytes };
     return { kind: head.status === 200 && faults === 0 ? 'alive' : 'failed' };
   } catch {
-    // `ask` has reported the failure.
     return { kind: 'failed' };
   }
-}
-
-function emptyExecute(sessionId: string, element: string): Buffer {
-  const id = inXml(sessionId);
-  return soapEnvelope(
-    `<SOAP-ENV:Header><${element} xmlns="${XMLA}" mustUnderstand="1" SessionId="${id}"/></SOAP-ENV:Header>`,
-    `<Execute xmlns="${XMLA}"><Command><Statement/></Command><Properties><PropertyList/></Properties></Execute>`,
-  );
 }
 
 const CATALOGS = discover('DBSCHEMA_CATALOGS');
@@ -213,7 +207,6 @@ export async function askOnDemand(ask: Ask, addressee: EngineAddressee, signal: 
   return onDemand.map((row) => row('CATALOG_NAME')).filter((name) => name !== '');
 }
 
-/** Rows of a rowset, as functions from a column to its text, '' if missing. */
 export function rowsIn(content: readonly XmlElement[]) {
   const rows: ((column: string) => string)[] = [];
   for (let level = content; level.length > 0;) {

@@ -10,7 +10,6 @@ import { createReplicas, tellsProject } from './replicas.ts';
 const HOLDS_MS = 10_000;
 /** Limit for an answer, beside `engine.timeout`. */
 const LONGEST_MS = 5_000;
-/** Wait for a first answer before a replica counts as down. */
 const FIRST_MS = 750;
 const up = (why: string) => ({ state: 'up', why }) as const;
 const down = (why: string) => ({ state: 'down', why }) as const;

@@ -12,7 +12,6 @@ import {
 } from '../proxy/upstream.ts';
 
 export interface EngineAddressee {
-  /** Project of the request path, decoded. */
   readonly project: string | undefined;
   readonly query: readonly string[];
   readonly user: string;
@@ -43,7 +42,6 @@ export interface QueryHeaders {
   readonly traceparent?: string | undefined;
 }
 
-/** A replica that took no connection comes last for this long. */
 const PAUSE_MS = 5_000;
 const CONNECT_LIMIT_MS = 3_000;
 /** Survives `new URL`, which would encode the braces. */

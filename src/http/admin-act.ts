@@ -69,8 +69,9 @@ export const questionAct = (tell: TellAbout, may: { readonly user: boolean }): A
     const query: Query<typeof QUESTION> & { user?: string | undefined } = readQuery(request, words);
     const { project, user, user_agent, content_type } = query;
     const principal = user === undefined ? administrator : principalOf(user);
-    const headers = {
-      ...xmlaHeaders(request.headers),
+    const given = Object.entries(request.headers).filter(([name]) => isXmlaHeader(name));
+    const headers: IncomingHttpHeaders = {
+      ...Object.fromEntries(given),
       ...(user_agent && { 'user-agent': user_agent }),
       ...(content_type && { 'content-type': content_type }),
     };
@@ -99,9 +100,6 @@ const userName = word('a user name: 1 to 255 characters, no colon, no control ch
 );
 /** Two words replace the headers of another program, which browsers do not send. */
 const QUESTION = { project: projectWord.optional(), user_agent: header, content_type: header };
-
-const xmlaHeaders = (headers: IncomingHttpHeaders): IncomingHttpHeaders =>
-  Object.fromEntries(Object.entries(headers).filter(([name]) => isXmlaHeader(name)));
 
 export function sendPretty(response: ServerResponse, value: unknown, status = 200): void {
   sendWhole(response, 'application/json', `${JSON.stringify(value, null, 2)}\n`, status);

@@ -68,7 +68,6 @@ const joined = (first: AdminPage, second: AdminPage): AdminPage => ({
   },
 });
 
-/** Reads a query, in which each of these words may stand once, and no other. */
 export function readQuery<Words extends z.ZodRawShape>(
   request: Pick<IncomingMessage, 'url'>,
   words: Words,

@@ -43,7 +43,6 @@ export function createAdmin(options: {
     };
   }
 
-  /** Collects what a supporter needs; a part that fails tells its error. */
   async function diagnose(_query: object, principal: Principal): Promise<object> {
     const parts = [
       ...ofFeatures.flatMap(({ diagnosis = {} }) => Object.entries(diagnosis)),

@@ -11,7 +11,6 @@ export const PLAIN_TEXT = 'text/plain; charset=utf-8';
 type Headers = Readonly<Record<string, string>>;
 export type AnsweredError = GatewayError | ApiError;
 
-/** Converts any error; a failure of the gateway is logged under the id. */
 export const asAnsweredError = (error: unknown, id: string, emit: Emit): AnsweredError =>
   error instanceof ApiError ? error : asGatewayError(error, id, emit);
 

@@ -57,7 +57,9 @@ export function createClearCacheHandler(options: {
     const id = nameRequest(request, response, newId);
     try {
       const receipt = await clear(request, project, id);
-      if (shape === 'text') sendWhole(response, PLAIN_TEXT, clearedText(project));
+      // The exact texts of the interface document §4.3.
+      const text = `${project === undefined ? '' : `${project} `}Cache has been cleared.`;
+      if (shape === 'text') sendWhole(response, PLAIN_TEXT, text);
       else sendJson(response, { status: 'cleared', ...receipt });
     } catch (error) {
       sendError(response, asGatewayError(error, id, emit), shape, id);
@@ -82,10 +84,6 @@ function mistakenQuery(request: IncomingMessage): string | undefined {
   const meant = isOne ? path : '/mdx/xmla/{project}/clearCache';
   return `clearCache takes no query parameters; a project is named in the path: ${meant}`;
 }
-
-/** Exact texts of the interface document §4.3. */
-const clearedText = (project: string | undefined): string =>
-  project === undefined ? 'Cache has been cleared.' : `${project} Cache has been cleared.`;
 
 const RETRY_AFTER_SECONDS = 5;
 

@@ -42,10 +42,7 @@ export async function readBody(...given: Parameters<typeof receiveBody>): Promis
   return (await receiveBody(...given))();
 }
 
-/**
- * Joins and decodes a body; to be called once.
- * @throws GatewayError `too-big`, `bad-request` (a broken coding), `overloaded`
- */
+/** To be called once. @throws GatewayError `too-big`, `bad-request`, `overloaded` */
 export type ReceivedBody = () => Buffer | Promise<Buffer>;
 
 /**
@@ -108,7 +105,6 @@ export async function receiveBody(
     chunks.length = 0;
     room?.shrinkTo(size);
     if (decode === undefined) return body;
-    // The decoder holds its pieces, and then the whole.
     await room?.grow(2 * Math.min(limit, size * BEST_COMPRESSION), signal);
     try {
       const decoded = await decode(body, { maxOutputLength: limit });
@@ -163,7 +159,6 @@ function watchPace(request: IncomingMessage, room?: RequestReservation, pace?: n
       await wait;
       countWait();
       waitsSince = undefined;
-      // Restarts it, even if it has run out.
       silence.refresh();
     },
     end(): void {

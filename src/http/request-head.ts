@@ -101,7 +101,6 @@ const isDelegation = (name: string): boolean =>
 const USER_AGENT_CLASSES =
   'MSOLAP ADOMD.NET XmlaClient Java Olap4j MicroStrategy Apache-HttpClient gSOAP'.split(' ');
 
-/** Classifies a User-Agent: `other` for an unknown one, '' for none. */
 export function clientProgram(header = ''): string {
   const text = header.trim();
   const program = text.split(/[/ (]/, 1)[0] ?? '';
@@ -196,7 +195,6 @@ export function acceptsGzip(header = ''): boolean {
     const [, name, weight = '1'] = MEMBER.exec(part) ?? [];
     if (name === undefined) return false;
     const coding = name.toLowerCase().replace(/^x-gzip$/, 'gzip');
-    // The smaller of two weights counts.
     weights.set(coding, Math.min(Number(weight), weights.get(coding) ?? 1));
   }
   const others = weights.get('*') ?? 0;
@@ -204,7 +202,6 @@ export function acceptsGzip(header = ''): boolean {
   return gzip > 0 && gzip >= (weights.get('identity') ?? others);
 }
 
-/** `no-cache`: a fresh answer, which is stored. */
 export type ClientControl = 'none' | 'no-cache' | 'no-store';
 
 /** Text between commas outside of quotes (RFC 9110 §5.6.4), which may lack their end. */

@@ -48,8 +48,10 @@ export function createGatewayServer(
     requireHostHeader: false,
   };
   const begin: RequestListener = (request, response) => {
-    if (request.rawHeaders.length > 2 * MAX_HEADERS) refuseLongHead(response);
-    else answer?.(request, response);
+    // Node.js does not tell of too many headers.
+    if (request.rawHeaders.length > 2 * MAX_HEADERS) {
+      sendWhole(response, PLAIN_TEXT, `${LONG_HEAD}\n`, 431, { connection: 'close' });
+    } else answer?.(request, response);
   };
   const take: RequestListener = (_request, response) => connections.take(response, begin);
   const tls = readTls(listen);
@@ -58,7 +60,8 @@ export function createGatewayServer(
   const server = secure ?? createHttpServer(options, take);
   // Node.js would answer out of turn.
   server.on('checkExpectation', (_request, response) =>
-    connections.take(response, refuseExpectation),
+    // RFC 9110 §10.1.1
+    connections.take(response, () => void response.writeHead(417).end()),
   );
   // One more shows the excess: Node.js refuses more, or drops headers beyond it (24).
   server.maxHeadersCount = MAX_HEADERS + 1;
@@ -105,7 +108,6 @@ export function createGatewayServer(
       do {
         await sleep(SWEEP_MS);
         await immediate();
-        // A client may ignore `connection: close`.
         if (performance.now() >= end) server.closeIdleConnections();
       } while (connections.usage().open > 0);
       server.close();
@@ -148,13 +150,7 @@ const TELLING_MS = 60_000;
 const AFTER_REFUSAL_MS = 2_000;
 /** Time to read an early answer, while the client still sends. */
 const AFTER_ANSWER_MS = { usual: 10_000, closing: 1_000 };
-const NONE: Record<ConnectionClosing, number> = {
-  limit: 0,
-  stalled: 0,
-  address: 0,
-  busy: 0,
-  pipelined: 0,
-};
+const NONE = { limit: 0, stalled: 0, address: 0, busy: 0, pipelined: 0 };
 
 export type Connections = ReturnType<typeof createConnections>;
 
@@ -305,7 +301,6 @@ function refuse(
   else destroyAfter(AFTER_REFUSAL_MS, http.end(answer));
 }
 
-/** Answers the requests of a connection in turn. @returns takes each at its head */
 function createPipelines(
   bySocket: WeakMap<Socket, Connection>,
   table: ConnectionTable,
@@ -367,15 +362,6 @@ function destroyAfter(milliseconds: number, socket: Socket): void {
 
 const LONG_HEAD = `The head of the request is too long: it is larger than limits.head, or has more than ${MAX_HEADERS} headers.`;
 
-/** Answers where Node.js does not say that there are too many headers. */
-function refuseLongHead(response: ServerResponse): void {
-  sendWhole(response, PLAIN_TEXT, `${LONG_HEAD}\n`, 431, { connection: 'close' });
-}
-
-/** Answers as Node.js does (RFC 9110 §10.1.1). */
-const refuseExpectation: RequestListener = (_request, response) =>
-  void response.writeHead(417).end();
-
 const LONG_CHUNKS = 'The chunk extensions of the body are too long.';
 const REFUSALS: Readonly<Record<string, readonly [status: string, text: string]>> = {
   HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', LONG_HEAD],
@@ -395,7 +381,6 @@ function answerTo({ code = '', reason = code }: { code?: string; reason?: string
 
 /** Part of the limit for one address's connections without a whole head for {@link GRACE_MS}. */
 const HEADS_OF_ONE = 1 / 16;
-/** Time for a head when a crowd comes at once from one address. */
 const GRACE_MS = 1_000;
 
 interface Connection {
@@ -408,15 +393,9 @@ interface Connection {
   http?: Socket;
   /** The current response; null between requests, undefined before the first one. */
   response: ServerResponse | null | undefined;
-  readonly queue: Pipelined[];
-  /** An answered request whose body still comes. */
+  readonly queue: { readonly response: ServerResponse; readonly answer: RequestListener }[];
   unread?: IncomingMessage | undefined;
   hasLastAnswer?: boolean;
-}
-
-interface Pipelined {
-  readonly response: ServerResponse;
-  readonly answer: RequestListener;
 }
 
 /** A client address, or a connection of a trusted proxy. */

@@ -119,7 +119,6 @@ const groundOf = ({ connections, run, namespace, sealer }: Parts) => ({
 
 type Ground = ReturnType<typeof groundOf>;
 
-/** Stores that gateways share in Redis beside tokens and sessions. */
 export function createRedisCache({ newToken, ...parts }: Parts & { newToken: () => string }) {
   const ground = groundOf(parts);
   return {
@@ -181,7 +180,6 @@ function createPurgeLines({ writer, epochs, namespace, seal, open }: Ground): Pu
     },
     async all() {
       const sealed = await writer.lrangeBuffer(key, 0, -1);
-      // The list has the latest first, the port the oldest.
       return sealed.toReversed().flatMap((line) => open(line, key) ?? []);
     },
   };

@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 
-/** A connection to one server, or to the masters of a cluster. */
 export type RedisClient = Redis | Cluster;
 
 export interface RedisTarget {
@@ -18,7 +17,6 @@ export interface RedisTarget {
   readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
 }
 
-/** Why a connection failed, where the client's error says too little. */
 export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
 }
@@ -137,7 +135,14 @@ function createServerClient(
     retryStrategy: retryDelayMs,
   };
   const redis = new Redis(options);
-  revive(redis, closing);
+  let revivals = 0;
+  redis.on('ready', () => (revivals = 0));
+  // ioredis gives up if the master changes while it asks a sentinel for the master.
+  redis.on('end', () => {
+    revivals += 1;
+    const again = () => closing.aborted || redis.connect().catch(() => {});
+    if (!closing.aborted) setTimeout(again, retryDelayMs(revivals)).unref();
+  });
   tellFailures(redis, secure, onError);
   redis.on('sentinelError', ({ message }: Error) => {
     // Answers to the questions for the master, and for the other sentinels.
@@ -147,17 +152,6 @@ function createServerClient(
     onError(new ConnectionProblem(why), true);
   });
   return { client: redis, isUsable: () => isReady(redis) };
-}
-
-/** Reconnects: ioredis gives up if the master changes while it asks a sentinel for the master. */
-function revive(redis: Redis, closing: AbortSignal): void {
-  let revivals = 0;
-  redis.on('ready', () => (revivals = 0));
-  redis.on('end', () => {
-    revivals += 1;
-    const again = () => closing.aborted || redis.connect().catch(() => {});
-    if (!closing.aborted) setTimeout(again, retryDelayMs(revivals)).unref();
-  });
 }
 
 /** Reports failures of one connection, with a hint where the error itself says too little. */
@@ -227,10 +221,8 @@ function createClusterClient(
   deadlineMs: number,
 ): Connection<Cluster> {
   const { addresses, onError, closing } = parts;
-  /** Tries since the cluster last worked. */
   let tries = 0;
   let connection = 0;
-  /** The cluster said that it works, on this connection. */
   let works = false;
   const nodes = addresses.map(({ host, port }) => ({ host, port }));
   const client = new Cluster(nodes, {
@@ -270,7 +262,6 @@ function createClusterClient(
       works = true;
     } catch (error) {
       if (closing.aborted || mine !== connection) return;
-      // The failed connections were reported already.
       if (!(error instanceof AggregateError)) onError(error, false);
       client.disconnect(true);
     }
@@ -290,7 +281,6 @@ async function mustWork(client: Cluster): Promise<void> {
   throw new ConnectionProblem('the cluster says that it is down (cluster_state:fail)');
 }
 
-/** Rejects if the node cannot be reached. A cluster tries each node once. */
 function connected(node: Redis): Promise<Redis> {
   if (node.status === 'ready') return Promise.resolve(node);
   return new Promise((resolve, reject) => {
@@ -334,12 +324,21 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
   const reader = connect('reader', READ_DEADLINE_MS);
   const writer = connect('writer', WRITE_DEADLINE_MS);
   const epochs = connect('epochs', WRITE_DEADLINE_MS);
-  const clients = [reader.client, writer.client, epochs.client];
   const subscriber = createServerClient(parts, 'subscriber');
   const heartbeat = setInterval(() => {
     if (subscriber.client.status === 'ready') subscriber.client.ping().catch(() => {});
   }, HEARTBEAT_MS).unref();
-  if (target.mode === 'cluster') moveOn(subscriber.client, parts, clients);
+  if (target.mode === 'cluster') {
+    let tries = 0;
+    subscriber.client.on('close', () => {
+      // The last node may be gone for good, so the next try goes to another one.
+      const known = [reader, writer, epochs].flatMap(({ client }) => nodesOf(client, 'all'));
+      const nodes = [...known.map(({ options }) => options), ...addresses];
+      tries += 1;
+      const { host, port } = nodes[tries % nodes.length] ?? first;
+      Object.assign(subscriber.client.options, { host, port });
+    });
+  }
 
   const all: readonly Connection[] = [reader, writer, epochs, subscriber];
   const ready = () => all.every(({ isUsable }) => isUsable());
@@ -360,20 +359,4 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
       for (const { client } of all) client.disconnect();
     },
   };
-}
-
-/** Makes each try to connect at another node of the cluster: the last one may be gone for good. */
-function moveOn(
-  subscriber: Redis,
-  { addresses }: ClientParts,
-  clients: readonly RedisClient[],
-): void {
-  let tries = 0;
-  subscriber.on('close', () => {
-    const known = clients.flatMap((one) => nodesOf(one, 'all'));
-    const nodes = [...known.map(({ options }) => options), ...addresses];
-    tries += 1;
-    const { host, port } = nodes[tries % nodes.length] ?? addresses[0];
-    Object.assign(subscriber.options, { host, port });
-  });
 }

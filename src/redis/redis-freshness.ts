@@ -13,7 +13,6 @@ import type { RunAtRedis } from './redis-health.ts';
 
 /** One hash slot, as scripts need it. The number tells key layouts of gateway versions apart. */
 export const freshnessKey = (namespace: string, rest: string) => `{${namespace}}:2:${rest}`;
-/** Ids that gateways make, as channel names and receipts hold them. */
 const ID = /^[\w-]{1,100}$/;
 
 /*
@@ -157,6 +156,7 @@ elseif mode == 'put' then
     return redis.error_reply('ERR the claim on the session is gone')
   end
   redis.call('HSET', key, 'data', data, 'at', at)
+  return answer(lease_of_others())
 elseif mode == 'renew' then
   if noted() then redis.call('HSET', key, 'token', token) end
   return answer(lease_of_others())
@@ -297,7 +297,6 @@ function readReply(
   return { ...told, ...settles, record: { ...data, dirty: dirty !== '0', version, forwardedAt } };
 }
 
-/** Undefined for what is no message. Only announcements have `scopes`. */
 function readMessage(message: string) {
   try {
     const { purge, gateway, scopes } = JSON.parse(message) as Record<string, unknown>;

@@ -14,10 +14,8 @@ export class CircuitOpenError extends Error {
 
 export type RunAtRedis = <T>(operation: () => Promise<T>) => Promise<T>;
 
-/** Cause of an outage, without secrets. */
 export interface Trouble {
   readonly why: string;
-  /** For example ECONNREFUSED or WRONGPASS. */
   readonly code: string | undefined;
 }
 
@@ -27,7 +25,6 @@ export interface Trouble {
  */
 export function createRedisHealth(options: {
   isConnected: () => boolean;
-  /** Rejects when Redis does not answer in time. */
   probe: () => Promise<unknown>;
   sleep: (milliseconds: number) => Promise<void>;
   onChange: (trouble: Trouble | undefined) => void;
@@ -115,9 +112,7 @@ function readTrouble(error: unknown): Trouble | undefined {
     return { why: String(error), code: undefined };
   }
   const { message, code, errors, lastNodeError } = error as Partial<Record<string, unknown>>;
-  // A cluster of which no node answered.
   if ('lastNodeError' in error) return lastNodeError ? readTrouble(lastNodeError) : undefined;
-  // A host of which no address answered.
   if (message === '' && Array.isArray(errors)) return readTrouble(errors[0]);
   const isCause =
     typeof code === 'string' ||

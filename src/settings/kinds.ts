@@ -125,7 +125,6 @@ export function choice<const T extends string>(...words: readonly T[]): Kind<T> 
 
 export const onOrOff = choice('on', 'off');
 
-/** Reads an absolute path. Later checks look for the file. */
 export const filePath = kind('path', 'the path of a file', (text, reading, input) => {
   if (text.trim() === '' || CONTROL.test(text)) return undefined;
   const path = resolve(reading.folder, text);

@@ -8,7 +8,6 @@ export const REQUIRED = Symbol('required');
 /** Marks a key that takes its value from elsewhere and is absent after reading. */
 export const INHERITED = Symbol('inherited');
 
-/** Declaration of one key. A section has the type `mapping` and an empty `allowed`. */
 export interface Setting<T> extends Pick<Kind<T>, 'type' | 'allowed' | 'write'> {
   readonly fallback: unknown;
   readonly reload: Reload;

@@ -1,7 +1,6 @@
 /**
  * A dump as lines of JSON: a head, a line for each role, and for each dataset a line and its
- * document in parts. The last line is a digest of all lines, which reveals a shortened or changed
- * file.
+ * document in parts. A digest in the last line reveals a shortened or changed file.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';

@@ -18,7 +18,6 @@ import {
 } from './sql-database.ts';
 import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts';
 
-/** Extra time for a statement that carries a piece of a document. */
 const PIECE_TIME_MS = 1_000;
 /** The kernel probes a silent connection after this time. */
 const KEEP_ALIVE_MS = 10_000;
@@ -27,7 +26,6 @@ const IDLE_MS = 30_000;
 const LONG_IDLE_MS = 600_000;
 const LONG_COMMIT_MS = 30_000;
 const FAREWELL_MS = 200;
-/** SQLSTATE of a missing table or schema: it was dropped or replaced. */
 const SCHEMA_GONE = /^(?:42P01|3F000)$/;
 
 /**
@@ -43,7 +41,6 @@ const sqlState = (error: unknown) => (error instanceof DatabaseError && error.co
 
 const noAnswer = () => new Error('PostgreSQL did not answer in time.');
 
-/** True if the connection broke or the server announced its end. */
 const isLost = (error: unknown): boolean =>
   !(error instanceof DatabaseError) || LAST_WORDS.test(sqlState(error));
 
@@ -62,7 +59,6 @@ type Budget = ReturnType<typeof createBudget>;
  * of the search path's first schema. `timeout` limits each operation: getting a connection, and all
  * statements except those that carry pieces of documents. Long work has a connection of its own, on
  * which `timeout` limits each statement.
- * @throws Error when a PEM file cannot be read
  */
 export function createPostgresStorage({
   config,
@@ -116,7 +112,6 @@ export function createPostgresStorage({
   return createSqlStorage(database, parts);
 }
 
-/** Connections of one storage: shared ones for operations, and one for each long work. */
 function createPools(
   settings: PoolConfig,
   connections: number,
@@ -133,7 +128,6 @@ function createPools(
   const ordinary = createPool(settings, connections, timeoutMs, onError).on('connect', noteOpen);
   const long = createPool(settings, Infinity, LONG_IDLE_MS, onError).on('connect', noteOpen);
 
-  /** Repeats the work when a connection was lost unnoticed. */
   async function attempt<T>(kind: Kind, budget: Budget, work: Work<T>): Promise<T> {
     const client = await connection(ordinary, budget);
     const first = !used.has(client);
@@ -245,7 +239,6 @@ type Server = Omit<PostgresConfig, 'driver' | 'connections'>;
 /**
  * Leaves nothing to libpq's environment variables. The server's own limits come after ours: they
  * free locks and memory if this process hangs or dies.
- * @throws Error when a PEM file cannot be read
  */
 function clientSettings(config: Server): PoolConfig {
   const url = new URL(config.url);
@@ -443,7 +436,6 @@ export async function readRows(server: Server, text: string, signal: AbortSignal
   } catch (error) {
     throw failure ?? error;
   } finally {
-    // Nothing was changed, so no farewell.
     stream.destroy();
   }
 }

@@ -15,7 +15,6 @@ export type StorageRecord = Readonly<
 >;
 
 export interface StorageParts {
-  /** Members of the built-in role when the storage is made. */
   readonly firstMembers: readonly string[];
   /** Milliseconds since 1970. */
   readonly wallClock: () => number;
@@ -55,18 +54,15 @@ export interface SqlDatabase {
   readonly longestCheck: number;
   /** Brings the schema up to date. @throws OperatorError if an operator must act first */
   open(): Promise<void>;
-  /** May do the work twice, if the first time was in vain. */
   run<T>(kind: Kind, work: Work<T>): Promise<T>;
   /** Opens a connection for long work, whose end undoes what is not committed. */
   long(): Promise<AsyncDisposable & { readonly session: Session }>;
   renewCertificates?(): void;
-  /** Ends long work. Called when no operation is under way. */
   close(): Promise<void>;
 }
 
 export type QueriedDatabase = SqlDatabase & { readonly query: Session['rows'] };
 
-/** Port: the differences between the SQL of two databases. */
 export interface Dialect {
   /** Statements that make each schema version from the last one. Released ones never change. */
   readonly migrations: readonly string[];
@@ -81,24 +77,19 @@ export interface Dialect {
   readonly firstRows: string;
   readonly tables: Readonly<Record<'storage' | 'roles' | 'members' | 'datasets', string>>;
   readonly roleOfMember: string;
-  /** Locks the rows that a SELECT finds, against every change. */
   readonly forUpdate: string;
   readonly forShare: string;
   /** Waits until no other transaction names a role; undefined where writes are serial anyway. */
   readonly lockNames: string | undefined;
-  /** Takes the next id, as `id`. */
   readonly takeId: Readonly<Record<'role' | 'dataset', string>>;
   /** Counts `roles` and `datasets`, and reads the next ids, `role` and `dataset`. */
   readonly head: string;
-  /** Raises the next ids to at least ?1 for roles and ?2 for datasets. */
   readonly advanceIds: string;
-  /** True if the column `folded` contains the bytes ?1. */
   readonly contains: string;
   /** The moment after so many milliseconds, as `roles_shared_until` stores it. */
   moment(milliseconds: number): string;
   /** Adds new members at the end of role ?1, a row for each; ?2 as `membersJson` writes it. */
   readonly insertMembers: string;
-  /** Where documents are: dataset columns that lead to the document. */
   readonly documents: {
     readonly columns: readonly string[];
     /** Keeps a document without a dataset. @returns the values of the columns */
@@ -112,7 +103,6 @@ export interface Dialect {
 /** True for a word other than `done`: nothing is kept. */
 export const isRefusal = (result: unknown) => typeof result === 'string' && result !== 'done';
 
-/** If it throws, the caller undoes what was begun. */
 export async function perform<T>(session: Session, kind: Kind, work: Work<T>): Promise<T> {
   if (kind === 'read') return await work(session);
   await session.script(session.dialect.begin[kind]);

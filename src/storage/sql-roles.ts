@@ -15,7 +15,6 @@ import {
   type Work,
 } from './sql-database.ts';
 
-/** How long the note of a lease counts. */
 const SHARED_FOR_MS = 3_600_000;
 /** A note is renewed with less time left than this, so that few token reads write. */
 const SHARED_AT_LEAST_MS = SHARED_FOR_MS / 2;
@@ -36,7 +35,6 @@ export function createRoleStore(database: QueriedDatabase, parts: StorageParts):
       return result;
     });
 
-  /** Keeps the role from being removed or renamed during the change. */
   const inRole = <T>(id: number, roleName: string, change: Work<T>) =>
     changing(async (session) => {
       const locked = `SELECT folded FROM ${roles} WHERE id = ?1${dialect.forShare}`;
@@ -176,7 +174,6 @@ export async function readRoles(session: Session, which: string, values: readonl
     values,
   );
   return [...Map.groupBy(rows, ({ id }) => Number(id)).values()].map((ofRole) => {
-    // A role without members has one row with a null.
     const named = ofRole.filter(({ member }) => member !== null);
     const contains = named.map(({ member }): Member => ({ type: 'user', name: textOf(member) }));
     return Object.assign(summaryOf(only(ofRole)), { contains });

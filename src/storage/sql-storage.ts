@@ -70,7 +70,6 @@ export function createSqlStorage(given: SqlDatabase, parts: StorageParts) {
   };
 }
 
-/** Also makes the built-in role in an empty schema. @throws OperatorError */
 export async function bringUpToDate(session: Session, parts: StorageParts): Promise<void> {
   const { dialect } = session;
   const latest = dialect.migrations.length;

@@ -10,7 +10,6 @@ export interface WorkerSetup {
   readonly patience: number;
 }
 
-/** One statement with values, or several without; an empty message ends the thread. */
 export interface Call {
   readonly text?: string;
   readonly values?: readonly SQLInputValue[] | undefined;

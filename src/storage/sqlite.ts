@@ -27,12 +27,12 @@ export interface SqliteStorageOptions extends StorageParts {
   readonly start?: (file: URL, options: WorkerOptions) => Worker;
 }
 
-/** How long a statement waits for the lock of another process. */
 const PATIENCE_MS = 1_500;
 /** Pause between two attempts where SQLite itself does not wait. */
 const PAUSE_MS = 10;
 /** Only a disk that hangs takes so long. */
 const LONGEST_STATEMENT_MS = 60_000;
+const diskHangs = () => new Error('the disk hangs');
 /** Disk space that the WAL keeps after a large document. */
 const KEPT_OF_WAL_BYTES = 16 * 1024 * 1024;
 /** TypeScript in the source tree, JavaScript where it was built. */
@@ -212,14 +212,11 @@ function errorOf({ failure, cause }: Failure, path: string): unknown {
 const givenAway = (value: Value): ArrayBuffer[] =>
   value instanceof Uint8Array && !Buffer.isBuffer(value) ? [value.buffer as ArrayBuffer] : [];
 
-const diskHangs = () => new Error('the disk hangs');
-
 /** Clients hear of a storage that cannot be opened as one that cannot be reached. */
 function unavailable(error: unknown): never {
   throw error instanceof OperatorError ? new StorageUnavailable('nothing-done', error) : error;
 }
 
-/** How much of a document one turn of the event loop copies. */
 const COPIED_AT_ONCE_BYTES = 2 * 1024 * 1024;
 /** Marks a file as one of ours: the bytes `mdxg`. */
 const APPLICATION_ID = 0x6d647867;

@@ -104,7 +104,6 @@ export function createLink(channel: Channel, other: string, clock?: Pick<Clock, 
     },
     /** The caller gets an error's message only. */
     serve: (service: string, methods: Service) => void services.set(service, methods),
-    /** May get lost. */
     tell(service: string, method: string, ...args: readonly unknown[]): void {
       if (!closed && unsent <= MAX_UNSENT) send({ kind: 'call', service, method, args }, () => {});
     },

@@ -9,7 +9,6 @@ export interface WorkerProcess {
   readonly pid: number | undefined;
   readonly link: Link;
   kill(): void;
-  /** Resolves to the exit code, or the signal's name. */
   readonly ended: Promise<number | string>;
 }
 
@@ -20,7 +19,6 @@ export const CONNECTIONS = 'connections';
 const STEADY_MS = 30_000;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
-/** A worker waits a while for Redis. */
 const RELOAD_DEADLINE_MS = 60_000;
 
 const notForked = (error: unknown) => ({ exit: 'not forked', problem: messageOf(error) });
@@ -64,7 +62,6 @@ export function createWorkerPool(options: {
       onReady();
       if (started) log.info({ worker: id, pid, url: options.url() }, 'worker-listens');
     };
-    // Rejects when the worker is gone.
     begin().catch(() => {});
     const exit = await worker.ended;
     alive.delete(worker);
@@ -119,7 +116,6 @@ export function createWorkerPool(options: {
       // Starting ones may have begun with the earlier configuration.
       const lines = [...alive].map(async (worker) => {
         const problem = await problemOfReload(worker, next);
-        // A worker that has ended keeps nothing.
         return problem !== undefined && alive.has(worker) ? [{ worker: worker.id, problem }] : [];
       });
       return (await Promise.all(lines)).flat();
@@ -134,7 +130,6 @@ const problemOfReload = ({ link }: WorkerProcess, text: string | undefined) =>
 
 function createTurns() {
   const serving = new Set<Link>();
-  /** Workers that took their latest connection, in order of their wait. */
   const free = new Set<Link>();
   const untaken: Socket[] = [];
   let ended = false;
@@ -142,7 +137,6 @@ function createTurns() {
   async function hand(link: Link, connection: Socket): Promise<void> {
     const take = link.call(CONNECTIONS, 'take', [], Infinity, connection);
     const [{ status }] = await Promise.allSettled([take]);
-    // The worker has its own copy.
     connection.destroy();
     if (status === 'fulfilled' && serving.has(link)) free.add(link);
     match();

@@ -58,6 +58,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
         },
       ],
       simulation: within(FLEET, { ...REDIS, troubles: [], engineMs: 300, clients: 4, lease: 100 }),
+      seed: 10,
     },
   'a purge does not wait for the lease': {
     replacements: instead(
@@ -88,6 +89,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       },
     ],
     simulation: FLEET,
+    seed: 5,
   },
   'a purge shares one that began before it came': {
     replacements: [
@@ -111,6 +113,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       },
     ],
     simulation: FLEET,
+    seed: 2,
   },
   'a watcher forgets the second purge': {
     replacements: instead(
@@ -138,6 +141,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       },
     ],
     simulation: FLEET,
+    seed: 3,
   },
   'engines clear their caches behind the new tokens': {
     replacements: instead(
@@ -149,6 +153,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       return { id: run, engines: cleared, passed };`,
     ),
     simulation: FLEET,
+    seed: 2,
   },
   'without epochs a request joins a flight that began before a purge': {
     replacements: instead(
@@ -173,6 +178,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       `return now - start.now < 100 * length && wall >= start.wall;`,
     ),
     simulation: within(FLEET, WORKERS),
+    seed: 3,
   },
   'a purge of workers does not wait for the lease': {
     replacements: instead(
@@ -208,6 +214,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       links: LATE,
       lease: 100,
     }),
+    seed: 2,
   },
   'a session that begins while Redis is away is kept, and noted, as a clean one': {
     replacements: [
@@ -252,6 +259,15 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       simulation: within(REQUESTS, { weather: 'beginnings' }),
       seed: 6,
     },
+  'a session whose id is given out again does not wait for the lease of others': {
+    replacements: instead(
+      SESSIONS,
+      `await waitOut((await change(key, put)).lease, sleep);`,
+      `await change(key, put);`,
+    ),
+    simulation: REQUESTS,
+    seed: 5_000,
+  },
   'a change does not wait for the lease of others': {
     replacements: instead(SESSIONS, `if (lease > 0) await sleep(lease * LEASE_MARGIN);`),
     simulation: LOOK_UPS,

@@ -1,7 +1,8 @@
 /**
  * Fleets, sessions and roles in simulated time, from one seed: `npm run sim -- --help` tells how. A failing seed is played
- * again with `--of NAME --seed N`, exactly. To look into it: `node --inspect-brk test/sim/main.ts --of NAME --seed N`, connect
- * a debugger, and let the program go on. It stops where the promise is broken, and the worlds stand in the scopes of the stack.
+ * again with `--of NAME --seed N`, exactly. To look into it: `node --inspect-brk test/sim/main.ts --of NAME --seed N --whole`
+ * (or `--mutant TEXT --whole`), connect a debugger, and let the program go on once from its first line. It stops in `accuse`
+ * where the promise is broken. The frame at the bottom of the stack has all gateways in its closure, and what they share.
  */
 import { parseArgs } from 'node:util';
 import { FAULTS } from './faults.ts';

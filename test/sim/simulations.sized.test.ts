@@ -63,6 +63,13 @@ test('a session that the store has lost is not moved to another catalog while a 
   expect(runs.counts['losses']).toBeGreaterThan(0);
 });
 
+test('an id that the engine gives out again is told once no gateway takes its session of before for clean', async () => {
+  // It ends and begins through one gateway, and the next query goes to the other.
+  const runs = await search({ simulation: REQUESTS, seed: 5_000, steps: 1 });
+  expect(await told(REQUESTS, runs)).toBe('');
+  expect(runs.counts['hit']).toBeGreaterThan(0);
+});
+
 test.each([
   within(FLEET, { form: 'redis', steps: 300, clients: 2 }),
   within(FLEET, { form: 'workers', steps: 300, clients: 2 }),

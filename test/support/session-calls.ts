@@ -18,6 +18,8 @@ export interface SessionCalls {
   read(name: string): Promise<SessionReply>;
   /** Both halves; the version of the record is its claim. */
   begin(name: string, record: SessionRecord): Promise<SessionRecord>;
+  /** The same, with all that is told to who begins it. */
+  beginAs(name: string, record: SessionRecord): Promise<SessionReply>;
   markDirty(name: string, token: string): Promise<SessionReply>;
   /** @returns the longest lease of any other gateway */
   markAllDirty(): Promise<number>;
@@ -27,11 +29,19 @@ export interface SessionCalls {
 }
 
 export function sessionCalls(store: Pick<FreshnessStore, 'session' | 'renew'>): SessionCalls {
+  async function beginAs(
+    name: string,
+    { dirty, version: token, ...data }: SessionRecord,
+  ): Promise<SessionReply> {
+    await store.session(name, { do: 'claim', token });
+    return await store.session(name, { do: 'put', token, data, dirty });
+  }
+
   return {
+    beginAs,
     read: (name) => store.session(name, { do: 'read' }),
-    async begin(name, { dirty, version: token, ...data }) {
-      await store.session(name, { do: 'claim', token });
-      const { record } = await store.session(name, { do: 'put', token, data, dirty });
+    async begin(name, given) {
+      const { record } = await beginAs(name, given);
       if (record === undefined) throw new Error('the session that was begun is not there');
       return record;
     },

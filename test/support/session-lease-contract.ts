@@ -87,6 +87,15 @@ export function sessionLeaseContract(
       expect((await one.markDirty('name', 'next')).lease).toBe(1_000);
     });
 
+    test('is told to who begins a session whose name others hold from before', async () => {
+      const [one, other] = (await openAll(1_000, 900)) as [SessionCalls, SessionCalls];
+      expect(await one.beginAs('name', sessionRecord())).toMatchObject({ lease: 0 });
+      await other.read('name');
+      await one.end('name');
+      expect(await one.beginAs('name', sessionRecord())).toMatchObject({ lease: 900 });
+      expect(await other.beginAs('new', sessionRecord())).toMatchObject({ lease: 0 });
+    });
+
     test('is that of any other process for a session that is not known', async () => {
       const [one, other] = (await openAll(1_000, 900)) as [SessionCalls, SessionCalls];
       await other.read('anything');

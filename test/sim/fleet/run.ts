@@ -54,7 +54,7 @@ const VARIANTS = 2;
 const THINKS = 60;
 const CLICKS = 8;
 /** Between two loads of one loader, and two disturbances, at most (ms). */
-const LOADS = 600;
+const LOADS = 450;
 const CALM = 3_000;
 const MOODS: readonly Mood[] = ['cut', 'hung', 'mute'];
 /** In good weather: until nobody has the task of a poller that was killed, and clearing calls were made again (ms). */

@@ -84,7 +84,7 @@ export function createSessions(server: Server, eraNow: () => string) {
           throw new Error('ERR the claim on the session is gone');
         }
         note({ data: call.data, at: call.data.forwardedAt });
-        return answer(0);
+        return answer(leaseOfOthers());
       case 'renew':
         if (isNoted()) note({ token: call.token });
         return answer(leaseOfOthers());

@@ -177,13 +177,19 @@ describe('a session that is made dirty', () => {
     const made = sessions.dirty([NAME]);
     await quiet();
     await sessions.end(NAME);
-    await sessions.begin(NAME, BEGUN);
+    const next = sessions.begin(NAME, BEGUN);
+    const state = ending(next);
+    await quiet();
     sleepers[0]?.wake();
     expect(await made).toBe(true);
+    await quiet();
+    expect([state.over, sleepers[1]?.milliseconds]).toEqual([false, LEASE * 1.1]);
+    sleepers[1]?.wake();
+    expect(await next).toBe(true);
     expect(await find(sessions)).toBe('clean');
     const again = sessions.dirty([NAME]);
     await quiet();
-    sleepers[1]?.wake();
+    sleepers[2]?.wake();
     expect(await again).toBe(true);
     expect((await shared.read(STORED)).record?.dirty).toBe(true);
   });
@@ -250,8 +256,9 @@ describe('a session that is made dirty', () => {
 
 describe('making all sessions dirty', () => {
   test('makes those of before dirty and later ones not, when no gateway uses what was', async () => {
-    const { sessions, store, sleepers } = await begun(LEASE);
+    const { sessions, store, sleepers } = await begun();
     await sessions.begin(OTHER, BEGUN);
+    store.others = LEASE;
     const made = sessions.dirtyAll();
     const state = ending(made);
     await quiet();
@@ -259,6 +266,7 @@ describe('making all sessions dirty', () => {
     sleepers[0]?.wake();
     expect(await made).toBe(true);
     expect([await find(sessions), await find(sessions, OTHER)]).toEqual(['dirty', 'dirty']);
+    store.others = 0;
     await sessions.begin({ endpoint: 'engine', id: 'later' }, BEGUN);
     expect(await find(sessions, { endpoint: 'engine', id: 'later' })).toBe('clean');
     expect(count(store.asked, 'renew')).toBe(0);
