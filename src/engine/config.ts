@@ -39,7 +39,7 @@ export const engine = section({
   login: key(kinds.choice('forward', 'service', 'none'), 'none'),
   /** The service account. Required with login: service in this section, forbidden otherwise. */
   service,
-  /** What happens to requests that ask for the rights of another identity (EffectiveUserName,
+  /** The treatment of requests that ask for the rights of another identity (EffectiveUserName,
    * Roles, CustomData, WS-Security …): forward sends them to the engine past the cache, refuse
    * answers with a Fault. null: refuse with login: service, because all users could borrow the
    * rights of that account; forward otherwise. */

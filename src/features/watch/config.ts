@@ -38,8 +38,9 @@ export const watch = section({
   /** The least time between two purges when changes come quickly; the last change is never lost.
    * 0: each is purged at once. */
   min_interval: key(kinds.duration('1s', '1d', 'off'), '0'),
-  /** What happens to requests of the project after three questions in a row without an answer: they
-   * are answered as always (keep), or bypass the cache until the source answers again (bypass). */
+  /** The treatment of requests of the project after three questions in a row without an answer:
+   * they are answered as always (keep), or bypass the cache until the source answers again
+   * (bypass). */
   when_blind: key(kinds.choice('keep', 'bypass'), 'keep'),
   /** With kylin: the part before /api/models, such as http://kylin.example:7070/kylin. With
    * postgres: postgres://user:password@host:5432/database. With url: the address. */
