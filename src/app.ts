@@ -24,9 +24,8 @@ import type { Storage } from './storage/sql-storage.ts';
 /** Least pause between two questions to the storage by /health/ready. */
 const STORAGE_HOLDS_MS = 1_000;
 
-/** Parts of the pages that outlive a reload. */
 export interface LastingParts {
-  /** False from the beginning of a shutdown on. */
+  /** False once a shutdown begins. */
   readonly isServing: () => boolean;
   readonly metrics: Metrics;
   readonly features: Pick<Features, 'pages' | 'judges' | 'seen' | 'pageOrigins'>;
@@ -38,7 +37,6 @@ export interface LastingParts {
 interface PageParts
   extends LastingParts, ApiFront, Pick<RuntimeCore, 'askLeave' | 'addressOf' | 'during'> {
   readonly xmla: { handle: XmlaHandler; explain: TellAbout; steps: Line };
-  /** Whether each engine answers, and all replicas. */
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: Pick<RuntimeCore, 'purgeLog' | 'redis'>;
   readonly sleep: (milliseconds: number) => Promise<void>;
@@ -70,7 +68,7 @@ export async function createApp(config: Config, given: PageParts) {
   app.disable('x-powered-by');
   app.disable('etag');
 
-  // These two look at the head by themselves, since they tell errors in their own shape.
+  // These two read the head by themselves: they tell errors in their own shape.
   app.use((request, response, next) => {
     if (!xmla.handle(request, response)) next();
   });
@@ -89,7 +87,7 @@ export async function createApp(config: Config, given: PageParts) {
       next();
     };
   };
-  // The process answers. It says nothing else, since it is open to all.
+  // Says no more than that the process answers: it is open to all.
   app.use('/health/live', reads, (_request, response) => {
     response.set('cache-control', 'no-store').json({ status: 'up' });
   });
@@ -99,7 +97,7 @@ export async function createApp(config: Config, given: PageParts) {
     response.status(isUp ? 200 : 503).set('cache-control', 'no-store');
     response.json({ status: isUp ? 'up' : 'down' });
   });
-  // Whether queries can be answered. Without Redis or storage they go on.
+  // Queries go on without Redis or storage.
   app.use('/health/ready', reads, loginFor('health'), async (_request, response) => {
     const [{ ready, replicas }, storage] = await Promise.all([states(), storageState()]);
     const status = ready ? 'ready' : 'not ready';

@@ -7,8 +7,8 @@ import type { AnswerHead, QuerySession } from './query.ts';
 export const SESSION_HEADER = 'x-as-sessionid';
 
 /**
- * Tells once of each session that an answer names, with those before it, which may be the same.
- * Returns what takes each piece before the client does, and nothing after the last.
+ * Calls `begun` once for each session in an answer, with those before it, which may be the same.
+ * Takes each piece before the client does, and nothing after the last.
  */
 export function tellSessions(
   head: AnswerHead,
@@ -31,11 +31,11 @@ export function tellSessions(
   };
 }
 
-/** Names every session, save in UTF-16, where every sign of a tag has a zero beside it. */
+/** Part of every name of a session element; in UTF-16 a zero stands beside each letter. */
 const NAME = Buffer.from('Session');
 const NOTHING = Buffer.alloc(0);
 
-/** Finds the session in the SOAP header. Reads as XML only what holds the element's name. */
+/** Finds the session in the SOAP header; parses only bodies that hold the name. */
 export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
   let watch: WatchedAnswer | undefined;
   let passed: Buffer = NOTHING;
@@ -45,11 +45,10 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
   return {
     id: () => watch?.session?.id,
     done,
-    /** Takes the body without content coding. It may look at these bytes until it is `done`. */
+    /** Takes the decoded body. May keep the bytes until it is `done`. */
     write(piece: Buffer): void {
       if (done()) return;
       if (watch !== undefined) return watch.write(piece);
-      // The name may have begun before.
       const from = Math.max(0, passed.length - NAME.length);
       passed = passed.length === 0 ? piece : Buffer.concat([passed, piece]);
       if (passed.includes(NAME, from) || passed.includes(0, from)) {
@@ -57,23 +56,21 @@ export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
         watch.write(passed);
       } else isNameless = passed.length > LONGEST_HEADER_BYTES;
     },
-    /** Behind the last byte: what was cut into many pieces may be read only now. */
+    /** Call behind the last byte: many short pieces may be read only now. */
     end(): void {
       if (!done()) watch?.end();
     },
   };
 }
 
-/** A head that names another session than the caller's forbids to store the answer. */
 export function refuseBySessionHeader(own: QuerySession | undefined, head: AnswerHead) {
   const id = own && sessionHeaderOf(head);
   return id === undefined || id === own?.id ? undefined : 'session-in-answer';
 }
 
 /**
- * Says what is cut out of an answer whose head `refuseBySessionHeader` lets pass: the id of the
- * caller's session, which leaves a gap, or all of a session that the engine began. Undefined when
- * the answer is the caller's alone.
+ * Cuts the id of the caller's session, which leaves a gap, or all of a session that the engine
+ * began. Undefined when the answer is the caller's alone.
  */
 export function sessionCut(
   own: QuerySession | undefined,
@@ -91,7 +88,7 @@ export function sessionCut(
   return { shown: { sessionHeader, session: gap }, cut: { ...value, leavesGap: true } };
 }
 
-/** Several, which no engine sends, as one that no client has. */
+/** Joins several, which no engine sends, into an id that no client has. */
 function sessionHeaderOf({ headers }: AnswerHead): string | undefined {
   const value = headers[SESSION_HEADER];
   return Array.isArray(value) ? value.join(', ') : value;

@@ -5,10 +5,19 @@ import type { Outcome } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
 import type { CapturedEpochs, Epochs } from '../freshness/freshness.ts';
-import { createExplaining } from './explain.ts';
 import { createFills, type FillParts, type Verdict } from './fill.ts';
 import { createFillOrder, type Flight, type Flights, type Landing } from './flights.ts';
-import { createKeys, type PartDigests, queryKey, withoutEpochs } from './key.ts';
+import {
+  createKeys,
+  describeEpochs,
+  describeParts,
+  differingParts,
+  type Keys,
+  type Named,
+  type PartDigests,
+  queryKey,
+  withoutEpochs,
+} from './key.ts';
 import { ageOf, type MemoryTier, timeLeft } from './memory-tier.ts';
 import type { Client, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
@@ -16,18 +25,17 @@ import type { EndTurn, SharedFlights } from './shared-flights.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 import { createTimeouts } from './timeouts.ts';
 
-/** Look-ups that one request makes when the epochs change under each of them. */
+/** Look-ups of one request while the epochs change under it. */
 const MAX_LOOKUPS = 3;
-/** An answer that could not be shared keeps others from waiting for the next one for so long. */
+/** After an answer that could not be shared, no request waits for the next one this long. */
 const UNSHAREABLE_MS = 5_000;
-/** Bound of the keys that are remembered as unshareable, all of one length. */
 const MAX_UNSHAREABLE = 10_000;
-/** Largest part by which a ttl is shortened, so that entries of one moment do not end in one. */
+/** Part of a ttl, so that entries of one moment do not end together. */
 const TTL_JITTER = 0.1;
 const EPOCHS_UNKNOWN: Outcome = { kind: 'bypass', detail: 'epochs-unknown' };
-/** Refusals that say nothing of the next answer. */
+/** They say nothing of the next answer. */
 const OF_THIS_ONE = new Set<RefusalReason>(['session-changed', 'no-room']);
-/** Failures that any request would have met; others concern one request alone. */
+/** Any request would have met them. */
 const OF_ENGINE: readonly GatewayReason[] = [
   'engine-unreachable',
   'engine-timeout',
@@ -38,6 +46,9 @@ const noTurn = () =>
   new GatewayError('overloaded', 'No turn at the engine came in time; try again.', {
     retryAfter: 5,
   });
+/** Entries compared with an explained query, which takes some milliseconds. */
+const COMPARED = 4_000;
+const unavailable = () => 'unavailable' as const;
 const NOT_IN_TIME = 'The engine did not answer in time.';
 const isOf = (error: unknown, reasons: readonly GatewayReason[]): error is GatewayError =>
   error instanceof GatewayError && reasons.includes(error.reason);
@@ -46,7 +57,7 @@ interface Lookup {
   readonly query: Query;
   readonly client: Client;
   readonly key: string;
-  /** Epochs under which the key was made; undefined while they are not known: nothing is kept. */
+  /** Undefined while epochs are not known: nothing is kept. */
   readonly captured: CapturedEpochs | undefined;
   readonly digests: () => PartDigests;
 }
@@ -54,19 +65,17 @@ interface Lookup {
 type QueryCacheParts = FillParts & {
   readonly epochs: Epochs;
   readonly memory: MemoryTier;
-  /** Undefined without Redis, like `sharedFlights`. */
   readonly entries: SharedEntries | undefined;
   readonly flights: Flights;
   readonly sharedFlights: SharedFlights | undefined;
   readonly random: () => number;
-  /** Shortest time that a purge takes (ms). */
   readonly purgeTakes: number;
 };
 export type QueryCache = ReturnType<typeof createQueryCache>;
 
 /**
- * The query cache: takes the tokens, makes the key, finds an entry, joins a flight or leads one,
- * asks the engine, keeps the answer. The functions below stand in this order.
+ * Takes the tokens, makes the key, finds an entry, joins a flight or leads one, asks the engine,
+ * keeps the answer. The functions below stand in this order.
  */
 export function createQueryCache(parts: QueryCacheParts) {
   const { epochs, memory, entries, clock } = parts;
@@ -87,8 +96,8 @@ export function createQueryCache(parts: QueryCacheParts) {
       if (!query.fresh) {
         const isAsked = entries !== undefined && memory.get(key) === undefined;
         const brought = isAsked ? await entries.find(key) : undefined;
-        // No await from here to the replay, the join or the lead. The await above may have outlived
-        // the lease, or brought a purge; or the fill of another request may have landed.
+        // No await from here to the replay, the join or the lead. The one above may have outlived
+        // the lease, or brought a purge or the landing of another fill.
         if (!epochs.areCurrent(captured)) continue;
         const hit = found.take(lookup, query.ttl, brought);
         if (hit !== undefined) {
@@ -97,44 +106,34 @@ export function createQueryCache(parts: QueryCacheParts) {
           return query.found?.({ key, captured, ttl: query.ttl, digests });
         }
       }
-      // The engine is asked later, perhaps behind a purge: its answer is never older than the
-      // epochs
-      // of its key, under which no request looks then.
+      // The engine is asked later, so the answer is never older than the epochs of its key. Behind
+      // a purge no request looks under that key.
       return joinOrLead(lookup, clock.now() - since);
     }
     if (client.signal.aborted) return;
-    // No entry counts now, but what comes in less time than a purge takes shares an engine request.
+    // No entry counts now; requests within the time that a purge takes share one to the engine.
     const key = queryKey(query.parts, keys.noEpochs);
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
   }
 
   return {
-    /** Never rejects for what tiers or engine do; a client that goes away ends it early. */
+    /** Never rejects for what tiers or engine do; ends early when the client has gone. */
     answer,
     keyOf: keys.keyOf,
-    /** Takes, in this turn, what memory has under a key made earlier, or now keeps as brought. */
     recall: (known: KnownKey, brought?: StoredAnswer) => found.take(known, known.ttl, brought),
-    /**
-     * Brings for `recall` what tier 2 has and memory has not. Never rejects.
-     * @param besideBytes memory that the asker takes meanwhile
-     */
+    /** Brings for `recall` from tier 2. Never rejects. @param besideBytes that the asker takes */
     bring({ key, captured }: KnownKey, besideBytes: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
       return memory.get(key) === undefined ? entries.find(key, besideBytes) : undefined;
     },
     textOf: memory.textOf,
-    /** Queries that timed out a short time ago. */
     timedOut: timeouts.list,
     fetch: asking.fetch,
     ...createExplaining(parts, keys, unshareable.why),
   };
 }
 
-/** Finds entries, and sends them. */
 function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
-  /**
-   * Takes what memory holds, or keeps now as it came from tier 2, if it may be used in this turn.
-   */
   function take(
     { key, captured, digests }: Pick<Lookup, 'key' | 'captured' | 'digests'> | KnownKey,
     ttl: number,
@@ -166,14 +165,12 @@ function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
     });
   }
 
-  /** Replays what the fill of another request has brought meanwhile, if it may be used. */
   function replayKept(lookup: Lookup): boolean {
     const kept = take(lookup, lookup.query.ttl);
     if (kept !== undefined) replay(kept.answer, 'coalesced', lookup);
     return kept !== undefined;
   }
 
-  /** Looks in both tiers, for a client that waits for another gateway. Never rejects. */
   async function lookAgain(key: string, ttl: number): Promise<StoredAnswer | undefined> {
     const answer = memory.get(key) ?? (await entries?.find(key));
     return answer && timeLeft(answer, ttl, clock.wall()) > 0 ? answer : undefined;
@@ -182,14 +179,11 @@ function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
   return { take, replay, replayKept, lookAgain };
 }
 
-/** Remembers keys whose last answer could not be shared, and why. */
 function createUnshareable(clock: Clock) {
-  /** `until`: monotonic (ms). */
   const keys = createOwnedTable<{ why: RefusalReason; until: number }>(MAX_UNSHAREABLE);
 
   return {
     mayShare: (key: string) => (keys.get(key)?.until ?? 0) <= clock.now(),
-    /** Also when it counts no longer. */
     why: (key: string) => keys.get(key)?.why,
     note: (key: string, owner: string, why: RefusalReason) =>
       keys.set(key, owner, { why, until: clock.now() + UNSHAREABLE_MS }),
@@ -200,10 +194,9 @@ type Unshareable = ReturnType<typeof createUnshareable>;
 type Timeouts = ReturnType<typeof createTimeouts>;
 
 /**
- * Failure of a flight, where those who waited for it share it. A query that timed out takes too
- * long at every replica. One replica that cannot be reached, or broke off, says nothing of another:
- * only requests that would have been sent there share that, and others ask by themselves. A leader
- * without a session has tried all that can be reached.
+ * Failure that those who waited for a flight share. A timeout counts for every replica. A replica
+ * that cannot be reached or broke off says nothing of others: only requests bound to it share that.
+ * A leader without a session has tried all that can be reached.
  */
 function failureOf(landed: Exclude<Landing, string>, { session }: Query) {
   if (landed.kind !== 'failed') return undefined;
@@ -211,7 +204,6 @@ function failureOf(landed: Exclude<Landing, string>, { session }: Query) {
   return isOf(landed.error, isSameEngine ? OF_ENGINE : TIMEOUT) ? landed.error : undefined;
 }
 
-/** Joins the flight of a key, or leads one: in this process, and with Redis among all gateways. */
 function createSharing(
   { memory, flights, sharedFlights, purgeTakes, clock }: QueryCacheParts,
   found: ReturnType<typeof createFinding>,
@@ -219,16 +211,11 @@ function createSharing(
   timeouts: Timeouts,
   { mayShare }: Unshareable,
 ) {
-  /**
-   * Joins the flight of the key, or leads one. It began under the epochs in force when the request
-   * came: a purge that comes meanwhile does not concern it.
-   * @param spentMs time that the look-up in tier 2 took
-   */
+  /** A flight began under the epochs of this request: no later purge concerns it. */
   async function joinOrLead(lookup: Lookup, spentMs: number): Promise<void> {
     const { key, captured, query, client } = lookup;
     const youngerThan = captured === undefined ? purgeTakes : undefined;
-    // As long as if it asked by itself: until it is admitted, and for the engine to begin.
-    const patience = client.waits() + query.timeout;
+    const patience = client.waits() + query.timeoutMs;
     const isJoined = !query.fresh && mayShare(key);
     const landing = isJoined ? flights.join(key, client.signal, patience, youngerThan) : undefined;
     if (landing === undefined) return isRefused(lookup) ? undefined : lead(lookup, spentMs);
@@ -239,36 +226,39 @@ function createSharing(
     if (landed.kind === 'answer') return found.replay(landed.answer, 'coalesced', lookup);
     const failure = failureOf(landed, query);
     if (failure !== undefined) return client.fail(failure);
-    // What the engine took to answer another is not what this one has waited for it.
+    // The time that the engine took for another is no wait.
     if (landed.kind === 'refused') client.waits(clock.now() - since);
     return askInTurn(landed.turns(), lookup);
   }
 
-  /**
-   * Tells the client where the query timed out a short time ago. A request for a fresh answer is
-   * not told: it finds out whether the engine answers again.
-   */
   function isRefused({ key, captured, query, client }: Lookup): boolean {
     const refusal = captured && !query.fresh ? timeouts.refuse(key) : undefined;
     if (refusal !== undefined) client.fail(refusal);
     return refusal !== undefined;
   }
 
-  /** Asks the engine, with a flight that others join in place of one that is under way. */
   async function lead(lookup: Lookup, spentMs: number): Promise<void> {
     const { key, captured, digests, query, client } = lookup;
     if (client.signal.aborted) return;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const wanted = () => !client.signal.aborted || flight?.awaited() === true;
     const isMeeting = flight !== undefined && captured !== undefined && !query.fresh;
-    // Another gateway may be asking the same. All who join this flight wait for that one too.
-    const entered = isMeeting ? await enterShared(lookup, captured, spentMs, wanted) : undefined;
+    // All who join this flight wait for another gateway that asks the same, too.
+    const entered = isMeeting
+      ? await sharedFlights?.enter({
+          lock: { query: queryKey(query.parts, withoutEpochs(captured.keySecret)), key },
+          ttl: query.ttl,
+          spentMs,
+          patience: client.waits(),
+          wanted,
+          find: () => found.lookAgain(key, query.ttl),
+        })
+      : undefined;
     if (entered?.kind === 'answer') {
       if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
       flight?.land({ ...entered, began: 0 });
       return found.replay(entered.answer, 'coalesced', lookup);
     }
-    // The client may have gone while another gateway was asked.
     if (!wanted()) {
       flight?.land({ kind: 'failed', error: undefined });
       return void entered?.end(undefined, false);
@@ -278,24 +268,7 @@ function createSharing(
     await entered?.end(filled?.answer, isKept);
   }
 
-  /** Meets other gateways that ask the same under these epochs. */
-  async function enterShared(
-    { key, query, client }: Lookup,
-    { keySecret }: CapturedEpochs,
-    spent: number,
-    wanted: () => boolean,
-  ) {
-    return sharedFlights?.enter({
-      lock: { query: queryKey(query.parts, withoutEpochs(keySecret)), key },
-      ttl: query.ttl,
-      spent,
-      patience: client.waits(),
-      wanted,
-      find: () => found.lookAgain(key, query.ttl),
-    });
-  }
-
-  /** Asks in its turn behind a flight that brought nothing; an earlier one may have found more. */
+  /** Asks behind a flight that brought nothing; an earlier turn may have found more. */
   async function askInTurn(turns: Semaphore, lookup: Lookup): Promise<void> {
     const { client } = lookup;
     const late = { after: client.waits(), error: noTurn };
@@ -309,13 +282,12 @@ function createSharing(
   return { joinOrLead };
 }
 
-/** Asks the engine, and keeps what it answers. */
 function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: Unshareable) {
   const { memory, entries, emit } = parts;
   const order = createFillOrder();
   const beginFill = createFills(parts, (ttl) => ttl * (1 - TTL_JITTER * parts.random()));
 
-  /** Asks the engine, and keeps its answer in memory. Undefined when tier 2 may not keep it. */
+  /** Keeps the answer in memory. Undefined when tier 2 may not keep it. */
   async function ask(lookup: Lookup, flight?: Flight, endTurn?: EndTurn) {
     const { key, captured, query, client } = lookup;
     const fill = order.enter(key);
@@ -330,7 +302,7 @@ function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: U
     };
     const begun = beginFill(announced, client, unwanted, captured ? undefined : EPOCHS_UNKNOWN);
     const verdict = await begun.verdict;
-    // Without epochs no purge would end it.
+    // Without epochs no purge would end the note.
     if (captured !== undefined) noteEnd(lookup, verdict);
     // In one turn: the answer is in memory when the flight is off the map.
     if (verdict.kind === 'answer') {
@@ -352,14 +324,13 @@ function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: U
     return undefined;
   }
 
-  /** Notes a timeout. After any other end the next request may be answered. */
+  /** After any other end the next request may be answered. */
   function noteEnd({ key, query }: Lookup, verdict: Verdict): void {
     if (verdict.kind !== 'failed' || !isOf(verdict.error, TIMEOUT)) return timeouts.forget(key);
     const { asked, identity } = query.parts;
     timeouts.note(key, identity, { digest: asked.digest, project: query.project });
   }
 
-  /** @param latest of the fills of the key that are under way, this one included */
   function keep({ key, digests, query }: Lookup, latest: StoredAnswer, own: StoredAnswer): void {
     unshareable.forget(key);
     // A later fill owns this entry, or one with a clock ahead of ours.
@@ -369,7 +340,7 @@ function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: U
     emit({ type: 'stored', project: query.project, bytes: own.body.length });
   }
 
-  /** Keeps it in tier 2; its client does not wait. Returns whether other gateways find it there. */
+  /** Returns whether other gateways find it in tier 2. Its client does not wait. */
   async function toTier2(key: string, filled: Filled | undefined): Promise<boolean> {
     if (filled === undefined) return false;
     const letGo = memory.hold(filled.answer.body);
@@ -380,9 +351,9 @@ function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: U
   }
 
   /**
-   * Asks the engine, past tiers and flights, and keeps nothing.
-   * @param use given what may be stored, which has its room in the account until this has settled
-   * @returns what that resolves to, or why nothing may be stored
+   * Asks past tiers and flights, and keeps nothing. The answer has its room until `use` has
+   * settled.
+   * @returns what `use` resolves to, or why nothing may be stored
    */
   async function fetch<T>(query: Query, client: Client, use: (answer: StoredAnswer) => Promise<T>) {
     const begun = beginFill(query, client, () => client.signal, undefined);
@@ -396,4 +367,77 @@ function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: U
   }
 
   return { ask, toTier2, fetch };
+}
+
+/** Explains queries. Changes nothing, never rejects; reads epochs not known. */
+function createExplaining(
+  { epochs, memory, entries, flights, purgeTakes, clock }: QueryCacheParts,
+  keys: Keys,
+  whyUnshareable: (key: string) => RefusalReason | undefined,
+) {
+  /** With a ttl of 0 it is too old. */
+  function factsOf(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
+    if (answer === undefined) return null;
+    const wall = clock.wall();
+    return {
+      age_ms: Math.round(ageOf(answer, wall)),
+      ttl_ms: Math.round(Math.max(0, Math.min(left, timeLeft(answer, ttl, wall)))),
+      bytes: answer.body.length,
+      engine_ms: Math.round(answer.engineMilliseconds),
+    };
+  }
+
+  /**
+   * Nearest of the usable entries used last: fewest parts differ, then the youngest. After a purge
+   * it is the earlier entry, which differs in `epochs`.
+   */
+  function nearest(digests: PartDigests) {
+    const wall = clock.wall();
+    const alike = memory.peekRecent(COMPARED).flatMap(({ answer, left, digests: others }) => {
+      const differs = left > 0 ? differingParts(digests, others) : undefined;
+      return differs === undefined ? [] : [{ differs, age_ms: Math.round(ageOf(answer, wall)) }];
+    });
+    const [best] = alike.sort((a, b) => a.differs.length - b.differs.length || a.age_ms - b.age_ms);
+    return best ?? null;
+  }
+
+  return {
+    async entryOf(query: Named) {
+      const known = await keys.keyOf(query);
+      if (known === undefined) return undefined;
+      const { key, captured, ttl } = known;
+      const kept = memory.peek(key);
+      const inMemory = kept !== undefined && kept.left > 0 ? kept.answer : undefined;
+      const answer = inMemory ?? (await entries?.peek(key).catch(() => undefined));
+      const wall = clock.wall();
+      const counts = epochs.areCurrent(captured) && answer && timeLeft(answer, ttl, wall) > 0;
+      const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
+      const entry = counts ? { answer, source, age: ageOf(answer, wall) } : undefined;
+      return { key, epochs: describeEpochs(captured), entry };
+    },
+    async explain({ parts: asked, scopes, ttl }: Named) {
+      const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
+      // Without epochs it is the key of flights only.
+      const { key, digests: digest } = keys.nameOf(asked, captured ?? keys.noEpochs);
+      const digests = digest();
+      const inTier2 = captured && entries?.peek(key).then((one) => factsOf(one, ttl), unavailable);
+      const redis = entries === undefined ? 'off' : await (inTier2 ?? unavailable());
+      const entry = memory.peek(key);
+      const inMemory = factsOf(entry?.answer, ttl, entry?.left);
+      const flight = flights.underWay(key, captured ? undefined : purgeTakes);
+      const ofTier2 = typeof redis === 'string' ? null : redis;
+      const hits = (inMemory?.ttl_ms ?? 0) > 0 || (ofTier2?.ttl_ms ?? 0) > 0;
+      return {
+        key,
+        parts: describeParts(digests),
+        epochs: captured ? describeEpochs(captured) : ('unknown' as const),
+        memory: inMemory,
+        redis,
+        /** Without an entry, another request's answer would be waited for. */
+        flight,
+        not_stored: whyUnshareable(key) ?? null,
+        nearest: flight || hits ? null : nearest(digests),
+      };
+    },
+  };
 }

@@ -10,7 +10,7 @@ import { keepText, type StoredAnswer } from './stored-answer.ts';
 import type { MemoryTier } from './memory-tier.ts';
 import type { AnswerHead, Client, EngineAnswer, Query } from './query.ts';
 
-/** Memory of a piece beside its bytes, however few these are (bytes; measured, rounded up). */
+/** Bytes of a piece beside its content (measured, rounded up). */
 const PIECE_OVERHEAD = 256;
 /** Short answers are held back until they are whole: the head says whether they were stored … */
 const HOLD_BYTES = 64 * 1024;
@@ -19,34 +19,27 @@ const HOLD_MS = 50;
 const BROKEN_OFF = 'The engine broke its answer off.';
 
 export type Verdict =
-  /** `began`: when its engine request began, by the clock that never steps back (ms). */
+  /** `began`: of the engine request, monotonic (ms). */
   | { readonly kind: 'answer'; readonly answer: StoredAnswer; readonly began: number }
   | { readonly kind: 'refused'; readonly reason: RefusalReason }
-  /** The engine gave no answer, or broke it off. */
   | { readonly kind: 'failed'; readonly error: unknown };
 
 export interface FillParts {
   readonly memory: Pick<MemoryTier, 'hold'>;
   readonly account: Pick<BodyAccount, 'open'>;
-  /** Longest body that is kept, now (bytes). */
   readonly maxEntry: () => number;
   readonly clock: Clock;
   readonly emit: Emit;
-  readonly holdTime?: number | undefined;
+  readonly holdMs?: number | undefined;
 }
 
 /**
- * Asks the engine, streams its answer to the client that leads, whatever its inspection says, and
- * inspects it (a long one without keeping that client waiting). When the client goes away, the fill
- * goes on for the others, as long as its answer may be shared. What is kept has its room in the
- * account; where there is none, the answer passes unstored.
- *
- * A fill is *asking* until the engine answers. Then it is *keeping*: the client's head is withheld,
- * then the answer streams, and a copy of it is inspected. It ends as *kept*, *refused* (then the
- * answer goes on to its client) or *failed* (also broken off).
- * @param lifetime the ttl with its jitter (ms)
- * @returns begins one; `bypass` is said instead of `miss`. While it waits for the engine, it
- *   leaves the queue once no client waits any more (`unwanted`)
+ * Asks the engine, streams the answer to the client that leads, and inspects a copy of it. When the
+ * client goes away, the fill goes on for the others while the answer may be shared. What is kept
+ * has its room in the account; without room the answer passes unstored.
+ * @param lifetime ttl with its jitter (ms)
+ * @returns begins a fill; its head says `bypass` instead of `miss`; it leaves the queue for the
+ *   engine once it is `unwanted`
  */
 export function createFills(parts: FillParts, lifetime: (ttl: number) => number) {
   const { clock } = parts;
@@ -71,7 +64,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
         state.fail(error);
         client.fail(error);
       } finally {
-        // What a slow client has not taken yet are the very pieces that were kept.
+        // A slow client still holds the pieces that were kept.
         void client.over().then(room.release);
       }
     }
@@ -80,12 +73,12 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
       const { head, length } = answer;
       const fill = { query, client, room, state };
       const copy = createCopy(answer, fill, inspections, readers, parts.maxEntry());
-      // Also where the answer is not kept: the client may go on in a session that the engine began.
+      // Also where nothing is kept: the client may go on in the new session.
       const tell = query.session ? undefined : tellSessions(head, (...ids) => query.began(...ids));
-      const out = holdBack(client, head, state.outcome, clock, parts.holdTime);
+      const out = holdBack(client, head, state.outcome, clock, parts.holdMs);
       copy.refuseUnfit();
       try {
-        // From here on the body is listened to: nothing may be awaited before.
+        // Nothing may be awaited before: the body is listened to from here on.
         for await (const piece of answer.body) {
           if (!state.isRefused()) copy.write(piece);
           const telling = tell?.(piece);
@@ -96,7 +89,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
             if (roomier !== undefined) await roomier;
             continue;
           }
-          // What no other waits for moves at the pace of this client, and ends when it goes away.
+          // No other waits for it: it moves at the pace of this client and ends with it.
           if (!isTaken) await client.drained();
           room.release();
           if (client.signal.aborted) abort.abort(client.signal.reason);
@@ -106,7 +99,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
         return out.fail(state.breakOff(error, abort.signal.aborted));
       }
       await tell?.();
-      // What is left of it when the client has everything.
+      // Inspection still to be done when the client has everything.
       const behind = state.isRefused() ? undefined : copy.inspected();
       if (behind !== undefined) {
         out.end(length());
@@ -124,18 +117,18 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
       copy.handOver(answer.body);
       const letGo = parts.memory.hold(answer.body);
       state.keep(answer, began.now);
-      // By then those who waited for the flight hold it by themselves, and so does tier 2.
+      // By then those who waited, and tier 2, hold it themselves.
       if (await finishing.promise) setImmediate(letGo);
       else letGo();
     }
 
     const over = run();
     return {
-      /** Resolves as soon as it is known: a refused answer may go on for a while. Never rejects. */
+      /** Resolves early: a refused answer may go on for a while. Never rejects. */
       verdict: state.verdict,
       /**
-       * Gives the client the end of a short answer, when it is kept: a client that asks again must
-       * find it. Resolves when all is over. Never rejects. `isNeeded`: by others, or by tier 2.
+       * Ends a short answer only when it is kept: a client that asks again must find it. Resolves
+       * when all is over. Never rejects. @param isNeeded by others, or tier 2
        */
       finish(isNeeded: boolean): Promise<void> {
         finishing.resolve(isNeeded);
@@ -146,7 +139,6 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
 }
 
 type State = ReturnType<typeof createState>;
-/** Where a fill stands: told to those who wait, to its client by the head, and to the log. */
 function createState(query: Query, client: Client, bypass: Outcome | undefined, emit: Emit) {
   const { promise: verdict, resolve } = Promise.withResolvers<Verdict>();
   let state: Verdict | 'open' = 'open';
@@ -161,7 +153,6 @@ function createState(query: Query, client: Client, bypass: Outcome | undefined, 
   return {
     verdict,
     isRefused: () => refusal() !== undefined,
-    /** Outcome that the head names when it is opened. */
     outcome(isWhole: boolean): Outcome {
       if (bypass !== undefined) return bypass;
       const detail = refusal();
@@ -176,7 +167,6 @@ function createState(query: Query, client: Client, bypass: Outcome | undefined, 
       if (bypass === undefined) client.notStored(reason);
     },
     fail: (error: unknown) => enter({ kind: 'failed', error }),
-    /** The engine broke its answer off, or the fill was ended. Returns what its client is told. */
     breakOff(error: unknown, isEnded: boolean): unknown {
       const isTold = error instanceof GatewayError || isEnded;
       const failure = isTold
@@ -191,7 +181,6 @@ function createState(query: Query, client: Client, bypass: Outcome | undefined, 
 }
 
 type Copy = ReturnType<typeof createCopy>;
-/** The copy of an answer that may be kept: inspected as it comes, with its room in the account. */
 function createCopy(
   { head, length }: EngineAnswer,
   { query, client, room, state }: { query: Query; client: Client; room: Reservation; state: State },
@@ -205,12 +194,11 @@ function createCopy(
   const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
   const announced = Number(head.headers['content-length'] ?? 0);
   const text = keepText(settle);
-  // What a fresh answer replaces would be found in memory until it is kept.
+  // Until it is kept, the entry that it replaces would be found.
   const inspection = inspections.begin(inspect, { announced, atOnce: query.fresh });
   let isGivenUp = false;
   let size = 0;
 
-  /** Bytes that were inspected are kept. */
   function inspect(slice: Buffer): void {
     inspector.write(slice);
     if (inspector.refusal === undefined) text.write(slice);
@@ -228,7 +216,7 @@ function createCopy(
     state.refuse(reason);
   }
 
-  /** Gives back the room of what was compressed of a long text, and its client has taken. */
+  /** Gives back the room of bytes that were compressed and that the client has taken. */
   function settle(): void {
     const { done, made } = text.usage();
     if (!isGivenUp) room.shrinkTo(Math.max(size - done, client.backlog()) + made);
@@ -238,7 +226,6 @@ function createCopy(
     giveUp,
     refuse,
     inspected: inspection.done,
-    /** Refuses what its head alone forbids to keep. */
     refuseUnfit(): void {
       const unfit =
         refuseByHead(head, successHeader) ??
@@ -252,34 +239,29 @@ function createCopy(
       if (!room.grow(piece.length + PIECE_OVERHEAD)) return refuse('no-room');
       inspection.write(piece);
     },
-    /** Says what may be kept of the whole answer, or why nothing may. */
     async judge() {
       if (size !== length()) return 'truncated';
       const found = inspector.end();
       if (!found.ok) return found.reason;
       const cut = sessionCut(query.session, head, found.session);
       if (cut === undefined) return 'session-in-answer';
-      // The pieces stay until the client has them; a session that is cut out makes two copies for a
-      // moment.
+      // The pieces stay until the client has them; cutting makes two copies for a moment.
       const copies = cut.cut === undefined ? 1 : 2;
       const { made } = text.usage();
       if (!room.grow(made === 0 ? copies * size : made)) return 'no-room';
       const body = await text.end(cut.cut);
-      // After the last byte: whatever changed the session before that may have shaped the answer.
+      // After the last byte: what changed the session before may have shaped the answer.
       if (query.session && !(await query.session.confirm())) return 'session-changed';
       const contentLanguage = head.headers['content-language'];
       return { body, ...cut.shown, contentType: contentType ?? '', contentLanguage };
     },
-    /** Leaves the body to those who need it; here counts what its client has not taken yet. */
+    /** The account goes on counting what the client has not taken yet. */
     handOver: (body: StoredAnswer['body']) =>
       room.shrinkTo(Buffer.isBuffer(body) ? size : client.backlog()),
   };
 }
 
-/**
- * Withholds the head of an answer from its client, until the answer is whole, long, or late.
- * @param outcome what the head says when it is opened
- */
+/** Withholds the head until the answer is whole, long or late. @param outcome for the head */
 function holdBack(
   client: Client,
   head: AnswerHead,
@@ -289,7 +271,7 @@ function holdBack(
 ) {
   let held: Buffer[] | undefined = [];
   let heldBytes = 0;
-  // One more turn: a process that was kept from running sees what has arrived before it opens.
+  // One more turn: a busy process first sees what has arrived.
   const cancel = clock.after(holdMs, () => void setImmediate(open, false));
 
   function open(isWhole: boolean): boolean {
@@ -302,7 +284,6 @@ function holdBack(
   }
 
   return {
-    /** Passes bytes on, now or when the answer is opened. False when the client is slow. */
     write(chunk: Buffer): boolean {
       if (held === undefined) return client.write(chunk);
       held.push(chunk);
@@ -314,7 +295,7 @@ function holdBack(
       open(true);
       client.end(length, last);
     },
-    /** The answer broke off: an error if it was still held back, else a broken connection. */
+    /** Sends an error if the head was still withheld, else breaks the connection. */
     fail(error: unknown): void {
       cancel();
       held = undefined;
@@ -323,21 +304,21 @@ function holdBack(
   };
 }
 
-/** Inspected as it comes (bytes): as much as is held back, for what the head says. */
+/** Bytes inspected as they come: those that are held back for the head. */
 const AT_ONCE = 64 * 1024;
-/** Bytes that may wait as long as more comes. */
+/** Bytes that may wait while more comes. */
 const AT_LEISURE = 4 * 1024 * 1024;
-/** While more waits (bytes), answers come only as fast as they are inspected. */
+/** Above this (bytes) answers come only as fast as they are inspected. */
 const MOST_WAITING = 16 * 1024 * 1024;
 
 type Inspections = ReturnType<typeof createInspections>;
 /**
- * Inspects what waits in the order in which it came, some 64 KiB of all answers together in a turn
- * of the event loop: no other request waits for longer. A turn in which more of some answer came is
- * left to those who wait for it.
+ * Inspects answers in the order in which they came, some 64 KiB of all together in a turn of the
+ * event loop, so that no other request waits for longer. A turn in which more of some answer came
+ * is left to those who wait for it.
  */
 export function createInspections() {
-  /** Each inspects its slice, and returns its bytes: 0 for an answer that was given up. */
+  /** Each returns the bytes that it inspected: 0 for an answer given up. */
   const queue: (() => number)[] = [];
   let waiting = 0;
   let moreCame = false;
@@ -366,11 +347,7 @@ export function createInspections() {
   }
 
   return {
-    /**
-     * @param inspect called in any turn, in order, and no more after `stop`
-     * @param how.announced how long the body will be (bytes); 0 where that is not known
-     * @param how.atOnce whether all of it is inspected as it comes
-     */
+    /** @param inspect called in any turn, in order, never after `stop` */
     begin(
       inspect: (slice: Buffer) => void,
       { announced, atOnce }: { announced: number; atOnce: boolean },
@@ -396,7 +373,6 @@ export function createInspections() {
       }
 
       return {
-        /** Inspects the next bytes now or later. They must not be reused. */
         write(piece: Buffer): void {
           if (stopped) return;
           if (slices === 0 && piece.length <= leftAtOnce) {
@@ -405,7 +381,7 @@ export function createInspections() {
           }
           leftAtOnce = 0;
           end ??= Promise.withResolvers();
-          // No caller asks how the inspection of an answer went that broke off.
+          // No caller asks how the inspection of a broken answer went.
           end.promise.catch(() => {});
           for (let at = 0; at < piece.length; at += INSPECTION_SLICE) {
             const slice = piece.subarray(at, at + INSPECTION_SLICE);
@@ -423,7 +399,6 @@ export function createInspections() {
         },
       };
     },
-    /** Resolves when there is room for more; undefined when there is. */
     room(): Promise<void> | undefined {
       if (waiting <= MOST_WAITING) return undefined;
       roomier ??= Promise.withResolvers();

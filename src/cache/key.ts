@@ -6,42 +6,37 @@ import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/reque
 import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { Epochs, KeyEpochs } from '../freshness/freshness.ts';
 
-/** Raised when the meaning of a part or the encoding changes, so that no old entry is read. */
+/** Raised when a part or the encoding changes its meaning: old entries are not read then. */
 const KEY_VERSION = 7;
 
 /**
- * Parts of a request that are alike for any user. With {@link KeyParts} they are all that reaches
- * the engine with a cacheable request and can change its answer: what is neither here nor stripped
- * on the way is a security bug.
+ * Parts of a request alike for any user. With {@link KeyParts} they are all that reaches the engine
+ * with a cacheable request and can change its answer: a part that is neither here nor stripped on
+ * the way is a security bug.
  */
 export interface AskedParts {
-  /** Which engine is asked: its URL template and how the gateway logs in there. */
+  /** URL template of the engine, and how the gateway logs in there. */
   readonly engine: string;
-  /** The project of the request path, decoded once, exactly as spelt; null without one. */
   readonly project: string | null;
-  /** The query parameters that are forwarded, in the order in which they are. */
   readonly query: readonly string[];
-  /** The User-Agent that the engine is sent: the kind of client program, never the raw header. */
+  /** Kind of client program that the engine is sent, never the raw header. */
   readonly userAgentClass: string | null;
   readonly accept: string | null;
-  /** The header SOAPAction that is forwarded. */
   readonly soapAction: string;
-  /** Media type and charset in one spelling, and the encoding of a body that is not UTF-8. */
   readonly contentType: string;
-  /** Headers forwarded because `engine.headers` names them, sorted; undefined for none. */
   readonly namedHeaders: Readonly<Record<string, string>> | undefined;
   readonly request: XmlaRequest;
 }
 
-/** A question as the key takes it, made once for each request. It holds no id of a session. */
+/** Made once for each request. Holds no id of a session. */
 export interface Question extends Pick<AskedParts, 'query'> {
   readonly method: XmlaRequest['method'];
   readonly texts: PartTexts;
-  /** SHA-256 of `texts`, as 43 characters of base64url: stands for them in the key. */
+  /** SHA-256 of `texts` (43 characters of base64url), in their place in the key. */
   readonly hash: string;
   /**
-   * Names what is asked, by any user at any time: the first 128 bits of the hash, as 22 characters.
-   * It stays the same without a secret: who reads it can test guesses of what was asked.
+   * Names the question, for any user: the first 128 bits of the hash, as 22 characters. It needs no
+   * secret: who reads it can test guesses of the question.
    */
   readonly digest: string;
 }
@@ -50,11 +45,10 @@ export interface KeyParts {
   readonly asked: Question;
   /** Owner of the answers: `user:NAME`, `roles:STORAGE:TOKEN:IDS`, or `everyone`. */
   readonly identity: string;
-  /** Part of the session (its profile, how it is named), never its id; null without a session. */
+  /** Its profile and how it is named, never its id; null without a session. */
   readonly session: string | null;
 }
 
-/** A part as the key takes it; undefined where requests of this method have none. */
 type Part = readonly [
   name: string,
   value:
@@ -68,13 +62,12 @@ const ofExecute = (value: (request: ExecuteRequest) => unknown) =>
 const ofDiscover = (value: (request: DiscoverRequest) => unknown) =>
   ofAsked(({ request }) => (request.method === 'Discover' ? value(request) : undefined));
 
-/** How a SOAP toolkit writes it; undefined where it is written as all other clients do. */
+/** Spelling of a SOAP toolkit; undefined for the usual one. */
 function formOf({ soapAction, request: { method, forms } }: AskedParts) {
   const isUsual = forms.length === 0 && soapAction === soapActionOf(method);
   return isUsual ? undefined : [soapAction, forms];
 }
 
-/** Parts of the key by the names under which they are explained. */
 export const KEY_PARTS = [
   ['engine', ofAsked(({ engine }) => engine)],
   ['project', ofAsked(({ project }) => project)],
@@ -104,7 +97,6 @@ export const KEY_PARTS = [
 const OTHERS = KEY_PARTS.flatMap(([, value]) => ('by' in value ? value.by : []));
 export type KeyPartName = (typeof KEY_PARTS)[number][0];
 
-/** The JSON of each part of {@link KEY_PARTS}; undefined where this method has none. */
 export type PartTexts = readonly (string | undefined)[];
 
 const asText = (value: unknown) => JSON.stringify(value) as string | undefined;
@@ -114,10 +106,8 @@ export const partTexts = (parts: KeyParts, epochs: KeyEpochs): PartTexts =>
     'by' in value ? asText(value.by(parts, epochs)) : parts.asked.texts[i],
   );
 
-/** Characters. */
 const QUERY_DIGEST = 22;
 
-/** Makes the parts that the key takes, with their digests. */
 export function askedOf(parts: AskedParts): Question {
   const texts: (string | undefined)[] = [];
   const list: string[] = [];
@@ -126,8 +116,8 @@ export function askedOf(parts: AskedParts): Question {
     texts.push(text);
     if ('asked' in value) list.push(text ?? 'null');
   }
-  // The last two parts are of few queries. All others keep the digests that operators noted before
-  // there were these parts.
+  // Few queries have the last two parts; the others keep digests that operators noted before there
+  // were such parts.
   while (list.at(-1) === 'null') list.pop();
   const asked = hash('sha256', asList(list), 'base64url');
   const digest = asked.slice(0, QUERY_DIGEST);
@@ -137,15 +127,14 @@ export function askedOf(parts: AskedParts): Question {
 /** Makes JSON; not by `join`, which copies long texts. */
 const asList = (texts: readonly string[]) => `[${texts.reduce((all, text) => `${all},${text}`)}]`;
 
-/** Stands for the epochs in the key of what does not depend on them. */
+/** Key of what does not depend on epochs. */
 export const withoutEpochs = (keySecret: string) => ({ scopes: [], tokens: [], keySecret });
 
 /**
- * SHA-512/256 (FIPS 180-4) of all parts, as one JSON array, in which no two lists look alike (no
- * part that is there is null where it could be absent), and of the epochs: 43 characters of
- * base64url. What is asked stands there by its hash. It lies behind a secret: who reads the keys in
- * Redis cannot test guesses of what was asked; as half of the state is cut off, no digest can be
- * continued.
+ * SHA-512/256 (FIPS 180-4) of all parts and epochs as one JSON array, in which no two lists look
+ * alike (null never stands for a part that could be absent). 43 characters of base64url. The secret
+ * keeps readers of Redis from testing guesses; no digest can be continued, since half of the state
+ * is cut off.
  */
 export function queryKey(parts: KeyParts, epochs: KeyEpochs): string {
   const others = OTHERS.map((by) => by(parts, epochs));
@@ -153,21 +142,19 @@ export function queryKey(parts: KeyParts, epochs: KeyEpochs): string {
   return hash('sha512-256', `${epochs.keySecret}\0${encoded}`, 'base64url');
 }
 
-/** Bytes of each digest: enough that no two parts in one memory meet by chance. */
+/** Bytes; enough that no two parts in one memory meet by chance. */
 const DIGEST = 8;
-/** Stands for a part that requests of this method do not have. */
 const ABSENT = '\0'.repeat(DIGEST);
 
 /**
- * Eight characters for each part, all below U+0100 (a Buffer would take three times the memory),
- * and the digest of {@link Question}.
+ * Eight characters for each part, all below U+0100 (a Buffer takes three times the memory), then
+ * the digest of the {@link Question}.
  */
 export type PartDigests = string;
 
 /**
- * Digests each part by itself, behind the secret, so that it can be told in which parts two keys
- * differ. Remembers the request before: most have all parts but the statement in common.
- * @param askedDigest that of {@link Question}
+ * Digests each part, keyed by the secret, to tell in which parts two keys differ. Remembers the
+ * request before: most have all parts but the statement in common.
  */
 export function createPartDigests() {
   let before: { keySecret: string; texts: PartTexts; digests: readonly string[] } | undefined;
@@ -182,12 +169,11 @@ export function createPartDigests() {
         : digest(keySecret, name, text);
     });
     before = { keySecret, texts, digests };
-    // As one text: what was joined would keep a tree of texts alive.
+    // One flat text: a joined one keeps all its pieces alive.
     return Buffer.from(digests.join('') + askedDigest, 'latin1').toString('latin1');
   };
 }
 
-/** The parts that are there, with their digests as base64url. */
 export function describeParts(digests: PartDigests) {
   return KEY_PARTS.flatMap(([name], i) => {
     const found = digestAt(digests, i);
@@ -202,17 +188,16 @@ export function differingParts(a: PartDigests, b: PartDigests): readonly KeyPart
   return hasCommon ? KEY_PARTS.flatMap(([name], i) => (same[i] ? [] : name)) : undefined;
 }
 
-/** Digest of the {@link Question}, out of the digests of its parts; '' where they are not known. */
 export const queryDigestOf = (digests: PartDigests): string =>
   digests.slice(KEY_PARTS.length * DIGEST);
 
-/** In a form that can be shown: equal for equal epochs, and of no other use. */
+/** For display: equal for equal epochs, of no other use. */
 export function describeEpochs({ scopes, tokens, keySecret }: KeyEpochs) {
   const tokenOf = (i: number) => asBase64(digest(keySecret, 'token', JSON.stringify(tokens[i])));
   return scopes.map((scope, i) => ({ scope, token: tokenOf(i) }));
 }
 
-/** Keyed by the secret in front, which is enough for a digest that is cut off. */
+/** The secret in front is enough, as the digest is cut off. */
 function digest(keySecret: string, name: string, text: string): string {
   return hash('sha256', `${keySecret}\0["${name}",${text}]`, 'latin1').slice(0, DIGEST);
 }
@@ -220,17 +205,14 @@ function digest(keySecret: string, name: string, text: string): string {
 const digestAt = (digests: PartDigests, i: number) => digests.slice(i * DIGEST, (i + 1) * DIGEST);
 const asBase64 = (found: string) => Buffer.from(found, 'latin1').toString('base64url');
 
-/** A query as far as its key goes. */
 export interface Named {
   readonly parts: KeyParts;
   readonly scopes: readonly CacheScope[];
-  /** Milliseconds. */
   readonly ttl: number;
 }
 
-/** Names a query: by the key under which it is looked up, and by digests of the parts of that. */
 export function createKeys(epochs: Epochs) {
-  /** Keys the flights while the epochs, and with them the shared secret, are not known. */
+  /** Keys flights while the epochs, and so the shared secret, are not known. */
   const noEpochs = withoutEpochs(randomUUID());
   const partDigests = createPartDigests();
 
@@ -240,7 +222,6 @@ export function createKeys(epochs: Epochs) {
     return { key: queryKey(keyParts, captured), digests };
   }
 
-  /** Key under which an answer would be found now; undefined where the epochs are not known. */
   async function keyOf({ parts, scopes, ttl }: Named) {
     const captured = epochs.held(scopes) ?? (await epochs.obtain(scopes));
     if (captured === undefined) return undefined;

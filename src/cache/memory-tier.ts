@@ -12,11 +12,11 @@ import {
 } from './stored-answer.ts';
 import { type PartDigests, queryDigestOf } from './key.ts';
 
-/** Memory of an entry beside its bodies (bytes; measured with 100,000 entries). */
+/** Bytes beside its bodies (measured with 100,000 entries). */
 const ENTRY_OVERHEAD = 964;
 /** An entry with fewer hits hardly paid for its room. */
 const WORTH_KEEPING = 2;
-/** Parts of the memory that long texts may take as they are: all together, and one of them. */
+/** Parts of the memory for long texts kept uncompressed: all of them, and one. */
 const PLAIN_PART = 1 / 2;
 const ONE_PLAIN_PART = 1 / 32;
 
@@ -28,33 +28,27 @@ interface MemoryEntry {
   readonly filledHere: boolean;
   /** A short text compressed; a long one, which lies compressed, as it is. */
   readonly variant: AnswerText | undefined;
-  /** How often it was used. */
   hits: number;
-  /** When it was put or used last (monotonic, ms). */
   used: number;
-  /** Filled for no user, and not used yet. */
   warmed: boolean;
 }
 
 /** How far the wall clocks of two gateways may differ (ms). */
 const CLOCK_TOLERANCE = 60_000;
-/** Milliseconds for which it may be used; 0 or less when it is too old, or from the future. */
+/** Milliseconds of lifetime left; 0 or less when too old, or from the future. */
 export function remaining(answer: StoredAnswer, wall: number): number {
   if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
   return answer.requestedAt + answer.lifetime - wall;
 }
-/** Milliseconds left under a ttl that may have been shortened after the answer was stored. */
+/** Milliseconds left under a ttl that may have been shortened since. */
 export const timeLeft = (answer: StoredAnswer, ttl: number, wall: number): number =>
   Math.min(remaining(answer, wall), answer.requestedAt + ttl - wall);
-/** Milliseconds since the engine request began. */
 export const ageOf = ({ requestedAt }: StoredAnswer, wall: number): number =>
   Math.max(0, wall - requestedAt);
-/** Milliseconds left by both clocks. */
 const leftOf = ({ answer, until }: MemoryEntry, now: number, wall: number) =>
   Math.min(until - now, remaining(answer, wall));
 
 interface TierOptions {
-  /** Bound of all entries together; 0 keeps nothing. */
   readonly maxBytes: number;
   readonly clock: Clock;
   readonly account: Pick<BodyAccount, 'open' | 'countSending'>;
@@ -62,8 +56,8 @@ interface TierOptions {
 }
 export type MemoryTier = ReturnType<typeof createMemoryTier>;
 /**
- * Tier 1: answers in memory, the least recently used dropped first. Also counts, once each, bodies
- * that clients still need and no entry holds.
+ * Tier 1: answers in memory, the least recently used dropped first. Also counts bodies that clients
+ * still need and no entry holds, once each.
  */
 export function createMemoryTier(options: TierOptions) {
   const { maxBytes, clock, account } = options;
@@ -76,7 +70,6 @@ export function createMemoryTier(options: TierOptions) {
   });
 
   return {
-    /** @param uses whether a client gets it, which is counted */
     get(key: string, uses = false, wall = clock.wall()): StoredAnswer | undefined {
       const entry = table.get(key);
       if (entry === undefined) return undefined;
@@ -93,9 +86,8 @@ export function createMemoryTier(options: TierOptions) {
       return entry.answer;
     },
     /**
-     * Keeps the answer, unless one is there that began later, by the wall clocks between gateways.
-     * @param fill given for a fill of this process, which is later than all of its own; `fresh`
-     *   replaces whatever is there; `warm`: for no user
+     * Keeps the answer, unless a later one is there (between gateways: by wall clocks). A `fill` is
+     * of this process, later than its earlier ones; `fresh` replaces any; `warm` is for no user.
      */
     set(
       key: string,
@@ -115,7 +107,7 @@ export function createMemoryTier(options: TierOptions) {
       const unused = { variant: undefined, hits: 0, used, warmed: isWarm };
       entries.put(key, { answer, digests, until, filledHere, ...unused });
     },
-    /** Whether bytes find room without dropping an entry put or used since then (monotonic, ms). */
+    /** Without dropping an entry put or used since then (monotonic, ms). */
     hasRoom(bytes: number, since: number): boolean {
       let free = maxBytes - table.calculatedSize - ENTRY_OVERHEAD;
       for (const key of table.rkeys()) {
@@ -125,29 +117,24 @@ export function createMemoryTier(options: TierOptions) {
       }
       return free >= bytes;
     },
-    textOf: createVariants(options, entries).textOf,
+    textOf: createVariants(options, entries),
     hold: uses.hold,
-    /** Does not count as use. `left` as of `remaining`, by both clocks. */
+    /** Does not count as use. `left` by both clocks. */
     peek(key: string) {
       const entry = table.peek(key);
       return entry && peeked(entry);
     },
-    /** Peeks at the entries used most recently, latest first. */
     peekRecent: (most: number) => [...table.values().take(most)].map(peeked),
-    /** Describes all entries, in any order, also over several turns. */
     list: () => ({ total: table.size, each: describe(entries, clock) }),
     clear: () => table.clear(),
     usage: () => ({ entries: table.size, bytes: table.calculatedSize }),
-    /** Entries that gave way to others since the start, and how many had no second hit. */
     evictions: () => ({ ...evicted }),
-    /** Entries filled for no user: those that a user hit, and those that went without that. */
+    /** Filled for no user: hit by a user, or dropped without that. */
     warmed: () => ({ ...warmed }),
   };
 }
 
-/** Counts, once each, bodies that clients still need and no entry holds. */
 function createBodyUses(account: TierOptions['account']) {
-  /** Clients that need each body (the tail of a compressed one), and entries that hold it. */
   const uses = new Map<Buffer, { holders: number; entries: number }>();
 
   function count(text: AnswerText, holders: number, kept: number): void {
@@ -165,7 +152,6 @@ function createBodyUses(account: TierOptions['account']) {
 
   return {
     count,
-    /** Needs a body. Returns what ends that, once. */
     hold(body: AnswerText): () => void {
       count(body, 1, 0);
       let held = true;
@@ -178,13 +164,11 @@ function createBodyUses(account: TierOptions['account']) {
 }
 
 type Entries = ReturnType<typeof createEntries>;
-/** Entries by key, and figures about those that come and go. */
 function createEntries(maxBytes: number, countUse: ReturnType<typeof createBodyUses>['count']) {
   const evicted = { all: 0, unused: 0 };
   const warmed = { hits: 0, wasted: 0 };
-  /** Keys of the table: a walk takes many turns, in which entries come, go and are used. */
+  /** A walk over the table takes many turns, in which entries come, go and are used. */
   const keys = new Set<string>();
-  /** Long texts that are kept as they are as well. */
   const plain = { bytes: 0, keys: new Set<string>() };
   const table = new LRUCache<string, MemoryEntry>({
     // It knows no limit of 0; no entry is as small as this.
@@ -208,13 +192,12 @@ function createEntries(maxBytes: number, countUse: ReturnType<typeof createBodyU
     if (Buffer.isBuffer(variant)) plain.bytes += kept * variant.length;
   }
 
-  /** In this order, a body that replaces itself is never counted twice, nor not at all. */
+  /** In this order a body that replaces itself is counted once. */
   function put(key: string, entry: MemoryEntry): void {
     count(entry, 1);
     table.set(key, entry);
     keys.add(key);
     if (table.peek(key) === entry) return;
-    // What is too large alone was not taken.
     count(entry, -1);
     keys.delete(key);
   }
@@ -222,7 +205,6 @@ function createEntries(maxBytes: number, countUse: ReturnType<typeof createBodyU
   return { table, keys, plain, evicted, warmed, put };
 }
 
-/** Makes the other form of texts that are wanted in it: compressed, or as they are. */
 function createVariants(
   { maxBytes, clock, account, compress = makeVariant }: TierOptions,
   { table, plain, put }: Entries,
@@ -231,7 +213,7 @@ function createVariants(
   let isMaking = false;
   const usedAt = (key: string) => table.peek(key)?.used ?? 0;
 
-  /** Works in the background, one at a time: logins need the same threads. */
+  /** One at a time: logins need the same threads. */
   async function addVariant(key: string, answer: StoredAnswer): Promise<void> {
     if (isMaking || tried.has(answer)) return;
     const { body, session } = answer;
@@ -247,14 +229,14 @@ function createVariants(
     const entry = table.peek(key);
     if (variant === undefined || entry?.answer !== answer) return;
     const grown = { ...entry, variant };
-    // What is too large alone would be dropped, and the answer with it.
+    // Too large, it would be dropped, and the answer with it.
     if (entryBytes(grown, key) > maxBytes) return;
     if (!isShort) makeRoomForPlain(body.length);
     put(key, grown);
     if (!isShort) plain.keys.add(key);
   }
 
-  /** Drops those used least recently; their answers stay, unless their time is over. */
+  /** Least recently used first; their answers stay, unless their time is over. */
   function makeRoomForPlain(bytes: number): void {
     const byUse = [...plain.keys].sort((a, b) => usedAt(a) - usedAt(b));
     for (const key of byUse) {
@@ -266,32 +248,23 @@ function createVariants(
     }
   }
 
-  /** Whether its variant is worth its room. */
   const isWorth = ({ answer: { body }, hits }: MemoryEntry): boolean =>
     Buffer.isBuffer(body)
       ? body.length >= GZIP_FROM
       : hits >= WORTH_KEEPING && body.length <= maxBytes * ONE_PLAIN_PART;
 
-  /**
-   * The text of this very answer in the form that is wanted; in the other one while that is not
-   * there. Begins to make it where it is worth its room.
-   */
-  function textOf(key: string, answer: StoredAnswer, compressed: boolean): AnswerText {
+  /** Text in the wanted form, or in the other one, while making the wanted if it is worth that. */
+  return function textOf(key: string, answer: StoredAnswer, compressed: boolean): AnswerText {
     const { body } = answer;
     if (Buffer.isBuffer(body) !== compressed) return body;
     const entry = table.peek(key);
     if (entry?.answer !== answer) return body;
     if (entry.variant === undefined && isWorth(entry)) void addVariant(key, answer);
     return entry.variant ?? body;
-  }
-
-  return { textOf };
+  };
 }
 
-/**
- * Describes the entries that are there when it begins, as far as they still are: bytes as they
- * count, seconds. There may be hundreds of thousands: the time is taken once.
- */
+/** Bytes as they count, seconds. Takes the time once: there may be hundreds of thousands. */
 function* describe({ table, keys }: Entries, clock: Clock) {
   const [now, wall] = [clock.now(), clock.wall()];
   const present = [...keys];

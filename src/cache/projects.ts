@@ -7,19 +7,18 @@ import type { CacheScope } from '../freshness/freshness-store.ts';
 import { foldName } from '../xmla/names.ts';
 import type { NamedCubes } from '../xmla/request/named-objects.ts';
 
-/** Spellings (percent-decoded once) that an engine could take for one project share a scope. */
+/** Spellings (percent-decoded) that an engine could take for one project share a scope. */
 export function projectScope(name: string): CacheScope {
   return isLongName(name) ? 'unassigned' : `project:${foldObjectName(name)}`;
 }
 
-/** Scopes that a purge renews in one atomic step. */
 export function purgedScopes(stale: Stale): readonly CacheScope[] {
-  // A name that is too long may be another spelling of one under which entries are kept.
+  // It may be another spelling of a name under which entries are kept.
   if (stale === 'everything' || isLongName(stale.project)) return ['everything', 'unassigned'];
   return [projectScope(stale.project), 'unassigned'];
 }
 
-/** `spans`: whether its answer may hold data of projects that the request does not name. */
+/** @param spans the answer may hold data of projects that the request does not name */
 export function entryScopes(projects: readonly string[], spans: boolean): readonly CacheScope[] {
   const scopes = new Set<CacheScope>(['everything', ...projects.map(projectScope)]);
   if (spans || projects.length === 0) scopes.add('unassigned');
@@ -30,17 +29,16 @@ export function entryScopes(projects: readonly string[], spans: boolean): readon
 
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
-/** `ttl`: milliseconds. */
+/** Names of functions are folded, `ttl` is milliseconds. */
 export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'share'> & {
-  /** The functions that are said to be stable, folded. */
   readonly functions: ReadonlySet<string>;
 };
-/** `uncached`: the cubes whose data is not cached under it, folded. */
+/** `uncached`: folded names of cubes whose cache is off. */
 type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
 
 /**
- * The strictest of what is said of the projects that a query names, compared as purges do; of the
- * general section where it names no other, or spans. Off where it may read a cube that is off.
+ * Strictest policy of the named projects; the general one where there are none. Off where a query
+ * may read a cube that is off.
  */
 export function projectPolicy(config: {
   readonly cache: Pick<CacheConfig, 'ttl' | 'share' | 'functions'>;
@@ -89,27 +87,24 @@ function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
 
 const HOUR = 3_600_000;
 const MAX_BYTES = 4 * 1024 * 1024;
-/** Beside the texts (bytes, rounded up). */
 const ENTRY_OVERHEAD = 300;
-const NOTHING_NEW = { added: new Set<CacheScope>(), charged: undefined };
-/**
- * Names of projects and catalogs, one for a scope: each takes memory, known to the engine or not.
- * So they count for the user who named them first, and drive out no other user's.
- */
-interface Configured {
+interface NamesConfig {
   readonly projects: ReadonlyMap<string, unknown>;
   readonly limits: { readonly names_per_user: number };
 }
+const NOTHING_NEW = { added: new Set<CacheScope>(), charged: undefined };
+/**
+ * Names of projects and catalogs, one for a scope. Each takes memory, known to the engine or not,
+ * so it counts for the user who named it first, and drives out no other user's.
+ */
 export type KnownNames = ReturnType<typeof createKnownNames>;
 export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   let limit = Infinity;
   let configured: ReadonlyMap<CacheScope, string> = new Map();
-  /** The user who named it first, and the spelling that the engine answered, if it did. */
   const named = createOwnedTable<{ user: string; spelling: string | undefined }>(
     MAX_BYTES,
     (scope, { spelling = '' }) => 2 * (scope.length + spelling.length) + ENTRY_OVERHEAD,
   );
-  /** The new names of each user, from the first one on for an hour. */
   const charges = createOwnedTable<{ since: number; count: number }>(
     MAX_BYTES,
     (user) => 2 * user.length + ENTRY_OVERHEAD,
@@ -117,7 +112,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
 
   const isNew = (scope: CacheScope) => !configured.has(scope) && !named.get(scope);
 
-  /** The new ones of the names, and the charge for them; undefined when that is too much. */
+  /** Undefined when there are too many new names. */
   function charge(user: string, names: readonly string[]) {
     const added = new Set(names.map(projectScope).filter(isNew));
     if (added.size === 0) return NOTHING_NEW;
@@ -129,14 +124,13 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
   }
 
   return {
-    /** `names_per_user`: new ones within an hour. */
-    configure({ projects, limits }: Configured): void {
+    configure({ projects, limits }: NamesConfig): void {
       limit = limits.names_per_user;
       configured = new Map([...projects.keys()].map((name) => [projectScope(name), name]));
     },
     /**
-     * Whether something may be kept under these names. The user is charged for all new ones or
-     * none. Nothing is given back: an engine may answer an unknown name with an empty rowset.
+     * Charges the user for all new names or none. Gives nothing back: engines may answer an unknown
+     * name with an empty rowset.
      */
     admit(user: string, names: readonly string[]): boolean {
       const next = charge(user, names);
@@ -145,9 +139,8 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
       for (const scope of next.added) named.set(scope, user, { user, spelling: undefined });
       return true;
     },
-    /** Charges nothing: for a request that is not sent. */
     wouldAdmit: (user: string, names: readonly string[]) => charge(user, names) !== undefined,
-    /** The engine answered a request with these names, and not with a Fault. */
+    /** The engine has answered them without a Fault. */
     answered(names: readonly string[]): void {
       for (const name of names) {
         const scope = projectScope(name);
@@ -155,7 +148,7 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
         if (spelling === undefined) named.set(scope, user, { user, spelling: name });
       }
     },
-    /** Finds it as first spelt; undefined where neither configuration nor engine knows it. */
+    /** First spelling; undefined where neither configuration nor engine knows it. */
     find(name: string) {
       const scope = projectScope(name);
       const ofConfig = configured.get(scope);

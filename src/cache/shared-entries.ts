@@ -19,49 +19,46 @@ import type { FillParts } from './fill.ts';
 import type { OrderedFill } from './flights.ts';
 import { remaining } from './memory-tier.ts';
 
-/** Port: bytes by key outside this process. Rejects when it cannot be reached, or is too slow. */
+/** Port: bytes by key outside this process. Rejects when not reached, or too slow. */
 export interface ValueTier {
-  /** Up to `count` bytes from there on: fewer where it ends before, none where there is none. */
+  /** Returns up to `count` bytes, none where there is no value. */
   get(key: string, from: number, count: number): Promise<Buffer>;
-  /** Keeps it, unless a value that began later is there (bytes 8 to 15, big-endian). */
+  /** Keeps the value, unless one that began later is there (bytes 8 to 15, big-endian). */
   set(key: string, value: Buffer, lifetimeMs: number, replace?: boolean): Promise<void>;
 }
 
 /** Longer values stay in memory (bytes): in Redis one holds up all others. */
 export const LONGEST_VALUE = 16 * 1024 * 1024;
-/** Values above this are written one after the other (bytes). */
+/** Larger values are written one after the other (bytes). */
 export const LARGE = 512 * 1024;
-/** While more wait, large values are not kept, and long ones not read: they fill the memory. */
+/** While more wait, large values are not kept and long ones not read: they fill the memory. */
 const MOST_WAITING = 16;
-/** First part of a value that is read (bytes): all of most of them. */
+/** First part that is read (bytes): all of most values. */
 export const FIRST = 32 * 1024;
-/** Pieces in which the rest of longer ones is read (bytes). */
 export const PIECE = 1024 * 1024;
-/** Long values that are read at one time: Redis drops entries for replies that wait. */
+/** Long values read at a time: Redis drops entries for replies that wait. */
 const READ_AT_ONCE = 4;
-/** First bytes of a value, which differ in any two: they hold its moment, checksum or seal. */
+/** First bytes, which differ in any two values: moment, checksum or seal. */
 const TELLING = 1024;
-/** An answer that is still to be kept in tier 2, or one that began later instead. */
 export interface Filled {
   readonly fill: OrderedFill;
   readonly answer: StoredAnswer;
   readonly tokens: readonly string[];
-  /** It was asked for as a fresh one, which replaces whatever is there. */
+  /** Asked for as a fresh one, it replaces whatever is there. */
   readonly replace: boolean;
 }
 
 type Parts = Omit<FillParts, 'memory'>;
 export type SharedEntries = ReturnType<typeof createSharedEntries>;
-/** Tier 2 as answers: whatever fails there is told as an event, and is a miss. */
 export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Parts) {
   const { clock, emit } = parts;
   const counted = countIn(parts.account);
   const { look, find } = createReading(values, sealer, parts, counted);
   const largeWrites = createSemaphore(1);
-  /** Memory for a write, in bodies as they lie in memory: compressed, put together, sealed. */
+  /** Copies of the body that a write takes: compressed, put together, sealed. */
   const copies = sealer.kind === 'none' ? 2 : 4;
 
-  /** Looks for something that began later in the turn that sends the value. False: too long. */
+  /** Looks for a later answer in the turn that sends the value. False: too long. */
   async function keepLatest(key: string, { fill, tokens, replace, ...filled }: Filled) {
     for (;;) {
       const answer = fill.latest() ?? filled.answer;
@@ -78,12 +75,12 @@ export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Pa
 
   return {
     find,
-    /** Tells no one. @throws when tier 2 cannot say */
+    /** Emits nothing. @throws when tier 2 cannot say */
     async peek(key: string): Promise<StoredAnswer | undefined> {
       const found = await look(key);
       return typeof found === 'string' ? undefined : found;
     },
-    /** Whatever became of its lease. Never rejects. True when others find it, or a later one. */
+    /** True when others find it, or a later one. Never rejects. Its lease may be over. */
     async keep(key: string, filled: Filled): Promise<boolean> {
       const length = bytesOf(filled.answer.body);
       const isLarge = length > LARGE;
@@ -108,10 +105,10 @@ export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Pa
   };
 }
 
-/** Takes room for bytes, or throws NoRoom. `long`: leaves a part to what is short. */
+/** Throws NoRoom. `long`: leaves a part to what is short. */
 type Take = (bytes: number, long?: boolean) => void;
 type Counted = ReturnType<typeof countIn>;
-/** Runs what needs room for values on their way; undefined where there is none. */
+/** Undefined where there is no room for values on their way. */
 function countIn(account: Parts['account']) {
   return async <T>(run: (take: Take) => Promise<T>) => {
     const room = account.open('value');
@@ -131,7 +128,6 @@ function countIn(account: Parts['account']) {
 function createReading(values: ValueTier, sealer: Sealer, parts: Parts, counted: Counted) {
   const { emit, maxEntry } = parts;
   const longReads = createSemaphore(READ_AT_ONCE);
-  /** Look-ups under way. */
   const finding = new Map<string, Promise<StoredAnswer | undefined>>();
 
   const look = (key: string) =>
@@ -147,7 +143,7 @@ function createReading(values: ValueTier, sealer: Sealer, parts: Parts, counted:
       return decoded;
     });
 
-  /** Takes room for each piece first. Reads nothing where another value replaced it meanwhile. */
+  /** Takes room for each piece first. Reads nothing where the value was replaced meanwhile. */
   async function readLong(key: string, first: Buffer, take: Take) {
     if (longReads.usage().waiting >= MOST_WAITING) throw new NoRoom();
     const leave = await longReads.acquire(FOR_EVER);
@@ -186,10 +182,10 @@ function createReading(values: ValueTier, sealer: Sealer, parts: Parts, counted:
   return {
     look,
     /**
-     * Undefined also where tier 2 cannot say. Never rejects. Callers that ask for one key at one
-     * time share one look-up: a purge that was acknowledged since it began has given their
-     * successors another key, and them no right to use what it brings (`take`).
-     * @param besideBytes memory that the asker takes meanwhile
+     * Undefined also where tier 2 cannot say. Never rejects. Callers that ask for a key at one time
+     * share a look-up: a purge acknowledged since it began has given later callers another key, and
+     * these no right to use what it brings (`take`).
+     * @param besideBytes memory that the asker takes
      */
     find: (key: string, besideBytes = 0): Promise<StoredAnswer | undefined> =>
       counted((take) => {
@@ -209,10 +205,10 @@ class NoRoom extends Error {}
  *
  *   0  4  magic
  *   4  1  version of this layout
- *   5  1  coding of the body: 0 as it is, 2 deflate (RFC 1951), 3 what stands before the place of the session id as it is,
- *         and the rest as deflate; 128 more when description and body are sealed
+ *   5  1  coding of the body: 0 as it is, 2 deflate (RFC 1951), 3 as it is up to the session id,
+ *         then deflate; 128 more when description and body are sealed
  *   6  2  length of the description
- *   8  8  requestedAt, ms: the tier compares it to keep the later fill, also with those of other versions
+ *   8  8  requestedAt, ms: the tier keeps the later fill by it, of whatever version
  *  16 32  key of the entry, so that a value can never answer for another key
  *  48  4  CRC-32 of all other bytes; 0 in a sealed entry, whose seal says more
  *  52  2  number of marks
@@ -220,8 +216,8 @@ class NoRoom extends Error {}
  *      n  description: the answer less body and requestedAt, as JSON
  *         coded body
  *
- * A sealed one has description and body sealed as one, bound to the whole head: nothing of it can be moved to another
- * key or said to be older or younger than it is.
+ * A seal covers description and body as one, and binds them to the whole head: nothing of it can
+ * be moved to another key, or made older or younger.
  */
 const MAGIC = 0x4d445847;
 const VERSION = 6;
@@ -231,13 +227,11 @@ const MARK = 8;
 const SEALED = 0x80;
 /** More epochs than any request names (`many-catalogs`). */
 const MAX_MARKS = 64;
-/** Longest head (bytes). */
 export const HEAD_LIMIT = MARKS_AT + MAX_MARKS * MARK;
-/** `long`: as long texts lie in memory. */
 const CODING = { identity: 0, deflate: 2, long: 3 } as const;
-/** Shorter bodies are kept as they are (bytes): 2 KB take as long as all else of a look-up. */
+/** Shorter bodies are not compressed (bytes): 2 KB take as long as all else of a look-up. */
 const COMPRESS_FROM = 4 * 1024;
-/** Shorter bodies are deflated in this turn (bytes): the thread pool would take much more time. */
+/** Shorter bodies are deflated in this turn (bytes): the thread pool takes much longer. */
 const AT_ONCE = 64 * 1024;
 /** Level 6 takes up to four times as long and makes rowsets 2 % shorter. */
 const DEFLATE_OPTIONS = { level: 1 };
@@ -247,13 +241,11 @@ const ENCODINGS = new Set<string>(['utf-8', 'utf-16le', 'utf-16be', 'iso-8859-1'
 const compress = promisify<Buffer, object, Buffer>(deflateRaw);
 type Description = Omit<StoredAnswer, 'body' | 'requestedAt'> & {
   readonly bodyLength: number;
-  /** CRC-32 of the part of a long text that is compressed. */
   readonly tailCrc?: number | undefined;
 };
 /** Names an epoch without telling its token. */
 export const markOf = (token: string) => hash('sha256', token).slice(0, 2 * MARK);
 
-/** Makes the value that is kept in tier 2 under the key (43 characters of base64url). */
 export async function encodeEntry(
   key: string,
   { body, requestedAt, ...rest }: StoredAnswer,
@@ -283,7 +275,6 @@ export async function encodeEntry(
   return value;
 }
 
-/** Kept as it is where it does not get shorter. */
 async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer }> {
   const plain = { coding: CODING.identity, coded: body };
   if (body.length < COMPRESS_FROM) return plain;
@@ -294,7 +285,7 @@ async function encodeBody(body: Buffer): Promise<{ coding: number; coded: Buffer
   return coded.length < body.length ? { coding: CODING.deflate, coded } : plain;
 }
 
-/** Reads a head: lengths in bytes, ms of the wall clock; or says why it has another layout. */
+/** Lengths in bytes, wall clock in ms; or why it has another layout. */
 export function readHead(value: Buffer) {
   if (value.length < 16) return 'too short';
   if (value.readUInt32BE(0) !== MAGIC) return 'not an entry of this gateway';
@@ -308,24 +299,21 @@ export function readHead(value: Buffer) {
   return {
     coding: flags & ~SEALED,
     sealed: (flags & SEALED) !== 0,
-    /** Length of the description. */
     described: value.readUInt16BE(6),
     requestedAt: value.readUInt32BE(8) * 2 ** 32 + value.readUInt32BE(12),
     key: value.toString('base64url', 16, CHECKSUM_AT),
-    /** Length of the head. */
     length,
   };
 }
 
-/** Reads 16 digits for each epoch under which it was filled. */
 export const readMarks = (value: Buffer, head: { readonly length: number }): readonly string[] =>
   value.toString('hex', MARKS_AT, head.length).match(/.{16}/g) ?? [];
 
 /**
- * Reads a value of tier 2, or says why it is refused. Where there is a key, values without a seal
- * are refused, too: others who can write to Redis could have made them.
+ * Reads a value, or says why it is refused. With a key, unsealed values are refused too: others who
+ * can write to Redis could have made them.
  * @param maxBody larger bodies are refused before they are decompressed (bytes)
- * @param take told of bytes that are needed beside the value, before they are; may throw
+ * @param take called with the bytes needed beside the value, in advance; may throw
  */
 export async function decodeEntry(
   key: string,
@@ -355,7 +343,7 @@ export async function decodeEntry(
 const checksum = (value: Buffer) =>
   crc32(value.subarray(CHECKSUM_AT + 4), crc32(value.subarray(0, CHECKSUM_AT)));
 
-/** Reads a description, and checks all of it: heads and metrics use it without another look. */
+/** Checks all of it: heads and metrics use it without another look. */
 function readDescription(content: Buffer, length: number): Description | undefined {
   if (content.length < length) return undefined;
   try {
@@ -368,10 +356,10 @@ function readDescription(content: Buffer, length: number): Description | undefin
       (tailCrc === undefined || isAmount(tailCrc)) &&
       typeof sessionHeader === 'boolean' &&
       isHeaderValue(contentType) &&
-      // An engine may send a header with nothing in it.
+      // Engines may send an empty header.
       (contentLanguage === undefined || contentLanguage === '' || isHeaderValue(contentLanguage)) &&
       (session === undefined || leavesGap(session, bodyLength));
-    // Nothing that another gateway may have added.
+    // Leaves out what another version may have added.
     const described = { sessionHeader, contentType, contentLanguage, session };
     return isSound
       ? { lifetime, engineMilliseconds, bodyLength, tailCrc, ...described }
@@ -384,11 +372,11 @@ function readDescription(content: Buffer, length: number): Description | undefin
 const isAmount = (value: unknown) =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
 const isHeaderValue = (value: unknown) => typeof value === 'string' && HEADER_VALUE.test(value);
-/** An id stands between two quotes, never first. Another gateway may know more encodings. */
+/** An id stands between two quotes, never first. Another version may know more encodings. */
 const leavesGap = ({ at, encoding }: SessionGap, bodyLength: number) =>
   Number.isSafeInteger(at) && at > 0 && at < bodyLength && ENCODINGS.has(encoding);
 
-/** Decodes into memory of its own; undefined when it is not what its coding says. */
+/** Makes memory of its own; undefined when it is not what its coding says. */
 async function decodeBody(
   coding: number,
   coded: Buffer,
@@ -402,7 +390,6 @@ async function decodeBody(
     const [start, tail] = [coded.subarray(0, front), coded.subarray(front)];
     return deflated(length, ownBytes([start]), ownBytes([tail]), tailCrc);
   }
-  // The decoder has its pieces and then the whole.
   take?.((coding === CODING.identity ? 1 : 2) * length);
   if (coding === CODING.identity) return ownBytes([coded]);
   try {

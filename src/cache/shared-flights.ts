@@ -2,26 +2,25 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import type { StoredAnswer } from './stored-answer.ts';
 
-/** Name of a lock that gateways share; `key` holds the epochs, which `query` outlives. */
+/** Names a lock of all gateways; `key` holds the epochs, which `query` outlives. */
 export interface FlightLock {
   readonly query: string;
   readonly key: string;
 }
 
-/** `nothing`: the last answer could not be shared. `expected`: what the engine needed (ms). */
+/** `nothing`: the last answer could not be shared. `expected`: time of the engine (ms). */
 export type Standing =
   | { readonly kind: 'fast' | 'nothing' }
   | { readonly kind: 'lead' | 'wait'; readonly expected: number };
 
-/** Port: locks that all gateways see. Rejects when they cannot be reached. All in ms. */
+/** Port: locks of all gateways. Rejects when they cannot be reached. All times in ms. */
 export interface FlightLocks {
   /** Takes the lock of a slow query if it is free, for `life` without a beat. */
   enter(lock: FlightLock, token: string, life: number, within: number): Promise<Standing>;
-  /** Holds the lock for another while. False when it is no longer the token's. */
+  /** False when the lock is no longer of the token. */
   beat(lock: FlightLock, token: string, life: number): Promise<boolean>;
-  /** Frees the token's lock; with `nothing` it says for so long that no gateway need wait. */
+  /** Frees the lock; `nothing`: time for which no gateway need wait. */
   leave(lock: FlightLock, token: string, nothing?: number): Promise<void>;
-  /** Notes for `life` that the engine needed so long. */
   markSlow(query: string, milliseconds: number, life: number): Promise<void>;
   unmark(query: string): Promise<void>;
 }
@@ -29,43 +28,38 @@ export interface FlightLocks {
 export interface Missed {
   readonly lock: FlightLock;
   readonly ttl: number;
-  /** Time spent for tier 2 (ms). */
-  readonly spent: number;
-  /** How long it may wait for another gateway (ms). */
+  readonly spentMs: number;
   readonly patience: number;
-  /** Never rejects. */
   readonly find: () => Promise<StoredAnswer | undefined>;
-  /** Whether any client still waits. */
   readonly wanted: () => boolean;
 }
 
-/** When tier 2 has the answer (`reachable`: for others), or may not keep it. Never rejects. */
+/** Call when tier 2 has the answer (`reachable`: for others), or may not keep it. Never rejects. */
 export type EndTurn = (answer: StoredAnswer | undefined, reachable: boolean) => Promise<void>;
 export type SharedFlights = ReturnType<typeof createSharedFlights>;
-/** From here on a query is slow (ms): waiting makes its answer up to {@link LONGEST_PAUSE} late. */
+/** A slow query (ms): waiting makes its answer up to {@link LONGEST_PAUSE} late. */
 const SLOW = 1_000;
-/** Shortest time for which a query is known to be slow (ms): loads often come once a day. */
+/** A query is known as slow at least this long (ms): loads often come once a day. */
 const SHORTEST_MARK = 24 * 3_600_000;
-/** A lock whose holder is silent for so long is free (ms). */
+/** Silence after which a lock is free (ms). */
 const LOCK_LIFE = 6_000;
 const BEAT = 2_000;
-/** No gateway waits for so long after an answer that could not be shared (ms). */
+/** After an answer that could not be shared, no gateway waits this long (ms). */
 const NOTHING_FOR = 5_000;
-/** The pauses between two looks grow from the first to the longest (ms). */
+/** Pauses between two looks grow (ms). */
 const FIRST_PAUSE = 25;
 const LONGEST_PAUSE = 250;
 const PAUSE_GROWTH = 1.5;
-/** Longest wait beyond twice what the engine needed last time (ms). */
+/** Longest wait (ms), beside twice the engine's time for the last answer. */
 const SPARE = 3_000;
-/** Longest wait of a miss for Redis in all (ms): the deadline of one look-up. */
+/** Longest wait of a miss for Redis (ms), in all: the deadline of one look-up. */
 const LOOKUP_BUDGET = 100;
-/** Failures in a row, after which a gateway that waits asks by itself. */
+/** Failures in a row before a waiting gateway asks itself. */
 const MAX_FAILURES = 6;
 /**
- * Single flight across gateways, for queries known to be slow: whatever fails, more than one asks.
- * The answer that a gateway takes has the full key of its request, thus the epochs that this
- * captured when it came: it began after every purge that had been acknowledged by then.
- * @param options.longestFlight for how long a gateway holds a lock at most (ms)
+ * Single flight across gateways, for slow queries: whatever fails, more than one asks. The answer
+ * that a gateway takes has the full key of its request, and so the epochs captured when that came:
+ * it began after every purge acknowledged by then.
  */
 export function createSharedFlights(options: {
   locks: FlightLocks;
@@ -84,7 +78,7 @@ export function createSharedFlights(options: {
       return await locks.enter(lock, token, LOCK_LIFE, within);
     } catch (error) {
       told(error);
-      // It may have taken the lock without this gateway hearing of it.
+      // It may have the lock without knowing it.
       locks.leave(lock, token).catch(() => {});
       return undefined;
     }
@@ -108,7 +102,6 @@ export function createSharedFlights(options: {
     }
   }
 
-  /** Returns what ends that. */
   function hold(lock: FlightLock, token: string): () => void {
     const until = clock.now() + options.longestFlight();
     const stop = clock.every(BEAT, () => {
@@ -120,7 +113,7 @@ export function createSharedFlights(options: {
     return stop;
   }
 
-  /** Asks the engine. @param token under which this gateway holds the lock, if it asks for all */
+  /** @param token of the lock, if this gateway asks for all */
   function ask({ lock, ttl }: Missed, knownSlow: boolean, token?: string) {
     const letGo = token === undefined ? undefined : hold(lock, token);
     let ended = false;
@@ -140,17 +133,16 @@ export function createSharedFlights(options: {
   }
 
   return {
-    /** Waits for another gateway that asks the same under these epochs, if that is slow. */
+    /** Waits for another gateway that asks the same under these epochs, if it is slow. */
     async enter(missed: Missed) {
       const token = options.newToken();
-      const { lock, find, spent } = missed;
-      const first = await look(lock, token, LOOKUP_BUDGET - spent);
+      const { lock, find, spentMs } = missed;
+      const first = await look(lock, token, LOOKUP_BUDGET - spentMs);
       if (first?.kind !== 'lead' && first?.kind !== 'wait') return ask(missed, false);
       const waited =
         first.kind === 'wait' ? await waitOut(missed, token, first.expected) : first.kind;
       if (waited === 'unwanted') return ask(missed, true);
-      // The lock may have become free, or the query fast, after this gateway had looked for the
-      // entry.
+      // Lock or query may have changed after the look for the entry.
       const answer = typeof waited === 'string' ? await find() : waited;
       if (answer !== undefined) {
         if (waited === 'lead') await locks.leave(lock, token).catch(told);

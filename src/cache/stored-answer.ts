@@ -11,33 +11,28 @@ import {
 } from 'node:zlib';
 import type { TextEncoding } from '../xml/text-encoding.ts';
 
-/** The text of an answer: as it is, or compressed. Both say how many bytes it has. */
+/** As it is, or compressed. `length` is that of the text. */
 export type AnswerText = Buffer | Deflated;
 
-/** A text as it goes out to a client that takes gzip. */
 export type Deflated = Readonly<ReturnType<typeof deflated>>;
 
-/** Where a session id goes into a stored body: behind `at` bytes, in the encoding of the body. */
+/** Position of a session id in a stored body: behind `at` bytes. */
 export interface SessionGap {
   readonly at: number;
   readonly encoding: TextEncoding;
 }
 
-/**
- * An answer as it is kept. Cookies, connection headers, and ids of the engine's own are left out.
- */
+/** An answer as it is kept, without cookies, connection headers and ids of the engine. */
 export interface StoredAnswer {
-  /** The engine's text, less the session's id. Never changed: all who read it share it. */
+  /** Without the session id. Never changed: all readers share it. */
   readonly body: AnswerText;
   readonly session: SessionGap | undefined;
-  /** Whether the engine sent the header X-AS-SessionID, which then carries the caller's id. */
+  /** The engine sent X-AS-SessionID; replays carry the caller's id in it. */
   readonly sessionHeader: boolean;
-  /** The exact header. */
   readonly contentType: string;
   readonly contentLanguage: string | undefined;
-  /** Wall clock (ms) when the engine request began: age counts from here (RFC 9111 §4.2.3). */
+  /** Begin of the engine request, wall clock (ms): age counts from here (RFC 9111 §4.2.3). */
   readonly requestedAt: number;
-  /** From `requestedAt` (ms). */
   readonly lifetime: number;
   readonly engineMilliseconds: number;
 }
@@ -48,13 +43,12 @@ export const HEADER_VALUE =
 
 type Shown<Body> = Pick<StoredAnswer, 'session'> & { readonly body: Body };
 
-/** Puts the caller's session id in. @throws Error where the id that it needs is missing */
+/** Inserts the caller's session id. @throws Error where a needed id is missing */
 export function withSession({ body, session }: Shown<Buffer>, id?: string): readonly Buffer[] {
   if (session === undefined) return [body];
   return [body.subarray(0, session.at), ownSessionBytes(session, id), body.subarray(session.at)];
 }
 
-/** Puts it into one gzip member (RFC 1952). @throws as `withSession` */
 export function gzipWithSession(
   { body, session }: Shown<Deflated>,
   id?: string,
@@ -68,10 +62,7 @@ export function gzipWithSession(
   return [Buffer.concat([MEMBER_HEADER, ...before]), tail, trailer];
 }
 
-/**
- * Puts it in, decompressed: length, and pieces, made on the thread pool as they are taken.
- * @throws as `withSession`
- */
+/** Length and pieces of the decompressed text, made on the thread pool as they are taken. */
 export function inflatedWithSession({ body, session }: Shown<Deflated>, id?: string) {
   const start = Buffer.concat([body.front, ownSessionBytes(session, id)]);
   async function* pieces(): AsyncGenerator<Buffer> {
@@ -81,18 +72,15 @@ export function inflatedWithSession({ body, session }: Shown<Deflated>, id?: str
   return { length: start.length + body.length - body.front.length, pieces };
 }
 
-/** Gives the memory of a sent piece back where it has all of it: V8 would keep megabytes. */
+/** Frees the memory of a sent piece that owns it: V8 would keep megabytes. */
 export function dropPiece({ buffer, byteLength }: Buffer): void {
   if (buffer.byteLength === byteLength && 'transfer' in buffer) buffer.transfer(0);
 }
 
-/**
- * Decompresses a text on the thread pool; takes twice its bytes meanwhile.
- * @throws where it is not as long as it says
- */
+/** Works on the thread pool; takes twice the bytes meanwhile. @throws when shorter than it says */
 export async function inflated({ front, tail, length }: Deflated): Promise<Buffer> {
   const restLength = length - front.length;
-  // With one byte more than it needs the decoder is done after one piece.
+  // With one spare byte the decoder is done after one piece.
   const options = { chunkSize: restLength + 1, maxOutputLength: restLength };
   const rest = await decompress(tail, options);
   if (rest.length !== restLength) throw new Error('a compressed text is shorter than it says');
@@ -105,10 +93,7 @@ function ownSessionBytes(gap: SessionGap | undefined, id?: string): Buffer {
   return sessionBytes(id, gap.encoding);
 }
 
-/**
- * An id as an attribute value holds it: white space by number (XML 1.0 §3.3.3).
- * @throws RangeError for a character that XML 1.0 forbids, which no id that was read has
- */
+/** White space by number (XML 1.0 §3.3.3). @throws RangeError for what XML 1.0 forbids */
 export function sessionBytes(id: string, encoding: TextEncoding): Buffer {
   const last = LAST[encoding] ?? Infinity;
   const text = id.replaceAll(NOT_PLAIN, (character) => {
@@ -126,39 +111,36 @@ export function sessionBytes(id: string, encoding: TextEncoding): Buffer {
 const NOTHING = Buffer.alloc(0);
 const NOT_PLAIN = /[^ -~]|[&<>"']/gu;
 const NAMES = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
-/** The last code point that an encoding can say; of all others any. */
 const LAST: Partial<Record<TextEncoding, number>> = { 'iso-8859-1': 0xff, 'us-ascii': 0x7f };
-/** The production Char of XML 1.0. */
 const XML_CHARACTER = /[\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
 
 /** Longer texts lie compressed in memory (bytes). */
 export const LONG = 256 * 1024;
-/** Bytes in which a text is cut: an answer names its session before its data. */
+/** Part of a text in which its session stands (bytes): engines name it before the data. */
 const START = 64 * 1024;
-/** Shorter texts are sent in so few packets that compression gains nothing (bytes). */
+/** Compression of shorter texts saves no packet (bytes). */
 export const GZIP_FROM = 1024;
-/** A variant that is not shorter than this part of the text does not pay for its memory. */
+/** A longer variant (part of the text) does not pay for its memory. */
 const WORTH = 0.9;
-/** Level of a variant, sent often: 6 takes twice the time of 1 for 3 to 25 % fewer bytes. */
+/** For variants, sent often: 6 takes twice the time of 1 for 3 to 25 % fewer bytes. */
 const LEVEL = 6;
-/** Level of a long text, which each miss pays for: 3 takes two fifths of the time of 6. */
+/** For long texts, at each miss: 3 takes two fifths of the time of 6. */
 const LEVEL_OF_LONG = 3;
 /** Beside the bytes of a compressed text (rounded up). */
 const OVERHEAD = 256;
 /** Deflate, no flags, no time, no hint, unknown system (RFC 1952). */
 const MEMBER_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
-/** CRC-32 and length (bytes). */
 const TRAILER = 8;
-/** Bytes that compressor and decompressor give out at one time. */
+/** Bytes out of compressor and decompressor at a time. */
 const CHUNK = 64 * 1024;
-/** Bytes given to the compressor at one time: each time is a way to the thread pool. */
+/** Bytes into the compressor at a time: each is a way to the thread pool. */
 const TOGETHER = 512 * 1024;
-/** Most memory of a text that is made for one client (bytes; 94 to 224 KiB measured). */
+/** Memory of a text made for one client (bytes; 94 to 224 KiB measured). */
 export const INFLATING = 256 * 1024;
 const compress = promisify(gzip);
 export const decompress = promisify<Buffer, object, Buffer>(inflateRaw);
 
-/** A copy of its own: a short Buffer keeps all of what it is a part of, such as Node's pool. */
+/** Copies: a short Buffer keeps all of what it is a part of, such as Node's pool. */
 export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
   const own = Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
@@ -169,26 +151,23 @@ export function ownBytes(pieces: readonly Uint8Array[]): Buffer {
   return own;
 }
 
-/** The bytes that a text takes in memory. */
 export const bytesOf = (text: AnswerText) =>
   Buffer.isBuffer(text) ? text.length : text.front.length + variantBytes(text);
-/** The bytes of a compressed variant, whose front is that of the text beside it. */
 export const variantBytes = ({ tail }: Deflated) => tail.length + OVERHEAD;
 
 /**
- * A compressed text. The part before the session id is never compressed, so that the id can be
- * exchanged, and the length tells nothing of it where others can add text to the answer.
+ * A compressed text. Up to the session id it is never compressed, so that the id can be exchanged,
+ * and lengths tell nothing of it where others can add text.
  * @param length of the text (bytes)
- * @param front the text up to the gap for the session id; empty where there is none
- * @param tail the rest, as blocks of deflate (RFC 1951)
- * @param tailCrc CRC-32 of the rest of the text
+ * @param front up to the session id; empty without one
+ * @param tail the rest, as blocks of deflate (RFC 1951), with `tailCrc`, the CRC-32 of its text
  */
 export function deflated(length: number, front: Buffer, tail: Buffer, tailCrc: number) {
   const tailShift = crcShift(length - front.length);
   return { length, front, frontCrc: crc32(front), tail, tailCrc, tailShift };
 }
 
-/** Compresses a text on the thread pool, behind its front. Undefined where it would not pay. */
+/** Works on the thread pool. Undefined where it would not pay. */
 export async function makeVariant(text: Buffer, front: number): Promise<Deflated | undefined> {
   if (text.length < GZIP_FROM) return undefined;
   const member = await compress(text.subarray(front), { level: LEVEL });
@@ -197,32 +176,26 @@ export async function makeVariant(text: Buffer, front: number): Promise<Deflated
   return deflated(text.length, text.subarray(0, front), ownBytes(blocks), crc);
 }
 
-/** Takes a gzip member apart: making one has the thread pool make the checksum as well. */
+/** Takes a gzip member apart, whose checksum was made on the thread pool. */
 function partsOf(member: readonly Buffer[], length: number) {
   const end = length - TRAILER;
   const crc = Buffer.concat(between(member, end, length)).readUInt32LE();
   return { blocks: between(member, MEMBER_HEADER.length, end), crc };
 }
 
-/** A part of a text that is left out, and whether it leaves a gap that is filled again. */
 export interface Cut {
   readonly start: number;
   readonly end: number;
   readonly leavesGap: boolean;
 }
 
-/**
- * Keeps a text as it comes: a short one as it is; a long one is compressed on the thread pool,
- * behind its start.
- * @param progressed told when bytes of a long text were compressed
- */
+/** Keeps a short text as it is; compresses a long one on the thread pool, behind its start. */
 export function keepText(progressed: () => void) {
   let pieces: Buffer[] = [];
   let length = 0;
   let rest: ReturnType<typeof compressAsItComes> | undefined;
 
   return {
-    /** Takes the next bytes, which must not be reused. */
     write(piece: Buffer): void {
       length += piece.length;
       if (rest !== undefined) return rest.write(piece);
@@ -233,9 +206,8 @@ export function keepText(progressed: () => void) {
       rest = compressAsItComes(progressed);
       rest.write(text.subarray(START));
     },
-    /** Bytes of the text that are needed no more, and bytes of what is there instead. */
+    /** Bytes of the text not needed any more, and of what replaces them. */
     usage: () => rest?.usage() ?? { done: 0, made: 0 },
-    /** Ends the text. `cut` ends within the first 64 KiB. @throws where it cannot be compressed */
     async end(cut: Cut | undefined): Promise<AnswerText> {
       if (rest === undefined) return ownBytes(cut === undefined ? pieces : cutOut(pieces, cut));
       const { blocks, crc, length: restLength } = await rest.end();
@@ -253,7 +225,6 @@ export function keepText(progressed: () => void) {
   };
 }
 
-/** The text without what is cut out, in two pieces. */
 export function cutOut(
   pieces: readonly Buffer[],
   { start, end }: Pick<Cut, 'start' | 'end'>,
@@ -262,7 +233,6 @@ export function cutOut(
   return [text.subarray(0, start), text.subarray(end)];
 }
 
-/** A range of all pieces together; not copied, which would take long in one turn. */
 function between(pieces: readonly Buffer[], from: number, to: number): readonly Buffer[] {
   let at = 0;
   return pieces.map((piece) => {
@@ -278,10 +248,8 @@ function compressAsItComes(progressed: () => void) {
   over.catch(() => {});
   let made: Buffer[] = [];
   let madeBytes = 0;
-  /** Pieces that the compressor is still to be given. */
   let waiting: Buffer[] = [];
   let waitingBytes = 0;
-  /** The copy that it is given; one at a time. */
   let givenBytes = 0;
   let isEnding = false;
   let length = 0;
@@ -333,11 +301,8 @@ function compressAsItComes(progressed: () => void) {
   };
 }
 
-/** Bytes that a stored block can hold (RFC 1951 section 3.2.4). */
 const BLOCK_LIMIT = 65_535;
-/** Its type, which leaves the rest of the byte unused, and its length twice. */
 const BLOCK_HEADER = 5;
-/** Deflate blocks that hold bytes as they are; other blocks must follow. */
 function stored(bytes: Buffer): Buffer[] {
   const blocks: Buffer[] = [];
   for (let from = 0; from < bytes.length; from += BLOCK_LIMIT) {
@@ -350,14 +315,14 @@ function stored(bytes: Buffer): Buffer[] {
   return blocks;
 }
 
-// The CRC-32 of two texts in a row: a text that follows multiplies the remainder of the one before
-// by a power of x, and is added. In 32 bits the highest is x^0 (RFC 1952 section 8).
-/** Divisor of the remainders, less x^32. */
+// CRC-32 of two texts in a row: the second multiplies the remainder of the first by a power of x,
+// and is added. The highest of the 32 bits is x^0 (RFC 1952 section 8).
+/** Divisor, less x^32. */
 const DIVISOR = 0xedb88320;
 const ONE = 0x80000000;
-/** x to the power of 8, by which one byte shifts. */
+/** x^8: shifts by one byte. */
 const BYTE = 0x00800000;
-/** Factor of a checksum when `length` bytes follow. */
+/** Factor of a checksum before `length` more bytes. */
 function crcShift(length: number): number {
   let shift = ONE;
   let power = BYTE;
@@ -368,7 +333,6 @@ function crcShift(length: number): number {
   return shift;
 }
 
-/** @param shift of the length of the text that follows */
 const joinedCrc = (first: number, second: number, shift: number): number =>
   (multiply(shift, first) ^ second) >>> 0;
 

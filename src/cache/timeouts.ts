@@ -3,20 +3,16 @@ import { GatewayError } from '../common/errors.ts';
 import type { TimedOutQuery } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 
-/** Time for which a timeout is remembered, from the last one on (ms). */
+/** Memory of a timeout, from the last one on (ms). */
 const REMEMBERED = 60_000;
-/** Time after which one request tries again (ms): the engine is asked three times a minute. */
+/** Pause until one request tries again (ms): the engine is asked three times a minute. */
 const RETRY = 20_000;
-/** Queries that are remembered. */
 const MAX_QUERIES = 1_000;
 
-/** `until`, `nextTry`: by the clock that never steps back (ms). */
+/** Monotonic (ms). */
 type Remembered = Readonly<{ query: TimedOutQuery; until: number; nextTry: number }>;
 
-/**
- * Queries that timed out a short time ago. After a purge a query has another key, of which nothing
- * is remembered.
- */
+/** Queries that timed out a short time ago. A purge gives them another key, and forgets them so. */
 export function createTimeouts(clock: Clock) {
   const queries = createOwnedTable<Remembered>(MAX_QUERIES);
   const counts = ({ until }: Remembered) => until > clock.now();
@@ -27,9 +23,6 @@ export function createTimeouts(clock: Clock) {
   }
 
   return {
-    /**
-     * Refusal of a request; undefined where it may ask, and leads a flight for all who come then.
-     */
     refuse(key: string): GatewayError | undefined {
       const found = known(key);
       if (found === undefined) return undefined;

@@ -2,43 +2,40 @@ import type { Clock } from './clock.ts';
 import { GatewayError } from './errors.ts';
 import { type Waiter, waitIn, type WaitQueue } from './semaphore.ts';
 
-/** Requests may always have this part of the limit, whatever else is under way. */
+/** Part of the limit that requests may always have. */
 const OF_REQUESTS = 1 / 4;
-/** This part of the limit, out of that quarter, is kept for small requests. */
+/** Part of that for small requests. */
 const OF_SMALL = 1 / 16;
-/** The longest body that is small (bytes). Hardly any query is longer. */
+/** Longest small body (bytes); hardly any query is longer. */
 const SMALL = 64 * 1024;
 /** Largest part of one user, of room and of the queue. */
 const OF_ONE = 3 / 4;
 
-/** Bytes of requests: in the part for small ones, and outside. */
 type Held = Record<'small' | 'large', number>;
 interface User extends Held {
   requests: number;
-  /** In their order; what they have already, and the room that they want. */
+  /** `own`: what it has; `bytes`: what it waits for. */
   readonly queue: WaitQueue<Waiter & { readonly own: Held; readonly bytes: number }>;
 }
 
 export type Reservation = ReturnType<BodyAccount['open']>;
 export type RequestReservation = ReturnType<BodyAccount['request']>;
 export type BodyAccount = ReturnType<typeof createBodyAccount>;
-/** Asked each time, since a reload may change them: bytes of all bodies, requests that wait. */
+/** Bytes of all bodies, and requests that wait. A reload may change both. */
 type Limits = () => { readonly in_flight: number; readonly queue: number };
 
 /**
- * The memory that bodies under way take, beside tier 1. It is a ceiling: what is counted here and
- * in tier 1 is never more than both limits together, and what reading one request takes. What tier
- * 1 drops while it is sent moves here.
+ * Bounds the memory of bodies under way, beside tier 1: both together never exceed their limits by
+ * more than what reading one request takes. Bodies that tier 1 drops while they are sent count
+ * here.
  */
 export function createBodyAccount(limits: Limits, clock?: Pick<Clock, 'after'>) {
   const room = createRoom(limits);
   const { others } = room;
   const { request, serve, waiting } = createRequests(room, limits, clock);
 
-  /** Reserves room for what can be done without. */
   function open(use: 'fill' | 'value') {
     let own = 0;
-    /** Keeps no more than so many bytes. */
     function shrinkTo(left: number): void {
       const given = Math.max(0, own - left);
       own -= given;
@@ -46,7 +43,6 @@ export function createBodyAccount(limits: Limits, clock?: Pick<Clock, 'after'>) 
       serve();
     }
     return {
-      /** Takes more bytes, if there is room; what is `long` leaves a part to what is short. */
       grow(more: number, long = false): boolean {
         if (!room.hasOther(more, long)) return false;
         others[use] += more;
@@ -54,20 +50,15 @@ export function createBodyAccount(limits: Limits, clock?: Pick<Clock, 'after'>) 
         return true;
       },
       shrinkTo,
-      /** Gives all of them back; twice does no harm. */
       release: () => shrinkTo(0),
     };
   }
 
   return {
-    /**
-     * Reserves room for the body of a request.
-     * @param patience asked when it must wait: for how long it may now (ms)
-     * @param announced length of its body, as far as it says so (bytes)
-     */
+    /** @param patience longest wait from now on (ms) @param announced length of the body (bytes) */
     request,
     open,
-    /** Counts what is in memory anyway, or no longer (a negative number of bytes). */
+    /** Counts what is in memory anyway, or, if negative, no longer. */
     countSending(more: number): void {
       others.sending += more;
       if (more < 0) serve();
@@ -80,13 +71,12 @@ export function createBodyAccount(limits: Limits, clock?: Pick<Clock, 'after'>) 
   };
 }
 
-/** Bytes that are taken, and whether more fit. */
 function createRoom(limits: Limits) {
   const requests: Held = { small: 0, large: 0 };
   const others = { fill: 0, value: 0, sending: 0 };
   const part = (of: number) => limits().in_flight * of;
   const ofOthers = () => others.fill + others.value + others.sending;
-  /** All but the part for small requests. */
+  /** Without the part for small requests. */
   const total = () => requests.large + ofOthers();
   const fitsUser = (user: User, more: number) => user.large + more <= part(1 - OF_SMALL) * OF_ONE;
 
@@ -114,10 +104,9 @@ function createRoom(limits: Limits) {
 }
 
 /**
- * Requests of one user wait in their order, and users have their turns. No user can take all room
- * alone, or all of the queue. Of requests that find no room one at a time is given it all the same,
- * beyond the limit, so that requests that wait with a part of their body in memory do not wait for
- * each other.
+ * Requests of a user wait in order, and users in turn. No user can take all room, or all of the
+ * queue. One request at a time may go beyond the limit, so that those which wait with a part of
+ * their body in memory do not wait for each other.
  */
 function createRequests(
   room: ReturnType<typeof createRoom>,
@@ -125,18 +114,15 @@ function createRequests(
   clock?: Pick<Clock, 'after'>,
 ) {
   const users = new Map<string, User>();
-  /** The request that may go beyond the limit. */
   let beyond: { readonly own: Held; readonly user: User } | undefined;
   const waiting = () => [...users.values()].reduce((sum, { queue }) => sum + queue.length, 0);
 
-  /** Makes it the one that may go beyond the limit, if there is none. */
   function isLetIn(own: Held, user: User, more: number): boolean {
     if (room.has(user, more)) return true;
     beyond ??= { own, user };
     return beyond.own === own;
   }
 
-  /** After bytes were given back. */
   function serve(): void {
     if (beyond !== undefined && room.has(beyond.user, 0)) beyond = undefined;
     for (const [name, user] of users) {
@@ -144,13 +130,11 @@ function createRequests(
       if (next === undefined || !isLetIn(next.own, user, next.bytes)) continue;
       next.enter();
       room.take(next.own, user, 'large', next.bytes);
-      // Its next turn is after those of all others; this loop comes to it again.
       users.delete(name);
       users.set(name, user);
     }
   }
 
-  /** @throws GatewayError `overloaded` */
   function refuseCrowd({ queue: own }: User): void {
     const { queue } = limits();
     if (waiting() >= queue) throw overloaded('Too many requests wait for memory; try again.');
@@ -168,7 +152,6 @@ function createRequests(
       const late = { after: patience(), error: tooLate, gaveUp: serve };
       await waitIn(user.queue, { own, bytes }, signal, late, clock);
     }
-    /** Keeps no more than so many bytes. */
     function shrinkTo(left: number): void {
       const less = Math.max(0, own.small + own.large - left);
       const ofLarge = Math.min(less, own.large);
@@ -178,8 +161,8 @@ function createRequests(
     }
     return {
       /**
-       * Undefined when there is room, else it resolves when there is. Rejects with GatewayError
-       * `overloaded` when too many wait or it has waited too long, and with the signal's reason.
+       * Undefined when there is room at once. Rejects with GatewayError `overloaded` when too many
+       * wait or it waits too long, and with the reason of the signal.
        */
       grow(more: number, signal: AbortSignal): Promise<void> | undefined {
         if (signal.aborted) return Promise.reject(signal.reason as Error);
@@ -191,19 +174,17 @@ function createRequests(
         return undefined;
       },
       shrinkTo,
-      /** Gives everything back. Not while it waits. */
       release(): void {
         if (beyond?.own === own) beyond = undefined;
         user.requests -= 1;
         if (user.requests === 0) users.delete(name);
         shrinkTo(0);
       },
-      /** Whether another request waits for room that this one could give. */
       isInTheWay(): boolean {
         if (beyond?.own === own) return waiting() > 0;
         return [...users.values()].some((other) => {
           const next = other.queue.find((one) => one.own !== own);
-          // Where another user has no part left, what this one gives back is of no use.
+          // A user without any part left could not use the room.
           return next !== undefined && (other === user || room.fitsUser(other, next.bytes));
         });
       },
@@ -218,6 +199,5 @@ const tooLate = () => overloaded('No memory came free in time; try again.');
 const overloaded = (message: string): GatewayError =>
   new GatewayError('overloaded', message, {
     retryAfter: 5,
-    // The rest of the body is not read.
     headers: { connection: 'close' },
   });

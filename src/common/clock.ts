@@ -1,15 +1,13 @@
-/** Ends a timer; calls after the first, or after its end, do nothing. */
+/** Ends a timer; may be called again. */
 export type Cancel = () => void;
 
-/** Time, so that a test can hold it still, and a simulation can let it pass. */
 export interface Clock {
-  /** Milliseconds of a clock that never steps back; its zero means nothing. */
+  /** Monotonic (ms); its zero means nothing. */
   now(): number;
-  /** Milliseconds since 1970 by the wall clock, which an operator or NTP may move. */
+  /** Wall clock (ms since 1970), which an operator or NTP may move. */
   wall(): number;
-  /** Calls once. Keeps no process alive. */
   after(milliseconds: number, act: () => void): Cancel;
-  /** Calls again and again. Keeps no process alive. */
+  /** Keeps no process alive, like `after`. */
   every(milliseconds: number, act: () => void): Cancel;
 }
 
@@ -28,7 +26,6 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after this time, or as soon as the signal aborts. */
 export function pause(
   clock: Timers,
   milliseconds: number,
@@ -46,7 +43,7 @@ export function pause(
   return promise;
 }
 
-/** Resolves as the promise does, if that is soon; else the error is thrown, and the promise is left alone. */
+/** Settles as the promise does if in time; else throws `late()`, and leaves it alone. */
 export async function inTime<T>(
   promise: Promise<T>,
   milliseconds: number,
@@ -56,7 +53,7 @@ export async function inTime<T>(
   promise.catch(() => undefined);
   let cancel: Cancel | undefined;
   const over = new Promise<never>((_resolve, reject) => {
-    // One more turn, for what came while this process was busy.
+    // One more turn, for what came while the process was busy.
     cancel = clock.after(milliseconds, () => setImmediate(() => reject(late())));
   });
   try {
@@ -66,7 +63,7 @@ export async function inTime<T>(
   }
 }
 
-/** Concurrent callers share the running check, and later ones its result for so many milliseconds. */
+/** Callers share the running check, and its result for some time after. */
 export function shareFor<T>(
   milliseconds: number,
   clock: Pick<Clock, 'now'>,

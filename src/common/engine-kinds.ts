@@ -1,35 +1,30 @@
-/** Ways in which engines tell an error as data, beside the elements and `#ERR:` of all of them. */
+/** Errors that an engine tells as data, beside elements and `#ERR:`, which all use. */
 export type ErrorAsData =
-  /** The message of a Java exception as a value. */
   | 'java-exception'
-  /** A dataset of its own making with the message, a member `dummy`, values of `xsi:type="string"`. */
+  /** A dataset with the message, a member `dummy`, values of `xsi:type="string"`. */
   | 'error-dataset';
 
 export interface EngineTraits {
-  /** Of one not known here, or of another principal: past the cache to the engine, or answered by a Fault. */
+  /** Unknown sessions, or those of another principal: passed to the engine, or a Fault. */
   readonly strangeSessions: 'pass' | 'refuse';
-  /** Whether the engine refuses a session id that belongs to another login. */
   readonly checksSessionOwner: boolean;
-  /** Whether properties and first catalog of a session go on to count for later requests, and so for their keys. */
+  /** Properties and first catalog of a session count for its later requests, and their keys. */
   readonly keepsProperties: boolean;
-  /** Milliseconds without a request after which the engine drops a session; undefined: never. */
+  /** Idle time before the engine drops a session (ms); undefined: never. */
   readonly sessionIdle: number | undefined;
-  /** Discover request types that must reach the engine each time. */
   readonly forwardedDiscovers: readonly string[];
   readonly readsUserAgent: boolean;
-  /** Whether one semicolon may end a statement. */
   readonly endsBySemicolon: boolean;
-  /** Whether a name such as `[NOW-1]`, or the value of any parameter, may be a formula (InterSystems). */
+  /** A name such as `[NOW-1]`, or a parameter, may be a formula (InterSystems). */
   readonly computesNames: boolean;
   readonly errorsAsData: readonly ErrorAsData[];
-  /** The header by which the engine says `true` or `false` of an answer with status 200. */
+  /** Header with `true` or `false` in an answer with status 200. */
   readonly successHeader: string | undefined;
-  /** The columns of MDSCHEMA_CUBES that say when its data changed, and the schema that it shows it by. */
+  /** Columns of MDSCHEMA_CUBES that tell when its data, or its schema, changed. */
   readonly changeDates: readonly ChangeDate[];
 }
 export type ChangeDate = 'LAST_DATA_UPDATE' | 'LAST_SCHEMA_UPDATE';
 
-/** The safe side of each. */
 const GENERIC: EngineTraits = {
   strangeSessions: 'refuse',
   checksSessionOwner: false,
@@ -47,7 +42,7 @@ const GENERIC: EngineTraits = {
 const KNOWN = { ...GENERIC, computesNames: false } as const;
 const PLAIN = { ...KNOWN, readsUserAgent: false, successHeader: undefined } as const;
 
-/** What engines differ in; everything else treats all alike. Said is what is known for certain to be otherwise. */
+/** Differences between engines, as far as they are certain; all else is alike. */
 export const ENGINE_KINDS = {
   generic: GENERIC,
   mondrian: {
@@ -55,7 +50,7 @@ export const ENGINE_KINDS = {
     strangeSessions: 'pass',
     keepsProperties: false,
     errorsAsData: ['java-exception'],
-    // The date of its data, if any, is the time of the question; that of its schema is when it was loaded.
+    // Its date of data, if any, is that of the question; that of the schema is its loading.
     changeDates: ['LAST_SCHEMA_UPDATE'],
   },
   emondrian: {
@@ -64,12 +59,12 @@ export const ENGINE_KINDS = {
     errorsAsData: ['java-exception'],
     changeDates: [],
   },
-  // It tells success by a header on its second path, /mdx/xmla_server, which an engine URL may name.
+  // Its second path, /mdx/xmla_server, which an engine URL may name, has the success header.
   kylin: {
     ...KNOWN,
     strangeSessions: 'pass',
     keepsProperties: false,
-    // Asking for its catalogs makes it read datasets and permissions anew.
+    // This question makes it read datasets and permissions anew.
     forwardedDiscovers: ['DBSCHEMA_CATALOGS'],
     changeDates: [],
   },
@@ -78,7 +73,7 @@ export const ENGINE_KINDS = {
     strangeSessions: 'pass',
     checksSessionOwner: true,
     endsBySemicolon: true,
-    // Its MinIdleSessionTimeout, unless the operator of the engine has changed it.
+    // MinIdleSessionTimeout, unless the operator of the engine changed it.
     sessionIdle: 2_700_000,
     errorsAsData: [],
   },
@@ -87,6 +82,6 @@ export const ENGINE_KINDS = {
 export type EngineKind = keyof typeof ENGINE_KINDS;
 export const ENGINE_KIND_NAMES = Object.keys(ENGINE_KINDS) as readonly EngineKind[];
 
-/** Whether an engine clears its own cache only for a caller whose login it gets. */
+/** True where an engine clears its cache only with the login of a caller. */
 export const clearsAsCaller = ({ clear, login }: Readonly<Record<'clear' | 'login', string>>) =>
   clear !== 'none' && login === 'forward';

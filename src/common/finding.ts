@@ -1,7 +1,5 @@
-/** How much a finding matters, the worst first. */
 export const SEVERITIES = ['problem', 'warning', 'note'] as const;
 
-/** Something an operator should look at: what is so, why, and what to do. */
 export interface Finding {
   readonly kind: string;
   readonly severity: (typeof SEVERITIES)[number];
@@ -10,7 +8,7 @@ export interface Finding {
   readonly remedy: string;
 }
 
-/** Makes a finding from three lines where it applies; else none. Facts are put into one line. */
+/** Makes a finding of three lines where it applies. Facts are put into one line. */
 export const finding =
   (severity: Finding['severity'], kind: string, applies: boolean) =>
   (raw: TemplateStringsArray, ...facts: readonly (string | number)[]): readonly Finding[] => {

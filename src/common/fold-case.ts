@@ -1,39 +1,28 @@
 /**
- * One spelling, without regard to case and to how accents are composed (NFC). Upper case comes in
- * between for `ß` and the two small sigmas, lower case before it for `ẞ`; what `Σ` becomes depends
- * on its neighbours.
+ * One spelling without case and composition of accents (NFC). Upper case between is for `ß` and the
+ * two small sigmas, lower case before it for `ẞ`; what `Σ` becomes depends on its neighbours.
  */
 export function foldCase(text: string): string {
-  // Most names are ASCII, of which only this is left.
   if (isAscii(text)) return text.toLowerCase();
   const folded = text.normalize('NFC').toLowerCase().toUpperCase().toLowerCase();
   return folded.replaceAll('ς', 'σ').normalize('NFC');
 }
 
-/**
- * A letter beyond ASCII takes more bytes than UTF-16 units. Of a long text several times as quick
- * as a pattern.
- */
+/** Several times as quick as a pattern on long texts. */
 export const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
-/**
- * The most bytes of UTF-8 that the name of a project, a catalog or a cube may have, as it is and
- * folded.
- */
+/** Bytes of UTF-8 of a project, catalog or cube, as it is and folded. */
 export const LONGEST_NAME = 255;
 
-/**
- * Whether nothing may be kept under it: what is kept by name is bounded by its count, and so in
- * bytes.
- */
+/** Nothing is kept under longer names: memory by name is bounded by count. */
 export function isLongName(name: string): boolean {
   if (name.length > LONGEST_NAME || isAscii(name)) return name.length > LONGEST_NAME;
   return [name, foldObjectName(name)].some((text) => Buffer.byteLength(text) > LONGEST_NAME);
 }
 
 /**
- * One spelling for all that some engine might take for the same of its objects; too much is safe.
- * Beside {@link foldCase}: other widths and styles (NFKC), scripts of kana (SSAS ignores both),
- * what cannot be seen, outer white space; twice, since each step may make something for the others.
+ * One spelling for all that some engine might take for one object; too much is safe. Beside {@link
+ * foldCase}: other widths and styles (NFKC), scripts of kana (SSAS ignores both), what is
+ * invisible, outer white space. Twice, since a step may make work for the others.
  */
 export function foldObjectName(name: string): string {
   if (isAscii(name)) return name.trim().toLowerCase();

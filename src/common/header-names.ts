@@ -2,7 +2,7 @@
 
 export const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 
-/** One name (lower case) for all that a server could take for the same, such as a CGI-like one. */
+/** Lower case name for all that a server could take for the same, as CGI does. */
 export const nameAsRead = (name: string) =>
   /[^a-z0-9-]/.test(name) ? name.replaceAll(/[^a-z0-9]/g, '-') : name;
 
@@ -12,17 +12,16 @@ export const HOP_BY_HOP = words(`
   transfer-encoding upgrade
 `);
 
-/** New for every request. */
 const PER_CALL =
   /^(?:x-as-(?:activity|request)id|x-(?:request|correlation)-id|traceparent|tracestate|baggage|b3|x-b3-(?:trace|span|parentspan)id|x-amzn-trace-id|x-cloud-trace-context|sentry-trace)$/i;
 /**
- * Whether the value neither shapes an answer nor reaches the engine with a cacheable request: an id, or how long the body is,
- * which the parser of HTTP has checked. Any other header counts.
+ * Ids, and the length that the parser of HTTP has checked: they neither shape an answer nor reach
+ * the engine with a cacheable request.
  */
 export const isWithoutEffect = (name: string) =>
   PER_CALL.test(name) || name.toLowerCase() === 'content-length';
 
-/** What HTTP, browsers, proxies and programs send as a matter of course; engines are not known to answer by more of it than is in the key. */
+/** Sent as a matter of course; no engine is known to answer by more than is in the key. */
 const USUAL = words(`
   accept accept-charset accept-encoding cache-control content-type date dnt forwarded from max-forwards
   mime-version origin pragma priority purpose range referer save-data soapaction translate
@@ -31,22 +30,22 @@ const USUAL = words(`
   x-forwarded-for x-forwarded-host x-forwarded-port x-forwarded-prefix x-forwarded-proto x-forwarded-server
 `);
 const USUAL_KINDS = /^(?:access-control|sec|x-arr|x-b3|x-datadog|x-envoy)-/;
-/** Whether a header goes on with what passes, though no configuration names it. One of SSAS does in any spelling. */
+/** Headers that pass without configuration. Those of SSAS do in any spelling. */
 export const isUsual = (name: string) =>
   USUAL.has(name) ||
   PER_CALL.test(name) ||
   USUAL_KINDS.test(name) ||
   nameAsRead(name).startsWith('x-as-');
 
-/** By these a browser says which page asks (Fetch §3.2, Fetch Metadata, RFC 9110 §10.1.3). */
+/** A browser names the page by them (Fetch §3.2, Fetch Metadata, RFC 9110 §10.1.3). */
 const OF_PAGE = /^(?:origin|referer|sec-fetch-.*)$/;
 export const isOfPage = (name: string) => OF_PAGE.test(name);
 
-/** By these a client could pass for another one, or make an engine answer in binary. */
+/** With them a client could pass for another, or get binary answers. */
 const IDENTITY =
   /^(?:authorization|cookie|gatewayauth|x-forwarded-.*|x-remote-user|x-auth-user|remote-user|execute-as-user-id|x-transport-caps-negotiation-flags)$/;
 
-/** Why `engine.headers` must not name a header, in any spelling that a server may read as its name; undefined where it may. */
+/** Reason why `engine.headers` must not name a header, however a server reads its name. */
 export function whyNotNamed(name: string): string | undefined {
   const read = nameAsRead(name);
   if (IDENTITY.test(read))

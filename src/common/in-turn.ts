@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** @returns runs one work after the other; one that fails keeps no other from its turn */
+/** @returns runs works one after the other; a failure stops no other */
 export function oneAfterTheOther(): <T>(work: () => Promise<T> | T) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {
@@ -10,7 +10,6 @@ export function oneAfterTheOther(): <T>(work: () => Promise<T> | T) => Promise<T
   };
 }
 
-/** Works on each of many, a bounded number in one turn of the event loop. */
 export async function inTurns<T>(items: Iterable<T>, atOnce: number, work: (item: T) => void) {
   let begun = 0;
   for (const item of items) {

@@ -1,18 +1,17 @@
 import { LRUCache } from 'lru-cache';
 
 /**
- * A table that is bounded in total and by owner. It drops what was used least recently: of an
- * owner's own, where that has more than a quarter of the table; else of all. So no owner drops what
- * others use. A value may have no owner.
- * @param max of all sizes, or of the number where `sizeOf` (bytes of name and value) is left out
- * @param dropped told of each value that is there no more
+ * A table bounded in total and by owner. Drops the least recently used: of an owner that has more
+ * than a quarter, else of all. So no owner drops what others use. A value may have no owner.
+ * @param max of all sizes, or of the number without `sizeOf` (bytes of name and value)
+ * @param dropped called for each value that is gone
  */
 export function createOwnedTable<V>(
   max: number,
   sizeOf: (name: string, value: V) => number = () => 1,
   dropped: (value: V) => void = () => {},
 ) {
-  /** Names by use, and their sizes. An owner has few: a table of its own would be too large. */
+  /** Sorted by use. An owner has few names: a table for each would be too large. */
   interface Owner {
     readonly names: Set<string>;
     size: number;
@@ -25,7 +24,7 @@ export function createOwnedTable<V>(
   const share = Math.max(1, Math.floor(max / 4));
   const owners = new Map<string, Owner>();
   const all = new LRUCache<string, Kept>({
-    // With `max` it would take the memory for all of them at once.
+    // With `max` it would allocate all at once.
     maxSize: max,
     sizeCalculation: ({ size }) => size,
     disposeAfter({ value, owner, size }, name) {
@@ -44,11 +43,10 @@ export function createOwnedTable<V>(
       if (names !== undefined && names.size > 1 && names.delete(name)) names.add(name);
       return kept.value;
     },
-    /** In the place of what stood under the name, of whichever owner. @param owner '' for none */
+    /** Replaces the value of whichever owner. @param owner '' for none */
     set(name: string, owner: string, value: V): void {
       all.delete(name);
       const size = sizeOf(name, value);
-      // What alone is more than it may take is not kept.
       if (size > (owner === '' ? max : share)) return dropped(value);
       if (owner !== '') {
         const own = owners.get(owner) ?? { names: new Set(), size: 0 };

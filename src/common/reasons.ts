@@ -1,4 +1,7 @@
-/** The closed words that say what happened to a request, in `Cache-Status` (`detail=`), metrics (`reason`) and log. */
+/**
+ * Closed words for what happened to a request, in `Cache-Status` (`detail=`), metrics (`reason`),
+ * log.
+ */
 
 /** Why a request was not looked up in the cache and its answer not stored. */
 export const BYPASS_REASONS = {
@@ -63,7 +66,7 @@ export const REFUSAL_REASONS = {
   'no-room': 'The bodies under way use up limits.in_flight.',
 } as const;
 
-/** Why the gateway answered by itself, without engine or cache: the HTTP status of that, and what it means. */
+/** HTTP statuses and meanings of answers that the gateway gave without engine or cache. */
 export const GATEWAY_REASONS = {
   preflight: [204, 'A browser asked whether a page of a listed origin may send requests.'],
   unauthenticated: [401, 'The request has no valid Basic credentials.'],
@@ -133,7 +136,7 @@ export const REASONS = {
   gateway: GATEWAY_REASONS,
 } as const;
 
-/** What a word of an outcome means; '' for one that is none. */
+/** Meaning of a word of an outcome; '' for one that is none. */
 export function meaningOf(outcome: string, word: string): string {
   const tables: Readonly<Record<string, Readonly<Record<string, unknown>>>> = REASONS;
   const { [outcome]: table = {} } = tables;

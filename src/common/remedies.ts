@@ -1,6 +1,6 @@
 import type { BypassReason, RefusalReason } from './reasons.ts';
 
-/** What an operator can do about a request that passes the cache or an answer that is not stored, or why it is right. */
+/** Advice on requests that pass the cache and answers that are not stored, or why that is right. */
 export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = {
   malformed: 'Have the client send well-formed SOAP; engines refuse such a body too.',
   encoding:

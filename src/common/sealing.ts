@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
-/** Encrypts what leaves for Redis; it opens only under the context (key, engine) it is bound to. */
+/** Encrypts what goes to Redis; opens only under its context (key, engine). */
 export type Sealer = ReturnType<typeof createSealer>;
 
 export const NO_SEALER: Sealer = {
@@ -16,11 +16,11 @@ const NONCE = 12;
 const TAG = 16;
 
 /**
- * AES-256-GCM (NIST SP 800-38D) under keys that HKDF-SHA-256 (RFC 5869) makes of the secret. Sealed
- * bytes are nonce, ciphertext, tag; sealed texts are the same in base64url. `seal` draws 96 random
- * bits for each message: under one secret not more than 2^32 should be sealed. `sealText` makes its
- * nonce by HMAC-SHA-256 of context and text, so that Redis can compare.
- * @param secret should have 128 bits of chance in it, since it is not stretched
+ * AES-256-GCM (NIST SP 800-38D) with keys from the secret by HKDF-SHA-256 (RFC 5869). Sealed bytes
+ * are nonce, ciphertext, tag; sealed texts are these in base64url. `seal` draws 96 random bits for
+ * a message: seal at most 2^32 under one secret. `sealText` makes its nonce by HMAC-SHA-256 of
+ * context and text, so that Redis can compare.
+ * @param secret of 128 random bits or more, as it is not stretched
  */
 export function createSealer(secret: string) {
   const sealKey = derivedKey(secret, 'seal');
@@ -28,7 +28,7 @@ export function createSealer(secret: string) {
   const nonceKey = derivedKey(secret, 'nonce of a text');
 
   function textNonce(text: string, context: string): Buffer {
-    // With its length in front, no other pair of context and text reads the same.
+    // Its length in front keeps pairs of context and text apart.
     const length = Buffer.alloc(4);
     length.writeUInt32BE(Buffer.byteLength(context));
     const mac = createHmac('sha256', nonceKey).update(length).update(context).update(text);
@@ -39,9 +39,9 @@ export function createSealer(secret: string) {
     kind: CIPHER as typeof CIPHER | 'none',
     seal: (plain: Buffer, context: Buffer | string) =>
       encrypt(sealKey, randomBytes(NONCE), plain, context),
-    /** Undefined when it was sealed under another key or context, changed, or not sealed at all. */
+    /** Undefined where key or context differ, or it was changed or never sealed. */
     open: (sealed: Buffer, context: Buffer | string) => decrypt(sealKey, sealed, context),
-    /** Equal texts of one context give equal sealed texts, for those who only compare them. */
+    /** Equal texts of one context become equal. */
     sealText(text: string, context: string): string {
       if (!text.isWellFormed()) throw new RangeError('half a surrogate pair has no UTF-8');
       const sealed = encrypt(textKey, textNonce(text, context), Buffer.from(text), context);
@@ -49,7 +49,7 @@ export function createSealer(secret: string) {
     },
     openText(sealed: string, context: string): string | undefined {
       const bytes = Buffer.from(sealed, 'base64url');
-      // The decoder skips what it does not know, so several texts would mean these bytes.
+      // The decoder skips unknown letters, so several texts would mean these bytes.
       if (bytes.toString('base64url') !== sealed) return undefined;
       return decrypt(textKey, bytes, context)?.toString();
     },

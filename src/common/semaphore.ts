@@ -2,12 +2,10 @@ import { type Clock, systemClock } from './clock.ts';
 
 export type Semaphore = ReturnType<typeof createSemaphore>;
 
-/** Lets a bounded number of holders in at one time; others wait in the order in which they came. */
 export function createSemaphore(permits: number, clock?: Pick<Clock, 'after'>) {
   let held = 0;
   const queue: WaitQueue<Waiter> = [];
 
-  /** @returns gives the permit back; calling it twice does no harm */
   function acquired(): () => void {
     let isReleased = false;
     return () => {
@@ -20,7 +18,6 @@ export function createSemaphore(permits: number, clock?: Pick<Clock, 'after'>) {
   }
 
   return {
-    /** Resolves to what gives the permit back. Rejects as {@link waitIn} does. */
     async acquire(signal: AbortSignal, late?: Parameters<typeof waitIn>[3]): Promise<() => void> {
       signal.throwIfAborted();
       if (held < permits) held += 1;
@@ -35,12 +32,12 @@ export interface Waiter {
   readonly enter: () => void;
 }
 /**
- * Not a Set, whose table is made anew with every few that come and go: tables that V8 has moved to
- * its old memory keep all later ones, and their waiters, until the next full collection.
+ * Not a Set: V8 makes its table anew with every few changes, and tables in old memory keep all
+ * later ones and their waiters until the next full collection.
  */
 export type WaitQueue<T extends Waiter> = T[];
 
-/** Waits in a queue until it is let in. Rejects when the signal aborts, or it is too `late`. */
+/** Rejects when the signal aborts, or it is too `late`. */
 export function waitIn<T extends object>(
   queue: WaitQueue<T & Waiter>,
   given: T,

@@ -4,11 +4,9 @@ const english = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
 export const count = (figure: number): string => english.format(figure);
 
-/** @param ratio 0 to 1; null where there is nothing that it could be of */
 export const percent = (ratio: number | null): string =>
   ratio === null ? '–' : `${(100 * ratio).toFixed(1)} %`;
 
-/** @param milliseconds null where it is not known */
 export function duration(milliseconds: number | null): string {
   if (milliseconds === null) return '–';
   if (milliseconds < 9.95) return `${milliseconds.toFixed(1)} ms`;

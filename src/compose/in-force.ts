@@ -92,7 +92,7 @@ export function createReadings(parts: {
         const { state } = cache.redis();
         return state === 'off' ? undefined : state === 'up';
       },
-      // As it was at the reading before: a storage that hangs must not keep the metrics.
+      // State of the reading before: a storage that hangs must not keep the metrics.
       storageUp: async () => {
         void storage?.reachable().then((up) => (storageUp = up));
         return storageUp;

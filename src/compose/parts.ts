@@ -12,7 +12,7 @@ export interface Parts {
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly emit: Emit;
   /** Longest time that a short answer waits to say in its head whether it was stored (ms). */
-  readonly holdTime?: number | undefined;
+  readonly holdMs?: number | undefined;
   /** Time that idle connections stay while the server closes (ms). */
   readonly breath?: number | undefined;
   /** How many passwords are compared at one time; each takes a core. Default: 1. */

@@ -1,30 +1,21 @@
 import type { Clock } from '../common/clock.ts';
 
 /**
- * Port: tasks and notes that gateways of one Redis, or workers of one process, agree on. Both may
- * be lost at any time: then a task is done twice, or anew. Every method rejects when the store does
- * not answer in time.
+ * Port: tasks and notes shared by gateways of one Redis, or workers of one process. Both may be
+ * lost at any time: a task is then done twice, or anew. Rejects when the store is late.
  */
 export interface FleetStore {
   /**
-   * Takes the task for so long (ms), or keeps it. False while another gateway has it.
-   * @param isDone whether it counts as done: then it stays taken, also where its gateway is known
-   *   to have ended
+   * Takes or keeps a task for `life` ms; false while another has it. `isDone` outlasts its gateway.
    */
   hold(task: string, life: number, isDone?: boolean): Promise<boolean>;
   leave(task: string): Promise<void>;
-  /** Undefined where there is none. */
   note(name: string): Promise<string | undefined>;
-  /** @param task false, and nothing is written, where this gateway does not have it any more */
+  /** @param task false, and nothing is written, when this gateway does not have it */
   write(name: string, text: string, task?: string): Promise<boolean>;
 }
 
-/**
- * In the memory of one process. Tasks are dropped when their time is over; the configuration bounds
- * names.
- * @returns what one holder has of it, and `gone`, to be called when that has ended: others go on
- *   with its tasks
- */
+/** In one process. Returns the part of a holder; after `gone` others go on with its tasks. */
 export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
   const tasks = new Map<string, { holder: string; until: number; isDone: boolean }>();
   const notes = new Map<string, string>();
@@ -57,7 +48,6 @@ export function createMemoryFleet(clock: Pick<Clock, 'now'>) {
     }) satisfies FleetStore & { gone(): void };
 }
 
-/** Speaks to the process that keeps them. */
 export function fleetOf(
   ask: (method: keyof FleetStore, ...args: readonly unknown[]) => Promise<unknown>,
 ): FleetStore {
@@ -69,15 +59,11 @@ export function fleetOf(
   };
 }
 
-/**
- * Lets all gateways together do a thing once in `life` ms. While the store does not answer, each of
- * them does it once. Its users bound how many names there are.
- */
+/** Lets all gateways do a thing once in `life` ms; while the store is away, each of them. */
 export function createOnce(fleet: FleetStore, clock: Pick<Clock, 'now'>, life: number) {
-  /** Done here, the oldest first. */
   const done = new Map<string, number>();
   return {
-    /** Whether this is the first time. Never rejects. */
+    /** True the first time. Never rejects. */
     async begin(name: string): Promise<boolean> {
       const now = clock.now();
       for (const [old, at] of done) if (now - at >= life) done.delete(old);
@@ -87,7 +73,7 @@ export function createOnce(fleet: FleetStore, clock: Pick<Clock, 'now'>, life: n
       if (!isFirst) done.delete(name);
       return isFirst;
     },
-    /** It was not done after all. Never rejects. */
+    /** Call when it was not done. Never rejects. */
     async undo(name: string): Promise<void> {
       done.delete(name);
       await fleet.leave(name).catch(() => undefined);
@@ -95,9 +81,8 @@ export function createOnce(fleet: FleetStore, clock: Pick<Clock, 'now'>, life: n
   };
 }
 
-/** Port: the reports of gateways that share a Redis, each a text that is forgotten after a while. Rejects when it cannot be reached. */
+/** Port: reports of gateways that share a Redis, for a while. Rejects when not reached. */
 export interface ReportStore {
-  /** In the place of what stood there under the id. */
   set(id: string, report: string): Promise<void>;
   all(): Promise<readonly string[]>;
 }

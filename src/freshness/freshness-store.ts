@@ -1,9 +1,9 @@
 /**
- * A part of the query cache that goes stale as one. `everything`: every entry; `unassigned`, which
+ * Part of the query cache that goes stale as one. `everything`: every entry; `unassigned`, which
  * every purge renews: entries that name no project, a name too long, or may span several.
  */
 export type CacheScope = 'everything' | 'unassigned' | `project:${string}`;
-/** Scopes have one token each; `sessions` are all that were begun before its renewal. */
+/** `sessions`: all that were begun before its renewal. */
 export type Scope = CacheScope | 'sessions';
 
 export interface Reading {
@@ -12,102 +12,95 @@ export interface Reading {
 }
 
 export interface Renewed {
-  /** Longest lease (ms) under which any gateway may still use the old tokens. */
+  /** Longest lease of any gateway on the old tokens (ms). */
   readonly lease: number;
-  /** Longest lease of the others; 0 without any. */
+  /** Longest of the others (ms); 0 without any. */
   readonly others: number;
-  /** Whether some gateway was asked for a project among the scopes since the store forgot it. */
+  /** Some gateway was asked for one of the projects since the store forgot it. */
   readonly known: boolean;
   readonly incarnation: string;
 }
 
-/** A purge as other gateways are told of it. It never holds a token. */
+/** Tells other gateways of a purge. Holds no token. */
 export type Announcement = { readonly purge: string; readonly scopes: readonly CacheScope[] };
 
 export interface Listener {
   renewed(scopes: readonly CacheScope[]): void;
-  /** A gateway has handled an announcement that was made here. */
   forgotten(purge: string, gateway: string): void;
 }
 
 /**
- * Port: where tokens and sessions live. A token is random, never a counter: a lost token is only
- * one purge more, while a counter that restarts would make old entries reachable again. With every
- * call the store notes the lease for which the gateway uses what it reads, so that a renewal knows
- * how long the old tokens may be used. Every method rejects when the store does not answer within
- * its deadline; then nothing is known of what it did.
+ * Port: tokens and sessions. Tokens are random: a lost one is only one purge more, while a counter
+ * that restarts would make old entries reachable again. Every call notes the lease under which the
+ * gateway uses what it reads, so that a renewal knows how long old tokens may be used. Rejects when
+ * the store is late; then nothing is known of what it did.
  */
 export interface FreshnessStore {
-  /** Makes those that are absent. */
+  /** Makes absent tokens. */
   read(scopes: readonly Scope[]): Promise<Reading>;
-  /** Renews in one atomic step. A project without a token stays so: the next read makes it. */
+  /** Atomic. A project without a token stays so: the next read makes it. */
   renew(scopes: readonly Scope[]): Promise<Renewed>;
-  /** New after every restart and failover, which may lose a renewal confirmed just before. */
+  /** New after restart and failover, which may lose a renewal confirmed just before. */
   incarnation(): Promise<string>;
   session(name: string, call: SessionCall): Promise<SessionReply>;
-  /** Has the other gateways forget the scopes. Nothing depends on its arrival. */
+  /** Nothing depends on its arrival. */
   announce(announcement: Announcement): Promise<void>;
   listen(listener: Listener): void;
 }
 
 export interface SessionData {
   readonly principal: string;
-  /** Digest of its first properties and catalog; '' where none count. Equal ones answer alike. */
+  /** Digest of first properties and catalog, '' where none count. Equal ones answer alike. */
   readonly profile: string;
-  /** Catalog of requests that name none; null when none was named yet. */
+  /** For requests that name none; null before the first was named. */
   readonly catalog: string | null;
   readonly replica: string;
-  /** A digest of engine and id exactly as they were when it began. */
+  /** Digest of engine and id exactly as spelt. */
   readonly spelling: string;
-  /** Wall clock (ms) of its latest request. */
+  /** Latest request, wall clock (ms). */
   readonly forwardedAt: number;
 }
 
 export interface SessionRecord extends SessionData {
-  /** Its token, or that of all sessions, was renewed: what its answers depend on is unknown. */
+  /** A token was renewed: what its answers depend on is unknown. */
   readonly dirty: boolean;
   readonly version: string;
   /** Moment by its reader's clock (ms) until which others may use what was before its catalog. */
   readonly settles?: number | undefined;
-  /** Incarnation of the store that told it. */
   readonly incarnation?: string | undefined;
 }
 
-/** The token under which the record stands then. */
 type Renewing<Do extends string> = { readonly do: Do; readonly token: string };
 
 export type SessionCall =
-  /** A clean record is used for the lease from now on. A beginning that is under way fails. */
+  /** A clean record is used for the lease from now on. Ends a beginning under way. */
   | { readonly do: 'read' }
-  /** Reads, and leaves no trace. */
   | { readonly do: 'peek' }
-  /** Begins: a renewal until `put` counts. A dirty name stays so: engines may give ids again. */
+  /** First half of a beginning. A dirty name stays so: engines may give ids again. */
   | Renewing<'claim'>
-  /** The second half. Rejects when the claim is gone; a dirty session needs none. */
+  /** Second half. Rejects when the claim is gone; a dirty session needs none. */
   | (Renewing<'put'> & { readonly data: SessionData; readonly dirty: boolean })
   | Renewing<'renew'>
   /**
-   * Notes other data if the record is clean and has the expected version; one that has these data
-   * already stays; any other becomes dirty.
+   * Changes data of a clean record of the expected version. One with these data stays; any other
+   * becomes dirty.
    */
   | (Renewing<'take'> & { readonly expected: string; readonly data: SessionData })
   | { readonly do: 'touch'; readonly at: number }
   | { readonly do: 'end' };
 
 export interface SessionReply {
-  /** After the call; undefined without one, or from before a loss (another incarnation). */
+  /** Undefined without one, or from before a loss (another incarnation). */
   readonly record?: SessionRecord | undefined;
-  /** Time for which others may still use what was before its catalog was noted (ms). */
+  /** Time for which others may use what was before its catalog (ms). */
   readonly settles?: number | undefined;
-  /** After a change: longest lease (ms) of others that use what was; without a record, of any. */
+  /** After a change: longest lease (ms) of others on what was; without a record, of any. */
   readonly lease: number;
-  /**
-   * Changes when the store may have lost sessions. Without one the record is not from the store.
-   */
+  /** Changes when sessions may be lost; undefined for a record not from the store. */
   readonly incarnation?: string;
 }
 
-/** How long a record is kept that no request asks for (ms). */
+/** Life of a record that no request asks for (ms). */
 export const SESSION_LIFE = 24 * 3_600_000;
 
 /** @throws Error for a lease that is not from `own` to `longest` (ms) */

@@ -3,29 +3,24 @@ import type { Cancel, Clock } from '../common/clock.ts';
 import { createLeaseCache, type Leased, leaseStart } from '../common/leases.ts';
 import type { CacheScope, FreshnessStore, Renewed } from './freshness-store.ts';
 
-/** The tokens that a key is made with. */
 export interface KeyEpochs {
   readonly scopes: readonly CacheScope[];
   readonly tokens: readonly string[];
   readonly keySecret: string;
 }
 
-/** Epochs under which a look-up or a fill runs, taken before the engine is asked. */
 export interface CapturedEpochs extends KeyEpochs {
-  /** Leases of the tokens, which say whether they are in force. */
   readonly leases: readonly Leased<string>[];
 }
 
 export type Renewal = ReturnType<typeof renewalOf>;
-/** @param gateways others that have forgotten the old tokens so far */
+/** @param gateways others known to have forgotten the old tokens */
 const renewalOf = (renewed: Renewed, gateways: ReadonlySet<string>, store: FreshnessStore) => ({
-  /** From the confirmation until no gateway uses the old tokens (ms). */
+  /** Until no gateway uses the old tokens (ms, from the confirmation). */
   lease: renewed.lease,
-  /** Whether some gateway was asked for a project among the scopes since the store forgot it. */
   known: renewed.known,
-  /** Gateways that have told so far that they forgot the old ones, this one included. */
   replicas: () => gateways.size + 1,
-  /** Whether what confirmed it still keeps the tokens. Rejects when that cannot be known. */
+  /** The store still keeps the tokens. Rejects when that cannot be known. */
   stands: async () => (await store.incarnation()) === renewed.incarnation,
 });
 
@@ -38,31 +33,29 @@ interface Pending {
 }
 
 const MAX_HELD = 10_000;
-/** Bound of purges whose gateways are counted, of these, and of those who wait for a renewal. */
+/** Bound of purges in `forgotten`, of their gateways, and of waiters for a renewal. */
 const MOST = 1_000;
 const PAUSE = 500;
 
 /**
  * Tokens of the query cache, as this gateway knows them. A request that arrives after a purge was
- * acknowledged is answered under the new ones, since a gateway uses a token for at most `lease`
- * after it *sent* the read that brought it, and a purge waits longer. Announcements only make it
- * faster; they never set a token, and the reply to a read sent before a renewal was known here is
- * thrown away, since it may be the older.
+ * acknowledged is answered under the new ones: a gateway uses a token for at most `lease` after it
+ * *sent* the read that brought it, and a purge waits longer. Announcements only make it faster and
+ * set no token. Replies to reads sent before a renewal was known here are discarded: they may be
+ * older.
  */
 export function createEpochs(options: {
   store: FreshnessStore;
   clock: Clock;
   lease: () => number;
-  /** Configured one, instead of the store's. */
   keySecret?: string | undefined;
   onError?: (error: unknown) => void;
 }) {
   const { store, onError = () => {} } = options;
   const known = createLeaseCache<string>({ ...options, onError, max: MAX_HELD, ownerOf: () => '' });
-  /** Purges → gateways that have forgotten. */
   const forgotten = new LRUCache<string, Set<string>>({ max: MOST });
   const { owed, isPending, ...owing } = createOwing(options.clock, renew, onError);
-  /** Read last. Where Redis loses it and makes another, keys of the two never meet. */
+  /** From the latest read. If Redis loses it and makes another, their keys never meet. */
   let keySecret: string | undefined;
 
   store.listen({
@@ -90,9 +83,8 @@ export function createEpochs(options: {
   }
 
   return {
-    /** If they may be used at this very moment. */
     held,
-    /** Undefined when they cannot be known: then the cache must not be used. */
+    /** Undefined when not known: then the cache must not be used. */
     async obtain(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined> {
       // No request waits for a renewal that may take long to fail.
       if (isPending(scopes)) return undefined;
@@ -115,11 +107,10 @@ export function createEpochs(options: {
       const at = leaseStart(options.clock);
       return leases.every((one, i) => one.value === tokens[i] && known.holds(one, at));
     },
-    /** Resolves in the turn in which the store has confirmed it and the others are told. */
+    /** Resolves in the turn of the confirmation, when the others are told. */
     renew,
     ...owing,
     owed,
-    /** Milliseconds since the oldest token in use was read. */
     age: known.age,
   };
 }
@@ -130,7 +121,7 @@ function createOwing(
   renew: (scopes: readonly CacheScope[], purge: string) => Promise<Renewal>,
   onError: (error: unknown) => void,
 ) {
-  /** Renewals by their scopes, of which nothing is used until they are confirmed. */
+  /** Keyed by scopes, of which nothing is used until confirmed. */
   const pending = new Map<string, Pending>();
   let cancel: Cancel | undefined;
   let closed = false;
@@ -162,9 +153,7 @@ function createOwing(
     owed,
     isPending: (scopes: readonly CacheScope[]) =>
       pending.size > 0 && owed().some((scope) => scopes.includes(scope)),
-    /**
-     * Tries until the store confirms; nothing of these scopes is used until then. Never rejects.
-     */
+    /** Tries until the store confirms. Never rejects. */
     renewLater(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
       const { promise, resolve } = Promise.withResolvers<Renewal>();
       const name = JSON.stringify(scopes);

@@ -11,18 +11,16 @@ import {
   type SessionReply,
 } from './freshness-store.ts';
 
-/** Tokens of more projects are forgotten, the least used first; that purges those projects. */
+/** Tokens of more projects are forgotten, the least used first, which purges them. */
 const MAX_PROJECTS = 100_000;
-/** Bound of sessions; of more, or a quarter by one user, the least used are forgotten. */
+/** More, or a quarter by one user: the least used are forgotten. */
 const MAX_SESSIONS = 100_000;
 
-/** A gateway or worker that asks, and how long it uses what it reads (ms). */
+/** Asking gateway or worker; it uses what it reads for `lease` ms. */
 export type Holder = Readonly<{ id: string; lease: number }>;
-/** A process that is alone: no change waits for it. */
 const ALONE: Holder = { id: '', lease: 0 };
 
 type LeaseNotes = ReturnType<typeof createLeaseNotes>;
-/** Notes which holders use what they read, and for how long. */
 export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
   const notes = new Map<string, { holder: string; lease: number; over: number }>();
 
@@ -31,13 +29,12 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
     for (const [key, { over }] of notes) if (over <= now) notes.delete(key);
   }
   return {
-    /** @param kept time for which the note counts (ms), so that a late change finds it */
+    /** @param kept life of the note (ms), so that a late change finds it */
     note(holder: string, lease: number, kept = lease * 10): void {
       sweep();
-      // A holder whose lease was changed may use for the longer one what it read before.
+      // What a holder read before a change of its lease, it may use for the longer one.
       notes.set(`${lease} ${holder}`, { holder, lease, over: clock.now() + kept });
     },
-    /** The longest lease of all holders but this one (ms); 0 for none. */
     longest(but?: string): number {
       sweep();
       const others = notes.values().filter(({ holder }) => holder !== but);
@@ -46,13 +43,12 @@ export function createLeaseNotes(clock: Pick<Clock, 'now'>) {
   };
 }
 
-/** It outlasts the record of its session, since others may use what they read of that. */
+/** Outlasts the record, since others may use what they read. */
 interface Session {
-  /** The token under which it was noted; undefined when it is over. */
   version: string | undefined;
   readonly era: string;
   renewed: boolean;
-  /** Undefined until its beginning is complete. */
+  /** Undefined until `put`. */
   data: SessionData | undefined;
   readonly holders: LeaseNotes;
   /** When no other uses what was before its catalog. */
@@ -60,14 +56,10 @@ interface Session {
   asked: number;
 }
 
-/** Owner of sessions that are being begun. No user has this name. */
+/** Owner of claims; no user has this name. */
 const NO_USER = ':';
 
-/**
- * Store for this process alone, where no lease is waited for, or for holders, each of which names
- * itself in every call.
- * @param options.orphanLease of holders of a process that has just died (ms)
- */
+/** Store of one process, or of its holders, each of which names itself in every call. */
 export function createMemoryStore(options: {
   newToken: () => string;
   clock: Pick<Clock, 'now' | 'wall'>;
@@ -96,7 +88,7 @@ export function createMemoryStore(options: {
     },
     async renew(scopes, holder = ALONE) {
       leases.note(holder.id, holder.lease);
-      // In this turn: what is read from now on gets the new ones.
+      // In this turn: later reads get the new ones.
       const present = scopes.filter((scope) => !isProject(scope) || tokens.get(scope));
       for (const scope of present) tokens.set(scope, '', newToken());
       const [lease, others] = [leases.longest(), leases.longest(holder.id)];
@@ -108,7 +100,7 @@ export function createMemoryStore(options: {
   } satisfies FreshnessStore;
 }
 
-/** Sessions, with who uses what was read of each. `eraNow`: the token of all sessions. */
+/** `eraNow`: token of all sessions. */
 function createSessionTable(
   clock: Pick<Clock, 'now'>,
   incarnation: string,
@@ -131,7 +123,6 @@ function createSessionTable(
     return { ...session.data, dirty: isDirty(session), version: session.version };
   }
 
-  /** Another one of its name, which has no data yet. */
   function begun(version: string, before: Session | undefined): Session {
     return {
       version,
@@ -144,7 +135,6 @@ function createSessionTable(
     };
   }
 
-  /** The record, which this holder uses from now on if it is clean. */
   function answer(session: Session | undefined, holder: Holder, lease = 0) {
     const record = recordOf(session);
     if (session === undefined || record === undefined) return { lease, incarnation };

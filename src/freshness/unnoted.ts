@@ -3,38 +3,34 @@ import { createOwnedTable } from '../common/owned-table.ts';
 import { ownerOf } from '../common/principal.ts';
 import type { FreshnessStore, SessionRecord, SessionReply } from './freshness-store.ts';
 
-/** Bound of sessions; of more, or a quarter by one user, the least used are forgotten. */
+/** More, or a quarter by one user: the least used are forgotten. */
 const MAX_SESSIONS = 100_000;
-/** Sessions noted at one time; after a failure one, and a pause (ms), to spare the store. */
+/** Noted at a time; after a failure one, and a pause (ms), to spare the store. */
 const TOGETHER = 200;
 const PAUSE = 500;
 
-/** A session that this gateway knows and the store does not: to be noted there as dirty. */
+/** Known to this gateway and not to the store, where it is to be noted as dirty. */
 export interface Unnoted {
   readonly name: string;
   readonly record: SessionRecord;
-  /** Whether another gateway may take it for clean, since the store knew it, or may know it. */
+  /** Another gateway may take it for clean: the store knew it, or may know it. */
   readonly shared: boolean;
 }
 
-/** Where they are kept: in this process, or in the primary one for all workers. */
 export interface UnnotedSessions {
-  /** At once where they are kept here. */
+  /** No promise where they are kept here. */
   get(name: string): Unnoted | undefined | Promise<Unnoted | undefined>;
   keep(session: Unnoted): unknown;
   drop(name: string): unknown;
-  /** Finds what other workers knew of a session last. */
   elsewhere?(name: string): Promise<SessionRecord | undefined>;
-  /** Nothing is noted any more. @returns what is lost thereby, in one sentence */
+  /** Ends noting. @returns what is lost, in one sentence */
   close(): string | undefined;
 }
 
 type SessionStore = Pick<FreshnessStore, 'session'>;
-/** Rejects where the store does not do it. */
 export type Note = (session: Unnoted) => Promise<unknown>;
 type Sleep = (milliseconds: number) => Promise<unknown>;
 
-/** Keeps sessions, and notes them as soon as that can be done. */
 export function createUnnoted(note: Note, sleep: Sleep) {
   const table = createOwnedTable<Unnoted>(MAX_SESSIONS);
   const closing = new AbortController();
@@ -47,7 +43,7 @@ export function createUnnoted(note: Note, sleep: Sleep) {
 
   async function noteAll(): Promise<void> {
     noting = true;
-    // One that the store never takes keeps no other waiting.
+    // A session that the store never takes must not stop others.
     let [most, skipped] = [TOGETHER, 0];
     while (!closing.signal.aborted) {
       const next = table.values().drop(skipped).take(most).toArray();
@@ -75,7 +71,6 @@ export function createUnnoted(note: Note, sleep: Sleep) {
   } satisfies UnnotedSessions;
 }
 
-/** Notes a session in the store as a dirty one. */
 export function noteIn(
   { store, newToken }: { store: SessionStore; newToken: () => string },
   sleep: Sleep,
@@ -83,22 +78,20 @@ export function noteIn(
   return async ({ name, record, shared }) => {
     const { version } = record;
     const { record: there, lease } = await store.session(name, { do: 'renew', token: newToken() });
-    // The new record would tell of no gateway that holds one from before a loss.
+    // The new record knows no gateway that holds one from before a loss.
     if (shared) await sleep(lease * LEASE_MARGIN);
-    // Of a name that is taken the next change asks who holds what stood there: its version is
-    // another one than here.
+    // A taken name gets a new version: the next change then asks who holds what stood there.
     const isTaken = !shared && there !== undefined && there.version !== version;
     const token = isTaken ? newToken() : version;
     await store.session(name, { do: 'put', token, data: record, dirty: true });
   };
 }
 
-/** A store that also knows the sessions that are not noted in it. */
 export function withUnnoted(store: SessionStore, unnoted: UnnotedSessions): SessionStore {
   return {
     async session(name, call): Promise<SessionReply> {
       const found = unnoted.get(name);
-      // Not a turn later where they are kept here.
+      // Not a turn later where kept here.
       const kept = found instanceof Promise ? await found : found;
       if (kept === undefined) return await store.session(name, call);
       const { record, shared } = kept;

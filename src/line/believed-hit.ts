@@ -10,9 +10,8 @@ import { destinationOf, type EngineOf } from './understand.ts';
 export type BelievedHit = ReturnType<typeof createBelievedHit>;
 
 /**
- * Finds the entry for a request whose login is only believed. Walks the steps of the handler, less
- * all that keep or change something, or ask an engine.
- * @param parts.examine keeps no name
+ * Finds the entry for a believed login. Walks the steps of the handler that neither keep nor change
+ * anything, nor ask an engine.
  */
 export function createBelievedHit(parts: {
   readonly permissions: Pick<Permissions, 'mayControlCache'>;

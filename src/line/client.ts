@@ -73,7 +73,6 @@ export function wishesOf(headers: IncomingHttpHeaders, pageOrigins: PageOrigins)
   } as const;
 }
 
-/** Indexes among the raw headers. */
 export type Places = ReturnType<typeof placesIn>;
 
 export const placesIn = (rawHeaders: readonly string[]) => ({
@@ -209,8 +208,8 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 
   /**
-   * Takes a short body without content coding that has arrived, as most have a turn after the head.
-   * @param plain whether the head is known, and so has no coding
+   * Takes a short, uncoded body that has arrived whole. A `plain` request has a known head, so no
+   * coding.
    */
   takeBody(plain: boolean): Buffer | undefined {
     const { request } = this;
@@ -399,7 +398,6 @@ export class XmlaClient implements Client, PassThroughClient {
     return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfPage(name)));
   }
 
-  /** @param others headers of the answer, which give way */
   #gatewayHeaders(others: OutgoingHttpHeaders = {}): Record<string, string> {
     const { page, asksForCaps } = this.wishes;
     const headers: Record<string, string> = {
@@ -535,7 +533,6 @@ function shortText(
   return body.toString('latin1', 0, session.at) + id + body.toString('latin1', session.at);
 }
 
-/** Names and values in turn. */
 function storedHead(
   answer: StoredAnswer,
   bytes: number,

@@ -10,8 +10,7 @@ import { destinationOf, type EngineOf, understand } from './understand.ts';
 
 export type Look = ReturnType<typeof createLook>;
 /**
- * Tells what would become of a request, by those steps of the handler that change, ask and answer
- * nothing.
+ * Walks those steps of the handler that change, ask and answer nothing.
  * @param parts.examine keeps no name
  */
 export function createLook(parts: {

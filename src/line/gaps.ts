@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { GatewayError } from '../common/errors.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
-import type { UnderstoodRequest } from './understand.ts';
+import { inSession, type UnderstoodRequest } from './understand.ts';
 
 /** Longer bodies (bytes) are not recognised: no client sends any. */
 export const MAX_BODY = 64 * 1024;
@@ -80,9 +80,7 @@ export const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'i
  * Proves the gaps of a body: each body that differs in them alone asks the same, in the session
  * named in its gap. The proof is a second full reading with other letters in all gaps. No reader
  * tells such letters apart, so one pair of values stands for all of that length. A false gap (in a
- * statement, a comment, another attribute) shows in the second reading.
- * @param asked what the body asks
- * @param read full reading, under the same head; a refusal proves nothing
+ * statement, a comment, another attribute) shows in the second reading. A refusal proves nothing.
  */
 export async function provenGaps(
   body: Buffer,
@@ -121,20 +119,4 @@ export function asksTheSame(one: UnderstoodRequest, other: UnderstoodRequest): b
 function withoutIgnoredValues({ request, ...asked }: UnderstoodRequest): unknown {
   const properties = keyedProperties(request?.properties ?? []);
   return { ...asked, request: { ...request, properties } };
-}
-
-/** Replaces the session id wherever the request that was learnt has it. */
-export function inSession(asked: UnderstoodRequest, id: string | undefined): UnderstoodRequest {
-  const { request, session, sessionIds } = asked;
-  if (session.kind !== 'in' || id === undefined || request === undefined) return asked;
-  const { id: before } = session;
-  if (id === before) return asked;
-  const renamed = (ids: readonly string[]) => ids.map((one) => (one === before ? id : one));
-  const own = { ...session, id };
-  return {
-    ...asked,
-    request: { ...request, session: own, sessionIds: renamed(request.sessionIds) },
-    session: own,
-    sessionIds: sessionIds === 'unknown' ? sessionIds : renamed(sessionIds),
-  };
 }

@@ -34,7 +34,6 @@ import {
   type Gaps,
   IN_IGNORED_GAP,
   IN_SESSION_GAP,
-  inSession,
   MAX_BODY,
   provenGaps,
   startOf,
@@ -46,6 +45,7 @@ import {
   understand,
   type AskedOf,
   createOwnTurns,
+  inSession,
   type Destination,
   type OwnTurn,
   type UnderstoodRequest,
@@ -67,7 +67,6 @@ export interface KnownHead extends Asker {
 interface KnownRequest {
   /** Names the session of the request that was learnt. */
   readonly asked: UnderstoodRequest;
-  /** Undefined for one that goes past the cache. */
   readonly answer:
     | {
         readonly key: KnownKey;
@@ -157,11 +156,9 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
     const { request, body, asked, destination, principal } = handled;
     const room = parts.account.open('fill');
     try {
-      // A body that finds no room is learnt when it comes again.
       if (!room.grow(body.length)) return;
       await ownTurn(READINGS * body.length, principal.owner);
       const before = requests.find(head.layouts, body);
-      // A proof does not depend on where the answer is found.
       const read = (other: Buffer) =>
         understand(request.headers, other, destination, () => undefined, readers);
       const gaps = before ? before.layout.gaps : await provenGaps(body, asked, read);
@@ -249,7 +246,6 @@ export const createKeyOf =
 
 export type Replay = ReturnType<typeof createReplay>;
 
-/** Answers recognised requests, if nothing has changed since. */
 export function createReplay(parts: {
   readonly keyOf: ReturnType<typeof createKeyOf>;
   readonly cache: Pick<QueryCache, 'recall' | 'bring' | 'textOf'>;
@@ -304,7 +300,6 @@ export function besideBody(asked: UnderstoodRequest): number {
   return piecesOf(asked) * PIECE_BYTES + ofHead.length * BODIES.times;
 }
 
-/** Bodies may be recognised under the head. */
 function isPlain({ request, body, asked }: Handled): boolean {
   return (
     request.method === 'POST' &&
@@ -434,11 +429,9 @@ export type Layouts = Layout[];
 
 /** Bodies of one client differ in properties, session and lengths of ids. */
 const MAX_LAYOUTS = 16;
-/** Bytes (measured, rounded up). */
 const LAYOUT_BYTES = { own: 200, gap: 64 } as const;
 /** Bytes of all bodies; each takes `times` its text, and `overhead`. */
 const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
-/** Bytes of the layout's id before a body. */
 const PREFIX = 6;
 
 /** Recognises bodies byte by byte but for their gaps. @param bytesOf bytes beside its texts */

@@ -115,12 +115,10 @@ const OF_A_PROXY: ReadonlySet<number> = new Set([502, 503, 504]);
 
 /**
  * Looks for the session that an answer begins, and waits for the purge of a change.
- * @param on.began called for each session before the client has the end of the answer; undefined
- *   where none may begin
+ * @param on.began called for each session before the client has the end of the answer
  * @param on.changed called once the change was done (`after`), or may be done or under way
- *   (`unknown`). What it throws is answered to the client. Undefined where nothing is purged
+ *   (`unknown`). What it throws is answered to the client
  * @param on.undoneByFault a Fault as the only answer means that nothing was done
- * @returns undefined when there is nothing to watch
  */
 export function watchFor(on: {
   readonly began: Query['began'] | undefined;

@@ -88,7 +88,7 @@ export function createQueryOf(parts: {
       },
       scopes,
       ttl: policy.ttl,
-      timeout: settings.timeout,
+      timeoutMs: settings.timeout,
       share,
       roles,
       project: inRequest[0] ?? '',

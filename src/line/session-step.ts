@@ -81,7 +81,6 @@ const asksForOther = () =>
     'The request asks for the rights of another identity, or cannot be read well enough to say that it does not; engine.delegation refuses that.',
   );
 
-/** Step of a request in no known session. */
 const STRANGE = { named: undefined, known: undefined, begins: false, replica: undefined } as const;
 
 async function planFor(
@@ -129,7 +128,6 @@ async function planFor(
   return { reason, before, names, named, known: isKnown, begins: false, replica };
 }
 
-/** The one replica of all known sessions. */
 function replicaOf(found: readonly FoundSession[]): string | undefined {
   const replicas = new Set(found.flatMap((one) => lastRecord(one)?.replica ?? []));
   const [replica] = replicas;
@@ -139,10 +137,7 @@ function replicaOf(found: readonly FoundSession[]): string | undefined {
 /** Fault code of eMondrian at which clients begin a new session. */
 const UNKNOWN_SESSION = '3238789130';
 
-/**
- * @throws GatewayError `unknown-session`; `session-unavailable` when other gateways could not be
- *   told of a change
- */
+/** @throws GatewayError `unknown-session`, or `session-unavailable`: others could not be told */
 export async function enterSession(
   asked: UnderstoodRequest,
   step: SessionStep | 'refuse',
@@ -179,9 +174,8 @@ export async function enterSession(
 }
 
 /**
- * Notes a session that the engine began, before its id reaches the client. Never rejects.
- * @param before other ids in the same answer
- * @returns its profile; undefined where it is not clean
+ * Notes a begun session before its id reaches the client. Never rejects. `before`: other ids in the
+ * same answer. Returns its profile; undefined where it is not clean.
  */
 export async function noteBegun(
   sessions: Pick<Sessions, 'begin' | 'dirty'>,

@@ -176,6 +176,22 @@ export interface UnderstoodRequest
   readonly asksForOther: boolean;
 }
 
+/** Replaces the session id wherever the request that was learnt has it. */
+export function inSession(asked: UnderstoodRequest, id: string | undefined): UnderstoodRequest {
+  const { request, session, sessionIds } = asked;
+  if (session.kind !== 'in' || id === undefined || request === undefined) return asked;
+  const { id: before } = session;
+  if (id === before) return asked;
+  const renamed = (ids: readonly string[]) => ids.map((one) => (one === before ? id : one));
+  const own = { ...session, id };
+  return {
+    ...asked,
+    request: { ...request, session: own, sessionIds: renamed(request.sessionIds) },
+    session: own,
+    sessionIds: sessionIds === 'unknown' ? sessionIds : renamed(sessionIds),
+  };
+}
+
 /** Waits for a turn in which so much may be read. Undefined where this turn is one. */
 export type OwnTurn = (bytes?: number, user?: string) => Promise<unknown> | undefined;
 
@@ -219,7 +235,6 @@ function shareTurns(most: number) {
       next.begin();
       queue.shift();
       waiting.delete(user);
-      // This loop comes to it again.
       if (queue.length > 0) waiting.set(user, queue);
     }
   }
@@ -313,7 +328,6 @@ function whatIsAsked(
   const query = byForm === undefined ? { ...extra, ...(forwarded as QueryHeaders) } : undefined;
   return {
     request,
-    /** Parts of the key alike for every user and session. */
     parts: askedOf({
       engine: engine.id,
       project: addressee.project ?? null,
@@ -329,7 +343,6 @@ function whatIsAsked(
     encoding: spelt,
     subject: request.method === 'Discover' ? request.requestType : request.method,
     why: (isOther ? OTHER_ENCODING : bypass === 'unknown-shape' ? request.unexpected : '') ?? '',
-    /** Why it passes, sessions and configuration aside. */
     bypass,
     /** Unknown functions: only the configuration can call them stable. */
     functions: statement.unknown,

@@ -7,21 +7,19 @@ import type { FoundSession } from './sessions.ts';
 export interface SessionQuestion {
   readonly kind: 'in' | 'end';
   readonly principal: string;
-  /** Why it is passed through whatever its session is. */
   readonly bypass: BypassReason | undefined;
   readonly leavesState: boolean;
   readonly catalog: string | undefined;
 }
 
 export interface SessionPlan {
-  /** Why it is passed through; undefined when the session is the principal's own, and clean. */
+  /** Reason to pass; undefined in a clean session of the principal. */
   readonly reason: BypassReason | undefined;
-  /** Step before it reaches the engine. */
   readonly before: 'nothing' | 'dirty' | 'end' | 'take-catalog';
   readonly record: SessionRecord | undefined;
 }
 
-/** Says what to do and does nothing. `refuse` is answered with the Fault for unknown sessions. */
+/** Plans only. `refuse` is answered with the Fault for unknown sessions. */
 export function planSession(
   question: SessionQuestion,
   found: FoundSession,
@@ -29,11 +27,11 @@ export function planSession(
 ): SessionPlan | 'refuse' {
   const { kind, principal, bypass, leavesState } = question;
   const before = kind === 'end' ? 'end' : leavesState ? 'dirty' : 'nothing';
-  // A request in another catalog may move the session there, for all that comes after.
+  // It may move the session to another catalog, for all later requests.
   const catalog = engine.keepsProperties ? question.catalog : undefined;
   const changes = (moves: boolean) => (moves && before === 'nothing' ? 'dirty' : before);
   if (found.kind === 'unavailable') {
-    // Other gateways may take it for clean where it was.
+    // Other gateways may take it for clean in its old catalog.
     const { last } = found;
     const wasOwn = last?.principal === principal;
     if (last !== undefined && !wasOwn && isOwnedByOther(last, engine)) return 'refuse';
@@ -46,7 +44,7 @@ export function planSession(
   if (record?.principal !== principal) {
     if (isOwnedByOther(record, engine)) return 'refuse';
     const mayBeOwn = found.kind === 'unknown' && found.otherwise?.principal === principal;
-    // A user whom the engine refuses to end a session must not make it forgotten.
+    // A user who may not end the session must not make it forgotten.
     const isRefused = kind === 'end' && engine.checksSessionOwner && !mayBeOwn;
     // The store may have lost a session that another gateway still takes for clean.
     const isLost = found.kind === 'unknown' && found.otherwise === undefined;
@@ -57,13 +55,12 @@ export function planSession(
   if (kind === 'end') return { reason: 'session', before, record };
   const moves = catalog !== undefined && catalog !== record.catalog;
   if (record.dirty || leavesState) {
-    // Also of a dirty one, of which others may still have to learn.
+    // Also for a dirty one, of which others may have to learn.
     return { reason: bypass ?? 'dirty-session', before: changes(moves), record };
   }
-  // Where the catalog came later than the session, one that names none may have come before it or
-  // behind it.
+  // If the catalog came later, a request without one may have come before or behind it.
   const dependsOnOrder = moves || (question.catalog === undefined && isExtended(record.profile));
-  // The first catalog is noted. A second one leaves a session of which it is not known where it is.
+  // The first catalog is noted; after a second one it is not known where the session is.
   const next = record.catalog === null ? 'take-catalog' : 'dirty';
   return {
     reason: bypass ?? (dependsOnOrder ? 'first-catalog' : undefined),
@@ -72,7 +69,7 @@ export function planSession(
   };
 }
 
-/** A session that another user left something in must not serve, unless the engine sees to it. */
+/** A session with state of another user must not serve, unless the engine sees to it. */
 function isOwnedByOther(record: SessionRecord | undefined, engine: EngineTraits): boolean {
   const holdsState = record?.dirty === true && !engine.checksSessionOwner;
   return engine.strangeSessions === 'refuse' || holdsState;

@@ -7,9 +7,8 @@ import { type UnnotedSessions, withUnnoted } from '../freshness/unnoted.ts';
 import { createSessionDigests, type SessionName } from './digests.ts';
 
 /**
- * A session as it was found: a record, none under this very spelling, or the store is away.
- * `otherwise`: one of another endpoint or spelling that the engine could take for it. `last` is
- * good for where a request goes, never for its answer.
+ * `unknown`: no record of this spelling. `otherwise`: a record of another endpoint or spelling that
+ * the engine could take for it. `last`: good for where a request goes, never for its answer.
  */
 export type FoundSession =
   | { readonly kind: 'known'; readonly record: SessionRecord }
@@ -27,15 +26,14 @@ function isSpeltOtherwise(found: FoundSession, spelling: string): boolean {
   return (lastRecord(found)?.spelling ?? spelling) !== spelling;
 }
 
-/** Also of a store that is away. */
 export function lastRecord(found: FoundSession): SessionRecord | undefined {
   if (found.kind === 'unavailable') return found.last;
   return found.kind === 'known' ? found.record : undefined;
 }
 
-/** Shortest time between two notes that a request was forwarded (ms). */
+/** Pause between notes of a forwarded request (ms). */
 const FORWARDED_EVERY = 30_000;
-/** Bound of sessions; of more, or a quarter by one user, the oldest are read again. */
+/** More, or a quarter by one user: the oldest are read again. */
 const MAX_SESSIONS = 100_000;
 
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
@@ -46,31 +44,27 @@ export type Sessions = ReturnType<typeof createSessions>;
 interface SessionsOptions {
   readonly store: Pick<FreshnessStore, 'session' | 'renew'>;
   readonly clock: Clock;
-  /** Lease of the questions that are asked now (ms). */
   readonly lease: () => number;
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly newToken: () => string;
-  /** Told of every failure of the store. */
   readonly onError: (error: unknown) => void;
   readonly unnoted: UnnotedSessions;
 }
 
 /**
- * Sessions of the engine, as the gateway knows them, over the store that it shares with others. A
- * record counts as clean only while it was read less than a lease ago, and is read again before
- * anything that ran in it is kept. The promise: when `dirty` has resolved to true, a request that
- * arrives at any gateway finds none of them clean. A gateway uses a clean record for at most
- * `lease` after it *sent* the read that brought it, the store notes that lease, and a change waits
- * longer than that between the store's word and its own answer. A name without a record may be made
- * dirty too: if the engine begins a session of that name at the same time, the store does not begin
- * it clean. Never rejects.
+ * Sessions of the engine, over the store shared with other gateways. A record counts as clean while
+ * it was read less than a lease ago, and is read again before anything of its session is kept. When
+ * `dirty` has resolved to true, a request that arrives at any gateway finds none of them clean: a
+ * gateway uses a clean record for at most `lease` after it *sent* the read, the store notes that
+ * lease, and a change waits longer between the store's word and its own answer. A name without a
+ * record may be made dirty too: the store then does not begin a session of that name clean. Never
+ * rejects.
  */
 export function createSessions(options: SessionsOptions) {
   const { clock, sleep, onError } = options;
   const records = createRecords(options);
   const { store, known, taking, now, read } = records;
-  const changes = createChanges(options, records);
-  const { digestsOf } = changes;
+  const { digestsOf, dirty, ...others } = createChanges(options, records);
 
   function held(name: SessionName): FoundSession | undefined {
     const { key, spelling } = digestsOf(name);
@@ -79,34 +73,28 @@ export function createSessions(options: SessionsOptions) {
   }
 
   return {
-    /** The record kept last, for another process: its clock differs, so `settles` is a duration. */
+    ...others,
+    /** For another process, whose clock differs: `settles` is a duration. */
     last(name: string): SessionRecord | undefined {
       const last = known.last(name);
       return last && { ...last, settles: (last.settles ?? 0) - clock.now() };
     },
-    /** Finds without a promise; undefined where the store must be asked. */
+    /** Undefined where the store must be asked. */
     held,
-    /** Finds what is known now. A session begun elsewhere, or spelt otherwise, is unknown. */
+    /** A session begun elsewhere, or spelt otherwise, is unknown. */
     find(name: SessionName): FoundSession | Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
       const ask = () => read(key, 'readOnce').then((found) => asSpelt(found, spelling));
       return held(name) ?? taking.get(key)?.then(ask) ?? ask();
     },
-    /** Finds, for what only explains: no life is renewed. */
+    /** For what only explains: renews no life. */
     async peek(name: SessionName): Promise<FoundSession> {
       const { key, spelling } = digestsOf(name);
       return asSpelt(now(key) ?? (await read(key, 'peek')), spelling);
     },
-    begin: changes.begin,
-    end: changes.end,
-    takeCatalog: changes.takeCatalog,
-    /**
-     * Makes them dirty, however spelt. True when no gateway takes them for clean: the statement may
-     * go to the engine.
-     */
+    /** Makes them dirty, however spelt. True when no gateway takes them for clean. */
     dirty: (names: readonly SessionName[]) =>
-      changes.dirty([...new Set(names.map((name) => digestsOf(name).key))]),
-    /** Makes all sessions of all engines dirty. */
+      dirty([...new Set(names.map((name) => digestsOf(name).key))]),
     async dirtyAll(): Promise<boolean> {
       const renewed = await tryToRenew(() => options.store.renew(['sessions']), sleep, onError);
       known.forget('all');
@@ -114,23 +102,22 @@ export function createSessions(options: SessionsOptions) {
       await waitOut(renewed.others, sleep);
       return true;
     },
-    /** Waits until no gateway uses what was before its catalog: the engine may learn of it then. */
+    /** Waits until no gateway uses what was before its catalog. */
     async settled({ settles = 0 }: SessionRecord): Promise<void> {
       const left = settles - clock.now();
       if (left > 0) await sleep(left);
     },
-    /** Reads anew whether it is still the same and clean. */
+    /** Reads anew: true when it is the same and clean. */
     async confirm(name: SessionName, { dirty, version }: SessionRecord): Promise<boolean> {
       const found = await read(digestsOf(name).key);
       const { record } = found.kind === 'known' ? found : {};
       return record?.version === version && !record.dirty && !dirty;
     },
-    /** Notes that a request of it goes to the engine now. */
     forwarded(name: SessionName, record: SessionRecord): void {
       const { key } = digestsOf(name);
       const wall = clock.wall();
       const age = wall - (known.held(key) ?? record).forwardedAt;
-      // Another gateway's clock may run ahead: what is to come is not recent.
+      // Another gateway's clock may run ahead.
       if (age >= 0 && age < FORWARDED_EVERY) return;
       known.amend(key, (held) => ({ ...held, forwardedAt: wall }));
       store.session(key, { do: 'touch', at: wall }).catch(onError);
@@ -144,12 +131,11 @@ async function waitOut(lease: number, sleep: SessionsOptions['sleep']): Promise<
 
 const ownerOfRecord = ({ principal }: SessionRecord) => ownerOf(principal);
 
-/** Records of sessions: as they were read, and as they were changed here. */
 function createRecords(options: SessionsOptions) {
   const { clock, unnoted } = options;
   const store = withUnnoted(options.store, unnoted);
   const known = createLeaseCache({ ...options, max: MAX_SESSIONS, ownerOf: ownerOfRecord });
-  /** Made dirty here → version of its record ('' for none) that no gateway uses; undefined: yet. */
+  /** Made dirty here: version that no gateway uses ('' for none), or undefined before that. */
   const dirtied = createOwnedTable<{ readonly version: string | undefined }>(MAX_SESSIONS);
 
   function isDirtyHere(key: string): boolean {
@@ -167,7 +153,7 @@ function createRecords(options: SessionsOptions) {
     return record && seen(key, record);
   }
 
-  /** While the store cannot be asked: what was dirty still is. */
+  /** For a store that is away: what was dirty still is. */
   function lasting(key: string): FoundSession {
     const last = known.last(key);
     const found = last && seen(key, last);
@@ -175,7 +161,7 @@ function createRecords(options: SessionsOptions) {
   }
 
   type Reply = Awaited<ReturnType<typeof askStore>>;
-  /** Where the store has lost a session: what was known of it, dirty from now on. */
+  /** Makes sessions dirty that the store has lost. */
   async function askStore(key: string, call: SessionCall) {
     const reply = await store.session(key, call);
     if (reply.record !== undefined) {
@@ -199,7 +185,7 @@ function createRecords(options: SessionsOptions) {
     else known.keep(key, { ...record, incarnation }, start);
   }
 
-  /** @param how only `readOnce` joins a read that is under way, see {@link LeaseCache} */
+  /** @param how only `readOnce` joins a read under way */
   async function read(key: string, how: 'read' | 'readOnce' | 'peek' = 'read') {
     const call = how === 'peek' ? how : 'read';
     const ask = how === 'peek' ? 'read' : how;
@@ -210,14 +196,13 @@ function createRecords(options: SessionsOptions) {
         const { record } = reply;
         if (record === undefined || call === 'read') keep(key, reply, since);
         if (record === undefined) return { kind: 'unknown' };
-        // A stale 'dirty' needs no refresh: it never turns clean.
+        // A stale 'dirty' never turns clean.
         return record.dirty || call === 'peek' ? seen(key, record) : now(key);
       },
     );
     return found ?? lasting(key);
   }
 
-  /** Changes a record; what was read before counts no longer. */
   async function change(key: string, call: SessionCall) {
     const since = known.begin();
     using watch = known.watch([key]);
@@ -228,7 +213,7 @@ function createRecords(options: SessionsOptions) {
     return reply;
   }
 
-  /** Catalogs that are being noted: others may know one before this gateway does. */
+  /** Catalogs being noted: others may know one before this gateway does. */
   const taking = new Map<string, Promise<unknown>>();
 
   function take(key: string, call: SessionCall) {
@@ -243,16 +228,15 @@ function createRecords(options: SessionsOptions) {
   return { store, known, dirtied, taking, isDirtyHere, now, read, change, take };
 }
 
-/** Changes sessions, so that every gateway learns of it. */
 function createChanges(
   { clock, sleep, newToken, onError, unnoted }: SessionsOptions,
   { store, known, dirtied, isDirtyHere, now, read, change, take }: ReturnType<typeof createRecords>,
 ) {
   const digestsOf = createSessionDigests();
 
-  /** Whether what no gateway takes for clean is still all that there is. */
+  /** True when the dirty version is still all that there is. */
   async function isStill(key: string, version: string): Promise<boolean> {
-    // Elsewhere it may have ended, and the engine may have begun another one under its id.
+    // It may have ended elsewhere, and the engine may have begun another under its id.
     const record = lastRecord(now(key) ?? (await read(key)));
     return record === undefined ? version === '' : record.dirty && record.version === version;
   }
@@ -266,7 +250,7 @@ function createChanges(
     const reply = await tryToRenew(renew, sleep, onError);
     if (reply === undefined) return false;
     await waitOut(reply.lease, sleep);
-    // Another one of that name may have begun meanwhile.
+    // Another of that name may have begun.
     if (dirtied.get(key) === here) dirtied.set(key, '', { version: reply.record?.version ?? '' });
     return true;
   }
@@ -277,16 +261,12 @@ function createChanges(
   return {
     digestsOf,
     dirty,
-    /**
-     * Notes a session that the engine has begun, before its client has the id. False: only here,
-     * dirty.
-     */
+    /** Notes a begun session, before its client has the id. False: only here, dirty. */
     async begin(name: SessionName, { dirty: isDirty = false, ...given }: Begun): Promise<boolean> {
       const { key, spelling } = digestsOf(name);
       const data = { ...given, spelling, forwardedAt: clock.wall() };
       const token = newToken();
-      // One of that name that was here before, or may be in the store by now: others may take it
-      // for clean.
+      // Others may take an earlier one of that name for clean.
       let shared = known.last(key) !== undefined || isDirtyHere(key);
       known.forget([key]);
       try {
@@ -306,7 +286,7 @@ function createChanges(
         return false;
       }
     },
-    /** Notes its first catalog; it is dirty then if another was quicker. True as with `dirty`. */
+    /** Notes its first catalog; it is dirty if another was quicker. True as with `dirty`. */
     async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
       const { key } = digestsOf(name);
       const { dirty: _, version: expected, ...before } = record;
@@ -317,17 +297,15 @@ function createChanges(
         return true;
       } catch (error) {
         onError(error);
-        // The store may have changed it, or do so later; the engine may see the catalog or not.
+        // Store and engine may have seen the catalog or not.
         return dirty([key]);
       }
     },
-    /**
-     * Forgets it (only here while the store is away); one spelt otherwise is made dirty instead.
-     */
+    /** Forgets it, only here while the store is away; one spelt otherwise becomes dirty. */
     async end(name: SessionName): Promise<void> {
       const { key, spelling } = digestsOf(name);
       const found = now(key) ?? (await read(key));
-      // The engine may take the two for one or not: it may be over, or go on.
+      // The engine may take the two for one or not.
       if (isSpeltOtherwise(found, spelling)) return void (await dirty([key]));
       try {
         await change(key, { do: 'end' });
@@ -336,8 +314,7 @@ function createChanges(
         onError(error);
         known.forget([key]);
         known.drop(key);
-        // For others, and perhaps at the engine, it goes on: what happens in it must still reach
-        // them.
+        // It goes on for others, perhaps at the engine: they must learn of what happens in it.
         dirtied.set(key, '', { version: undefined });
       }
     },

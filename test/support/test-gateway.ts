@@ -85,7 +85,7 @@ export async function startTestGateway(
       random: Math.random,
       randomBytes,
       sleep: (milliseconds) => sleep(milliseconds),
-      holdTime: HOLD_TIME,
+      holdMs: HOLD_TIME,
       breath: 0,
       ...parts,
     },

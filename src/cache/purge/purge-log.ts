@@ -1,32 +1,29 @@
 import { type GatewayEvent, PURGE_CAUSES, PURGE_RESULTS } from '../../common/events.ts';
 
 type Purged = Extract<GatewayEvent, { readonly type: 'purged' }>;
-/** `at`: when it was asked for, or, of one that was pending, done (wall clock, ms). */
+/** `at`: when asked for, or, if it was pending, done (wall clock, ms). */
 export type PurgeRecord = Omit<Purged, 'type' | 'milliseconds'> & { readonly at: number };
-/** The latest are remembered. */
 export const MAX_PURGES = 1_000;
 
-/** Port: the log that gateways share, each record a text. Rejects when it cannot be reached. */
+/** Port: the shared log, oldest first. Rejects when it cannot be reached. */
 export interface PurgeLines {
   /** Forgets all but the `most` that were added last. */
   add(line: string, most: number): Promise<void>;
-  /** Oldest first. */
   all(): Promise<readonly string[]>;
 }
 
 export type PurgeLog = ReturnType<typeof createPurgeLog>;
-/** The latest purges, of all gateways while `lines` can be reached; undefined where it is alone. */
+/** The latest purges: of all gateways while `lines` can be reached. Alone without it. */
 export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => void = () => {}) {
   const own: PurgeRecord[] = [];
 
   return {
-    /** Never rejects. */
     async add(record: PurgeRecord): Promise<void> {
       own.push(record);
       if (own.length > MAX_PURGES) own.shift();
       await lines?.add(JSON.stringify(record), MAX_PURGES).catch(onError);
     },
-    /** The latest first. `complete`: those of other gateways could be read. */
+    /** Latest first. `complete`: those of other gateways could be read. */
     async latest(most: number) {
       let complete = true;
       let purges: readonly PurgeRecord[] = own;
@@ -42,13 +39,12 @@ export function createPurgeLog(lines?: PurgeLines, onError: (error: unknown) => 
   };
 }
 
-/** Latest moment of a date (ms). */
 const LATEST = 8.64e15;
-/** Undefined when it is none: other versions of the gateway may have written it. */
+/** Undefined for none: another version may have written it. */
 export function readPurgeRecord(line: string): PurgeRecord | undefined {
   try {
     const read = JSON.parse(line) as PurgeRecord;
-    // Older versions say nothing of that.
+    // Older versions lack it.
     const said = { ...read, known: (read.known as boolean | undefined) ?? true };
     const { id, principal, cause, scope, result } = said;
     const texts = [id, principal, scope === 'everything' ? scope : scope.project];

@@ -6,25 +6,20 @@ import type { CacheScope } from '../../freshness/freshness-store.ts';
 import { purgedScopes } from '../projects.ts';
 import type { PurgeLog, PurgeRecord } from './purge-log.ts';
 
-/** One call of an engine's own clear operation. */
 export interface EngineClear {
-  /** The URL of the replica, as configured. */
   readonly replica: string;
   readonly ok: boolean;
-  /** It was not even called. */
   readonly called?: false;
-  /** Said to the operator, when it is not ok. */
   readonly why?: string;
 }
 
-/** Port: what a purge has to do with engines. */
 export interface EngineClearing {
   /**
-   * Has all replicas whose answers may be stale clear their caches (`engine.clear`). Never rejects.
-   * @param authorization of the caller, without which engines with `login: forward` are not called
+   * Clears all replicas that may be stale (`engine.clear`). Never rejects. Engines with `login:
+   * forward` need `authorization`.
    */
   clear(stale: Stale, authorization: string | undefined): Promise<readonly EngineClear[]>;
-  /** Whether engines are asked with the caller's login: then callers with one login share a run. */
+  /** Engines get the caller's login: only callers with one login share a run. */
   asksAsCaller(): boolean;
 }
 export type ClearEngines = EngineClearing['clear'];
@@ -32,11 +27,8 @@ export type ClearEngines = EngineClearing['clear'];
 export interface PurgeOrder {
   readonly principal: string;
   readonly cause: PurgeCause;
-  /** The header of the caller, for `engine.login: forward`. */
   readonly authorization?: string | undefined;
-  /** Id of the request, where a hook or a statement purges. */
   readonly call?: string;
-  /** The change that a statement makes. */
   readonly why?: string;
 }
 
@@ -54,10 +46,9 @@ interface RenewalOptions {
 }
 type Passed = NonNullable<Awaited<ReturnType<ReturnType<typeof createRenewals>['renewForAll']>>>;
 
-/** Purges: callers that purge one thing together share a run that begins after they came. */
+/** Purges; callers that purge the same share a run that begins after they came. */
 export function createPurges(
   options: RenewalOptions & {
-    /** Whether the configuration names the project, or the engine has answered about it. */
     isKnown: (project: string) => boolean;
     engineClearing: EngineClearing;
     log: PurgeLog;
@@ -70,14 +61,13 @@ export function createPurges(
   const runOrJoin = createSharedRuns<Run>();
   const { renew, renewForAll, passLater, settled } = createRenewals(options);
 
-  /** Resolves when it is in the log. */
   function tell(record: PurgeRecord, milliseconds: number): Promise<void> {
     const { at: _, ...told } = record;
     options.emit({ ...told, type: 'purged', milliseconds });
     return options.log.add(record);
   }
 
-  /** When the outcome is ok, later requests at any gateway get no answer asked for before it. */
+  /** When ok, later requests at any gateway get no answer asked for before the purge. */
   async function purge(stale: Stale, { authorization: login, ...order }: PurgeOrder) {
     const at = clock.wall();
     const started = clock.now();
@@ -87,7 +77,7 @@ export function createPurges(
     const key = JSON.stringify([stale, clears, authorization ?? null]);
     const { id, engines, passed } = await runOrJoin(key, async (acted) => {
       const run = newId();
-      // Before the tokens are new: an engine that clears later could give old data to a new fill.
+      // Before the tokens are new: else a new fill could still get old data of the engine.
       const cleared = clears ? await engineClearing.clear(stale, authorization) : [];
       return { id: run, engines: cleared, passed: await renewForAll(scopes, run, acted) };
     });
@@ -97,7 +87,7 @@ export function createPurges(
     const record = { ...order, id, at, scope: stale, result, engine_calls } as const;
     const isKnownHere = stale === 'everything' || options.isKnown(stale.project);
     const known = isKnownHere || passed?.known === true;
-    // Not awaited: the caller does not wait for the log.
+    // The caller does not wait for the log.
     if (passed === undefined) {
       const owed = { ...record, known, result: 'owed', replicas: 1, waited: 0 } as const;
       void tell(owed, clock.now() - started);
@@ -106,7 +96,6 @@ export function createPurges(
         const told = { ...record, ...later, known: known || later.known, at: done };
         return tell(told, Math.max(0, done - at));
       });
-      // The memory of this gateway is empty; the renewal is owed.
       return { ok: false as const, failed: 'redis' as const, engines };
     }
     void tell({ ...record, ...passed, known }, clock.now() - started);
@@ -117,7 +106,7 @@ export function createPurges(
 
   return {
     purge,
-    /** Once, without a wait: a purge follows. False when Redis did not confirm: it is owed. */
+    /** Tries once: a purge follows. False when Redis did not confirm: it is owed. */
     async renew(stale: Stale): Promise<boolean> {
       const scopes = purgedScopes(stale);
       const id = newId();
@@ -129,10 +118,8 @@ export function createPurges(
   };
 }
 
-/** Makes tokens new, and waits until no gateway uses the old ones. */
 function createRenewals(options: RenewalOptions) {
   const { epochs, clock, emit, clearMemory } = options;
-  /** The waits for leases of what was pending, each for all who wait for it. */
   const passing = new WeakMap<Renewal, ReturnType<typeof leasePassed>>();
   const settling = new Set<Promise<void>>();
   const failed = (error: unknown) => emit({ type: 'redis-failed', operation: 'renew', error });
@@ -150,9 +137,8 @@ function createRenewals(options: RenewalOptions) {
   }
 
   /**
-   * Waits until no gateway uses the old tokens, from the turn in which the new ones were confirmed.
-   * Undefined when Redis was replaced: its successor may not know the new ones.
-   * @returns `replicas`: gateways that told that they forgot the old ones
+   * Waits until no gateway uses the old tokens. Undefined when Redis was replaced: its successor
+   * may not know the new ones.
    */
   async function leasePassed({ lease, known, replicas, stands }: Renewal) {
     const confirmed = clock.now();
@@ -166,7 +152,6 @@ function createRenewals(options: RenewalOptions) {
     }
   }
 
-  /** In the background: what was given up is renewed, and its lease passes. */
   async function passLater(
     scopes: readonly CacheScope[],
     id: string,
@@ -184,7 +169,7 @@ function createRenewals(options: RenewalOptions) {
     void settled.finally(() => settling.delete(settled));
   }
 
-  /** New tokens, and the wait for them; once more when Redis was replaced meanwhile. */
+  /** Tries again when Redis was replaced meanwhile. */
   async function renewForAll(scopes: readonly CacheScope[], id: string, acted: () => void) {
     for (let tries = 0; tries < RENEWAL_TRIES; tries += 1) {
       const renewal = await renew(scopes, id, RENEWAL_TRIES);
@@ -197,7 +182,7 @@ function createRenewals(options: RenewalOptions) {
     return giveUp(scopes, id);
   }
 
-  /** Resolves when no pending purge waits for its lease any more, and the last is told. */
+  /** Resolves when no pending purge waits any more, and the last is in the log. */
   async function settled(): Promise<void> {
     while (settling.size > 0) await Promise.all(settling);
   }
@@ -205,15 +190,14 @@ function createRenewals(options: RenewalOptions) {
   return { renew, renewForAll, passLater, settled };
 }
 
-/** Begins a run. `acted`: the next one of its key may begin to act; at its end at the latest. */
+/** Begins a run. `acted`: the next of its key may act; at the end at the latest. */
 type Begin<T> = (acted: () => void) => Promise<T>;
 
 /**
- * Lets one run of a key act at a time. One more waits, which all callers share that come meanwhile:
- * no caller is given a run that had begun before it came.
+ * Lets one run of a key act at a time. All who come meanwhile share the next one: no caller is
+ * given a run that had begun before it came.
  */
 function createSharedRuns<T>() {
-  /** Keys of which a run acts, with the one that waits for it. */
   const acting = new Map<string, (PromiseWithResolvers<T> & { begin: Begin<T> }) | undefined>();
 
   function start(key: string, begin: Begin<T>): Promise<T> {

@@ -4,23 +4,18 @@ import type { Emit } from '../../common/events.ts';
 import type { FleetStore } from '../../freshness/fleet.ts';
 import { HEAD_LIMIT, markOf, readHead, readMarks } from '../shared-entries.ts';
 
-/** Between two batches, for the time of Redis and of this process (ms). */
+/** Pause between batches (ms), for Redis and this process. */
 const PAUSE = 20;
-/** Between two looks whether another gateway has ended its sweep (ms). */
+/** Pause between looks for the end of another gateway's sweep (ms). */
 const TASK_PAUSE = 1_000;
-/** No sweep looks at more entries, or takes longer (ms). */
 const MOST_SCANNED = 5_000_000;
 const MOST_TIME = 15 * 60_000;
-/** The task that one gateway does for all, and how long it outlives a sign of life (ms). */
+/** Task of one gateway for all; outlives a sign of life this long (ms). */
 const SWEEP = 'sweep';
 const TASK_LIFE = 30_000;
-/** Port: what a sweep asks of tier 2. Rejects when that cannot be reached in time. */
 export interface SweepStore {
-  /** Reads all epochs in force, in batches of a bounded size. */
   tokens(): AsyncIterable<readonly string[]>;
-  /** Reads all entries' first bytes, in batches of a bounded size. */
   heads(bytes: number): AsyncIterable<readonly { readonly name: string; readonly head: Buffer }[]>;
-  /** Returns how many were still there. */
   drop(entries: readonly string[]): Promise<number>;
 }
 
@@ -41,7 +36,7 @@ export function createSweep(options: {
   const pause = (milliseconds: number) => Promise.race([options.sleep(milliseconds), closed]);
 
   async function takeTask(): Promise<boolean> {
-    // Counted, too: a clock may stand still.
+    // Counts tries too: a clock may stand still.
     for (let tries = 0; tries * TASK_PAUSE < MOST_TIME && !signal.aborted; tries += 1) {
       if (await fleet.hold(SWEEP, TASK_LIFE)) return true;
       await pause(TASK_PAUSE);
@@ -54,14 +49,14 @@ export function createSweep(options: {
       requested = false;
       try {
         if (!(await takeTask())) continue;
-        // What was asked for until now is done by this sweep, even if it fails.
+        // This sweep does what was requested until now, even if it fails.
         requested = false;
         await sweep().finally(() => fleet.leave(SWEEP));
       } catch (error) {
         if (!signal.aborted) emit({ type: 'redis-failed', operation: 'sweep', error });
       }
     }
-    // In the turn of that look: a request from here on begins another.
+    // In the turn of that check: a later request begins another.
     running = undefined;
   }
 
@@ -80,7 +75,7 @@ export function createSweep(options: {
     const marks = new Set<string>();
     for await (const tokens of store.tokens()) {
       for (const token of tokens) marks.add(markOf(token));
-      // With some of the tokens only, good entries would be dropped.
+      // With only some of the tokens good entries would be dropped.
       if (await isOver()) return;
     }
     for await (const batch of store.heads(HEAD_LIMIT)) {
@@ -93,7 +88,6 @@ export function createSweep(options: {
   }
 
   return {
-    /** Begins one in the background; while one is under way, one more follows it. */
     request(): void {
       if (signal.aborted) return;
       requested = true;
@@ -106,7 +100,7 @@ export function createSweep(options: {
   };
 }
 
-/** Not one of another layout, or that began since the sweep did: its epoch may be newer. */
+/** Keeps entries of other layouts, and those since the sweep began: their epoch may be newer. */
 function isUnreachable(bytes: Buffer, marks: ReadonlySet<string>, before: number): boolean {
   const head = readHead(bytes);
   if (typeof head === 'string' || head.requestedAt >= before) return false;

@@ -7,7 +7,7 @@ type Settings = Pick<Config, 'warm' | 'cache' | 'engine' | 'projects'>;
 /** Settings of the configuration in force. */
 export interface WarmSettings extends WarmConfig {
   readonly as: ReturnType<typeof asWhom>;
-  /** Whether all gateways share the entries. */
+  /** All gateways share the entries. */
   readonly isShared: boolean;
 }
 

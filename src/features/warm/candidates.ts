@@ -27,14 +27,14 @@ export interface Way extends KeptRequest {
     readonly profile: string;
     readonly catalog: string | null;
   } | null;
-  /** Part of the key for its session; '' without one. */
+  /** Part of the key; '' without a session. */
   readonly part: string;
 }
 
 /** How a session was begun that is noted under its profile. */
 export interface Beginning extends KeptRequest {
   readonly profile: string;
-  /** When it was seen last (wall clock, ms). */
+  /** Latest sight (wall clock, ms). */
   readonly at: number;
 }
 
@@ -50,7 +50,7 @@ export interface Candidate {
   before: number;
   /** Average time of the engine (ms). */
   ms: number;
-  /** Length of its longest answer. */
+  /** Longest answer. */
   bytes: number;
   readonly users: readonly string[];
   readonly ways: readonly Way[];
@@ -77,7 +77,6 @@ const OVERHEAD = 1_000;
 /** Weight of the latest figure in an average. */
 const LATEST = 1 / 4;
 const NOTE = 'warm:candidates';
-/** Longest time over the list. */
 const TASK_LIFE_MS = 10_000;
 const VERSION = 1;
 const EMPTY: CandidateList = { candidates: [], beginnings: [] };
@@ -96,7 +95,6 @@ const bytesOf = ({ ways }: Pick<Candidate, 'ways'>) =>
     OVERHEAD,
   );
 
-/** Rows of this process, bounded by what their bodies take. */
 function createRows(clock: Pick<Clock, 'wall'>) {
   const rows = new Map<string, Row>();
   let bytes = 0;
@@ -126,7 +124,7 @@ function createRows(clock: Pick<Clock, 'wall'>) {
 
 const NEVER_ASKED = { asks: 0, added: 0, last: 0, before: 0, ms: 0, bytes: 0 };
 
-/** Counts an answer where it is an ask. @returns whether it is */
+/** @returns whether it is an ask */
 function countAnswer(row: Row, event: EventOf<'xmla-answered'>, now: number): boolean {
   const { outcome, engine, complete } = event;
   const isMiss = outcome.kind === 'miss';
@@ -164,7 +162,6 @@ export function createCandidates({ clock, fleet, emit }: Pick<Core, 'clock' | 'f
     emit({ type: 'redis-failed', operation: 'warm-up', error });
   }
 
-  /** Writes the list, if no other gateway does just now. */
   async function merge(): Promise<CandidateList> {
     if (!(await fleet.hold(NOTE, TASK_LIFE_MS))) return readList(fleet);
     try {
@@ -190,10 +187,7 @@ export function createCandidates({ clock, fleet, emit }: Pick<Core, 'clock' | 'f
       const row = rows.get(event.digest);
       if (row !== undefined && countAnswer(row, event, clock.wall())) isNew = true;
     },
-    /**
-     * Notes how a user asks a query that may be cached.
-     * @param make called where the way is new; gives undefined for what may not be kept
-     */
+    /** Notes how a user asks. `make` is called for a new way; undefined: it may not be kept. */
     noteWay(
       digest: string,
       part: string,
@@ -212,7 +206,6 @@ export function createCandidates({ clock, fleet, emit }: Pick<Core, 'clock' | 'f
       add(known ?? { digest, ...facts, ...NEVER_ASKED, users: [user], ways: [] }, way);
       isNew = true;
     },
-    /** Notes how a session was begun. */
     noteBeginning(profile: string, make: () => KeptRequest | undefined): void {
       if (settings.mode === 'off') return;
       // What an earlier beginning names may be gone.
@@ -256,7 +249,6 @@ async function readList(fleet: FleetStore): Promise<CandidateList> {
   }
 }
 
-/** Joins the list with what this process has seen since. */
 function merged(
   list: CandidateList,
   rows: readonly Row[],

@@ -12,7 +12,6 @@ const OVERTAKEN = new GatewayError('client-gone', 'A user needed the place at th
 class Slot {
   /** Aborted when the request is given up. */
   readonly gone = new AbortController();
-  /** Undefined once the slot was given up. */
   leave: (() => void) | undefined;
   /** Aborted when the request is given up and no user has joined it. */
   unwanted: AbortSignal | undefined;

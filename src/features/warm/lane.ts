@@ -47,7 +47,7 @@ interface LanesOfRun {
 
 export interface WarmLine {
   open(ofRun: LanesOfRun): Lane;
-  /** Whether the engine of a project gets the login that asks. */
+  /** True where the engine of a project gets the login that asks. */
   forwards(project: string): boolean;
 }
 

@@ -52,11 +52,7 @@ export function createWarmUp(parts: Parts) {
         .catch(failed)
         .finally(() => (looking = undefined)));
     },
-    /**
-     * Begins a run with the login of a user.
-     * @returns its id, and which of the named queries are not known
-     * @throws GatewayError `not-warmed` where there is one, or the warm-up is off
-     */
+    /** @returns id, and named queries that are not known. @throws GatewayError `not-warmed` */
     async begin(as: Omit<WarmUser, 'isUser'>, wish: Parameters<typeof runs.begin>[2]) {
       if (settings.mode === 'off') throw notNow('warm.mode is off, so that no queries are kept');
       const begun = await runs.begin({ ...as, isUser: true }, null, wish).catch((error) => {

@@ -198,9 +198,7 @@ function listIn(body: Buffer) {
     const isList = value.every((one) => one instanceof Object);
     // Without the size later pages would not be seen.
     if (isList && typeof total_size === 'number') return { value, total_size };
-  } catch {
-    // Told below.
-  }
+  } catch {}
   throw new Error('it answered no list as Kylin 5 does');
 }
 

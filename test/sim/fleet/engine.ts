@@ -97,9 +97,9 @@ export function createEngine(options: {
 }
 
 /** What a query needs beside what the simulation decides. */
-export const QUERY_SAMPLE: Pick<Query, 'ttl' | 'timeout' | 'engineTraits' | 'began'> = {
+export const QUERY_SAMPLE: Pick<Query, 'ttl' | 'timeoutMs' | 'engineTraits' | 'began'> = {
   ttl: 600_000,
-  timeout: 60_000,
+  timeoutMs: 60_000,
   engineTraits: ENGINE_KINDS.generic,
   began: async () => {},
 };

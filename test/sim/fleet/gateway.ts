@@ -104,7 +104,7 @@ export async function openGateway(options: {
     for (const one of heard) one(event);
   };
   const parts = {
-    ...{ clock, sleep, emit, holdTime: 50 },
+    ...{ clock, sleep, emit, holdMs: 50 },
     random: () => random(1_000_000) / 1_000_000,
     randomBytes: (bytes: number) => Buffer.from(Array.from({ length: bytes }, () => random(256))),
     ...(backing.primary && { primary: backing.primary(program, clock) }),

@@ -111,7 +111,7 @@ export function queryOf(
   options: {
     project?: string;
     ttl?: number;
-    timeout?: number;
+    timeoutMs?: number;
     session?: QuerySession;
     fresh?: boolean;
     began?: Query['began'];
@@ -122,7 +122,7 @@ export function queryOf(
     parts: keyParts({ project, session: session === undefined ? null : 'profile' }),
     scopes: entryScopes([project], false),
     ttl,
-    timeout: options.timeout ?? 300_000,
+    timeoutMs: options.timeoutMs ?? 300_000,
     project,
     engineTraits: ENGINE_KINDS.generic,
     session,

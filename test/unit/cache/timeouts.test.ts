@@ -58,7 +58,7 @@ describe('a query that never ends', () => {
     const begin = clock.now();
     const ask = async () => {
       const since = clock.now();
-      const query = ofAll(queryOf(engine.ask, { timeout: TIMEOUT }));
+      const query = ofAll(queryOf(engine.ask, { timeoutMs: TIMEOUT }));
       const client = await one.answer(query, fakeClient(TIMEOUT));
       waits.push(clock.now() - since);
       reasons.push(reasonOf(client));
@@ -215,8 +215,8 @@ describe('who waits for a flight', () => {
   test('has an end of his own: what he may wait, and the timeout of the engine', async () => {
     const one = replica();
     const engine = hangs();
-    void one.answer(queryOf(engine.ask, { timeout: TIMEOUT }));
-    const joining = one.answer(queryOf(engine.ask, { timeout: TIMEOUT }), fakeClient(2_000));
+    void one.answer(queryOf(engine.ask, { timeoutMs: TIMEOUT }));
+    const joining = one.answer(queryOf(engine.ask, { timeoutMs: TIMEOUT }), fakeClient(2_000));
     await quiet();
     jest.advanceTimersByTime(6_999);
     await quiet();
@@ -231,7 +231,7 @@ describe('who waits for a flight', () => {
     const one = replica({ clock });
     const half = checkpoint();
     const engine = fakeEngine(() => engineAnswer(rowset('long'), clock, { half: half.arrive }));
-    const query = queryOf(engine.ask, { timeout: TIMEOUT });
+    const query = queryOf(engine.ask, { timeoutMs: TIMEOUT });
     const all = [one.answer(query), one.answer(query, fakeClient(2_000))];
     await half.arrived;
     jest.advanceTimersByTime(600_000);

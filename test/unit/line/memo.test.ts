@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RememberedLogin } from '../../../src/auth/verified-credentials.ts';
 import { createBodyAccount } from '../../../src/common/body-account.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
-import { inSession } from '../../../src/line/gaps.ts';
+import { inSession } from '../../../src/line/understand.ts';
 import { besideBody, createKeyOf, createMemo, type Handled } from '../../../src/line/memo.ts';
 import { type OwnTurn, understand } from '../../../src/line/understand.ts';
 import type { CacheScope } from '../../../src/freshness/freshness-store.ts';

@@ -32,7 +32,7 @@ function alone({ longestFlight = Infinity, patience = Infinity } = {}) {
   const missed: Missed = {
     lock: LOCK,
     ttl: 60_000,
-    spent: 0,
+    spentMs: 0,
     patience,
     wanted: () => true,
     async find() {
@@ -286,7 +286,7 @@ describe('a Redis that is away or slow', () => {
     });
     const find = async () => undefined;
     const missed = { lock: LOCK, ttl: 1, patience: Infinity, find, wanted: () => true };
-    for (const spent of [0, 30, 99, 100]) await flights.enter({ ...missed, spent });
+    for (const spentMs of [0, 30, 99, 100]) await flights.enter({ ...missed, spentMs });
     expect(withins).toEqual([100, 70, 1]);
   });
 });

@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { isDeepStrictEqual } from 'node:util';
 import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
-import { inSession, provenGaps } from '../../../../src/line/gaps.ts';
+import { provenGaps } from '../../../../src/line/gaps.ts';
+import { inSession } from '../../../../src/line/understand.ts';
 import { createKnownBodies, type Layouts } from '../../../../src/line/memo.ts';
 import { understand, type UnderstoodRequest } from '../../../../src/line/understand.ts';
 import { IGNORED_PROPERTIES } from '../../../../src/xmla/request/property-policy.ts';

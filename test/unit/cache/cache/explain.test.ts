@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Query } from '../../../src/cache/query.ts';
-import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
-import { sharedEpochs } from './purge/fake-epoch-stores.ts';
-import { told } from './fake-client.ts';
+import type { Query } from '../../../../src/cache/query.ts';
+import type { DiscoverRequest } from '../../../../src/xmla/request/read-request.ts';
+import { sharedEpochs } from '../purge/fake-epoch-stores.ts';
+import { told } from '../fake-client.ts';
 import {
   checkpoint,
   engineAnswer,
@@ -14,8 +14,8 @@ import {
   queryOf,
   rowset,
   sessionOf,
-} from './fakes.ts';
-import { fakeEngine, ORDER, replica, unknownEpochs } from './purge/replica.ts';
+} from '../fakes.ts';
+import { fakeEngine, ORDER, replica, unknownEpochs } from '../purge/replica.ts';
 
 const LEASE = 1_000;
 
