@@ -28,7 +28,7 @@ test('code, messages and documents are in plain words', () => {
   const files = [
     'README.md',
     ...filesIn('docs', /\.md$/),
-    ...filesIn('src', /\.(?:ts|yaml|html)$/),
+    ...filesIn('src', /\.(?:tsx?|yaml|html)$/),
   ];
   const found = files.flatMap((file) =>
     readFileSync(join(ROOT, file), 'utf8')
@@ -37,6 +37,32 @@ test('code, messages and documents are in plain words', () => {
         WORDS.filter(([word]) => word.test(line)).map(
           ([word, say]) => `${file}:${at + 1}: ${word.exec(line)?.[0]} (say: ${say})`,
         ),
+      ),
+  );
+  expect(found).toEqual([]);
+});
+
+/** Beginnings of translated sentences: what follows them has no subject, or has it at the end. */
+const TRANSLATED = /^(?:Of|So many|The same|By|In which|What|Who|That)\b/;
+const DOC_COMMENT = /\/\*\*\s*(?:\n\s*\*\s*)?([^\n]*)/g;
+
+test('doc comments begin with their noun or their verb', () => {
+  const found = filesIn('src', /\.tsx?$/).flatMap((file) =>
+    [...readFileSync(join(ROOT, file), 'utf8').matchAll(DOC_COMMENT)]
+      .filter(([, first = '']) => TRANSLATED.test(first))
+      .map(([, first]) => `${file}: ${first}`),
+  );
+  expect(found).toEqual([]);
+});
+
+test('comments end within 100 columns', () => {
+  const found = filesIn('src', /\.tsx?$/).flatMap((file) =>
+    readFileSync(join(ROOT, file), 'utf8')
+      .split('\n')
+      .flatMap((line, at) =>
+        /^\s*(?:\/\*|\*|\/\/)|\s\/\/ /.test(line) && line.length > 100
+          ? [`${file}:${at + 1}: ${line.length}`]
+          : [],
       ),
   );
   expect(found).toEqual([]);
