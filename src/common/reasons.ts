@@ -13,15 +13,15 @@ export const BYPASS_REASONS = {
   'content-type':
     'The Content-Type is not text/xml or application/xml, or has a parameter beside charset.',
   accept: 'The client did not ask for XML.',
-  method: 'Only POST carries a query.',
-  session: 'The request begins or ends a session, asks for its token, or names several.',
+  method: 'Only a POST request carries a query.',
+  session: 'The request begins or ends a session, asks for its token, or names several sessions.',
   'unknown-session': 'The session is not known here, or another user began it.',
   'dirty-session':
     'Something that was sent in the session may change its answers, or Redis did not know the session for a while.',
   'session-unavailable':
     'Redis cannot be reached, so the gateway cannot know what happened in the session.',
   'first-catalog':
-    'The session moves to its first catalog, or it has moved and the request names none: the order of requests counts.',
+    'The session is choosing its first catalog, or has chosen it and the request names none: the order of requests counts.',
   'no-store': 'The client asked to keep its answer out of the cache (Cache-Control: no-store).',
   security: 'The envelope carries WS-Security.',
   'identity-property': 'A property asks for the rights of another identity.',
@@ -30,7 +30,7 @@ export const BYPASS_REASONS = {
   'not-a-query':
     'The command is not a statement, or its statement does not begin with SELECT or WITH.',
   'unclear-statement': 'The statement cannot be read with certainty, or is too long for that.',
-  'several-statements': 'The text holds more than one statement.',
+  'several-statements': 'The request holds more than one statement.',
   drillthrough: 'The text holds DRILLTHROUGH.',
   'system-rowset': 'The statement reads $SYSTEM.',
   volatile: 'The statement calls a function whose value changes with time, user or parameter.',
