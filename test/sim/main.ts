@@ -1,8 +1,8 @@
 /**
  * Fleets, sessions and roles in simulated time, from one seed: `npm run sim -- --help` tells how. A failing seed is played
- * again with `--of NAME --seed N`, exactly. To look into it: `node --inspect-brk test/sim/main.ts --of NAME --seed N --whole`
- * (or `--mutant TEXT --whole`), connect a debugger, and let the program go on once from its first line. It stops in `accuse`
- * where the promise is broken. The frame at the bottom of the stack has all gateways in its closure, and what they share.
+ * again with `--of NAME --seed N`, exactly. To look into it: `node_modules/.bin/node --inspect-brk test/sim/main.ts --of NAME
+ * --seed N --whole` (or `--mutant TEXT --whole`), connect a debugger, and let the program go on once from its first line. It
+ * stops in `accuse`, where the promise is broken. The frame at the bottom of the stack has all gateways in its closure, and what they share.
  */
 import { parseArgs } from 'node:util';
 import { FAULTS } from './faults.ts';
@@ -20,7 +20,7 @@ by which roles while they change. Without options: ${ACCEPTED.map(([{ name }, st
 
   --of NAME      one of them alone
   --seed N       the first seed: the same one is the same run, to the last event. With --of or --mutant, this run alone
-  --steps N      how many are judged
+  --steps N      how many are judged at the least: runs end whole
   --mutant TEXT  with the first fault whose name has this text, in the worlds that show it (test/sim/faults.ts)
   --whole        leaves a failing run as large as it is; by default a simpler one is looked for
   --help         this text
@@ -103,6 +103,7 @@ if (values.help) {
 } else {
   const isWell = await main();
   tell({ cpuSeconds: cpuSeconds() });
+  console.log(isWell ? 'No promise was broken.' : 'A promise was broken, as told above.');
   // Timers of what was simulated are not waited for.
   process.exit(isWell ? 0 : 1);
 }
