@@ -16,7 +16,6 @@ export interface StoreCommandParts {
   /** Used where no file is named. */
   readonly input: Readable;
   readonly output: Writable;
-  /** Takes progress and complaints. */
   readonly prompts: { readonly isTTY?: boolean | undefined; write(text: string): unknown };
   /** Monotonic milliseconds. */
   readonly now: () => number;

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 
-/** Paths of PEM files. */
 export type PemFiles = Readonly<Partial<Record<'ca' | 'certificate' | 'key', string | undefined>>>;
 
 /** Options of node:tls. @throws Error when a file cannot be read */

@@ -121,7 +121,6 @@ export const API_REASONS = {
   'not-cleared': [503, 'The change is saved, but the cache is not yet cleared.'],
 } as const;
 
-/** Where a hit came from. */
 export const HIT_SOURCES = {
   memory: 'From the memory of this process.',
   redis: 'From Redis.',

@@ -4,7 +4,6 @@ import type { EngineConfig } from '../engine/config.ts';
 import { createProbe } from '../engine/probe.ts';
 import type { Parts } from './parts.ts';
 
-/** Names engines that answer alike. */
 const keyOf = ({ ca, certificate, key }: EngineConfig, url: string) =>
   JSON.stringify([url, ca, certificate, key]);
 

@@ -7,7 +7,6 @@ export interface Parts {
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
-  /** Random bytes, fit for keys. */
   readonly randomBytes: (count: number) => Buffer;
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly emit: Emit;

@@ -22,7 +22,6 @@ export type CacheGround = Parts & {
 /** Longest wait of a start for Redis. */
 const START_WAIT_MS = 2_000;
 
-/** Stores of gateways that share a Redis. */
 export async function inRedis(redis: Config['cache']['redis'], ground: CacheGround) {
   const { emit } = ground;
   const { namespace, encryption_key: encryptionKey } = redis;

@@ -25,7 +25,6 @@ export interface DatasetStore {
   /** Replaces type and document, and keeps the id. */
   update(dataset: Dataset): Promise<{ readonly id: number } | 'no-such-dataset'>;
   read(project: string, name: string): Promise<Dataset | undefined>;
-  /** Lists by ascending id. */
   list(project: string): Promise<readonly DatasetSummary[]>;
 }
 

@@ -34,7 +34,6 @@ export interface Core {
   readonly emit: Emit;
   readonly fleet: FleetStore;
   readonly purge: Purge;
-  /** Id of this process in the fleet. */
   readonly id: string;
   readonly newId: () => string;
   readonly memory: MemoryTier;
@@ -54,7 +53,6 @@ export interface Core {
 }
 
 type Used = 'memory' | 'evictions' | 'limits' | 'connections' | 'engine' | 'epochAge';
-/** Figures of what this process uses. */
 export interface Readings extends Pick<Gauges, Used> {
   readonly owed: () => readonly string[];
   /** Headers of clients that were not forwarded, though an engine might answer by them. */
@@ -67,7 +65,6 @@ export type NodeFacts = Pick<NodeJS.Process, 'pid' | 'version'> & {
   readonly memoryUsage: Pick<NodeJS.MemoryUsageFn, 'rss'>;
 };
 
-/** Facts of the gateway itself. */
 export interface About {
   readonly version: string;
   readonly node: NodeFacts;
@@ -102,7 +99,6 @@ export interface Feature {
   readonly close?: () => Promise<void>;
 }
 
-/** Steps of a request under one configuration, as features walk them. */
 export interface Line {
   readonly engineOf: EngineOf;
   readonly examine: Examine;
@@ -139,7 +135,6 @@ export interface RuntimeCore {
 /** Events of one kind in the last hour at all gateways, by name. */
 export type HourCounts = (kind: string) => readonly Readonly<{ name: string; asks: number }>[];
 
-/** Pages of a feature. */
 export interface Pages extends AdminPages {
   /** Routes before those of /admin. One leaves to the next what it does not know. */
   readonly routes?: readonly (readonly [path: string, ...route: RequestHandler[]])[];

@@ -55,7 +55,6 @@ export function createMetrics(
       summed.on(event);
       counts.on(event);
     },
-    /** Makes the text that Prometheus reads. */
     page: (): Promise<string> => registry.metrics(),
   };
 }

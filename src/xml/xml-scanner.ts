@@ -77,13 +77,11 @@ export class XmlScanner {
   readonly #sink: XmlSink;
   #readers: TagReaders;
   readonly #reader: TagReader;
-  /** Spellings of the open elements. */
   readonly #open: Uint8Array[] = [];
   #mode: 'content' | 'comment' | 'cdata' = 'content';
   #rootSeen = false;
   /** The offset of the bytes at hand in the document. */
   #base = 0;
-  /** Bytes of the byte order mark. */
   #markLength = 0;
 
   // Unfinished markup: its bytes, how many of them were scanned, and how often.

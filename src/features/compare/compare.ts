@@ -11,7 +11,6 @@ import { listOf } from '../../common/list-of.ts';
 import type { Core, Feature, HourCounts, Line } from '../feature.ts';
 import type { Verdict } from './events.ts';
 
-/** Serves `POST /admin/compare`. */
 export const compare = ({ emit }: Core): Feature => ({
   pages: async ({ line }) => {
     const comparison = createComparison(line);

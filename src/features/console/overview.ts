@@ -15,7 +15,6 @@ import type { SharedStatistics, Usage } from '../statistics/shared-statistics.ts
 import { findingsOf, type State } from './findings.ts';
 
 const HOUR_MS = 3_600_000;
-/** Rows that are told. */
 const MOST = { purges: 100, reasons: 20 } as const;
 /** Purges that the log remembers. */
 export const ALL_PURGES = 1_000;

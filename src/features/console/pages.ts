@@ -51,7 +51,6 @@ const LINKS = {
 const BUILT = join(import.meta.dirname, 'console');
 /** The bundler does not follow this name: what is shipped has no bundler. */
 const BUILDER = pathToFileURL(join(import.meta.dirname, 'build.ts')).href;
-/** Names a file by its content. */
 const FOR_EVER = 'private, max-age=31536000, immutable';
 const FILES = [
   ['script', 'console.js', 'text/javascript'],

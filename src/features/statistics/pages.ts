@@ -13,7 +13,6 @@ import {
 } from '../../http/admin-page.ts';
 import { type SharedStatistics, SORTS } from './shared-statistics.ts';
 
-/** Queries in a diagnosis. */
 const DIAGNOSED = 50;
 const OUTCOMES = ['hit', 'miss', 'bypass', 'gateway'] satisfies Outcome['kind'][];
 const isReason = (word: string) =>

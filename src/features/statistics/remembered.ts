@@ -11,7 +11,6 @@ export const MAX_DIGESTS = 2_000;
 export const MAX_REQUESTS = 10_000;
 /** Time in which half of a sum fades (ms). */
 const HALF_LIFE = 3 * 24 * 3_600_000;
-/** Users told apart for a digest. */
 export const MAX_USERS = 20;
 /** Digests that make room together, worth least: to find them takes a look at all. */
 const GO_AT_ONCE = MAX_DIGESTS / 4;

@@ -16,7 +16,6 @@ import {
   tenths,
 } from './remembered.ts';
 
-/** Digests told to other gateways. */
 const SHARED_DIGESTS = 500;
 
 type Report = Told<'report'> & { readonly gateway: string };
@@ -51,7 +50,6 @@ function usageOf(read: Readings, started_at: string) {
 export type OwnFigures = ReturnType<typeof createOwnFigures>;
 type Told<M extends keyof OwnFigures> = Awaited<ReturnType<OwnFigures[M]>>;
 
-/** Port: all processes of this gateway. */
 export interface Processes {
   /** @returns what was told in time, and whether all told. @throws when none can be asked */
   ask<M extends keyof OwnFigures>(
@@ -206,19 +204,16 @@ export function createSharedStatistics(options: {
       const rows = (await largest(found, DIGEST_SORTS[sort], offset + limit)).slice(offset);
       return { ...told, total: found.length, digests: rows.map((row) => digestRow(row, withText)) };
     },
-    /** @throws as `Processes.ask` */
     async usage() {
       const { told, complete } = await processes.ask('usage');
       return { gateway: await processes.gateway(), complete, processes: told };
     },
-    /** @throws as `Processes.ask` */
     async hour() {
       const { reports, told } = await reportsOfAll(0);
       const entries = await processes.ask('countEntries');
       const hour = mergeHours(reports.map((one) => one.hour));
       return { ...told, hour, entries: entries.told.flat() };
     },
-    /** @throws as `Processes.ask` */
     async requests(filter: RequestFilter, { limit, offset }: Page) {
       const { told, complete } = await processes.ask('requests', filter, offset + limit);
       const requests = told.flatMap((one) => one.requests);
@@ -226,7 +221,6 @@ export function createSharedStatistics(options: {
       if (told.length > 1) requests.sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
       return { total: totalOf(told), complete, requests: requests.slice(offset, offset + limit) };
     },
-    /** @throws as `Processes.ask` */
     async entries({ sort, limit, offset }: Page & { readonly sort: EntrySort }) {
       const { told, complete } = await processes.ask('entries', sort, offset + limit);
       const rows = told.flatMap((one) => one.rows);

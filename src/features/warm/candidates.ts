@@ -50,7 +50,6 @@ export interface Candidate {
   before: number;
   /** Average time of the engine (ms). */
   ms: number;
-  /** Longest answer. */
   bytes: number;
   readonly users: readonly string[];
   readonly ways: readonly Way[];

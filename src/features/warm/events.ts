@@ -12,7 +12,6 @@ export const WARM_RESULTS = [
   'overtaken',
 ] as const;
 export type WarmCut = (typeof WARM_CUTS)[number];
-/** Why a run ended early. */
 export const WARM_CUTS = [
   'purge',
   'budget',
@@ -38,7 +37,6 @@ export interface WarmRun {
   planned: number;
   stored: number;
   there: number;
-  /** Counts by reasons. */
   readonly not_stored: Record<string, number>;
   readonly failed: Record<string, number>;
   readonly skipped: Record<string, number>;

@@ -10,7 +10,6 @@ const OVERTAKEN = new GatewayError('client-gone', 'A user needed the place at th
 
 /** Slot at the engine for one request; a user may take it meanwhile. */
 class Slot {
-  /** Aborted when the request is given up. */
   readonly gone = new AbortController();
   leave: (() => void) | undefined;
   /** Aborted when the request is given up and no user has joined it. */

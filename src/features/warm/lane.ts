@@ -30,7 +30,6 @@ export interface WarmUser {
 export interface Job {
   readonly candidate: Candidate;
   readonly way: Way;
-  /** Identities that are filled. */
   readonly done: Set<string>;
 }
 

@@ -21,6 +21,5 @@ export async function call(target: string, init: RequestInit = {}): Promise<Answ
   }
 }
 
-/** Reads the message of an error. */
 export const problemOf = ({ status, json }: Answer): string =>
   (json as { message?: string } | null)?.message || `The gateway answered with status ${status}.`;

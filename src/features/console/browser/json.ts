@@ -6,7 +6,6 @@ import type { Compared } from '../../compare/compare.ts';
 import type { tellHooks } from '../../hooks/hooks.ts';
 import type { createConsole } from '../shown.ts';
 
-/** Value as JSON keeps it. */
 type Json<T> = T extends Date
   ? string
   : T extends object

@@ -1,4 +1,3 @@
-/** Keeps the page fresh in the browser. */
 import { render } from 'preact';
 import { App, pageAt } from './app.tsx';
 import { call, problemOf } from './call.ts';

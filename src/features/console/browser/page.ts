@@ -3,7 +3,6 @@ import type { ComponentChildren } from 'preact';
 import type { AllTold, Rights, Told } from '../pages.ts';
 
 export interface PageView {
-  /** Words of the address. */
   readonly query: URLSearchParams;
   readonly rights: Rights;
   /** Answer of a source; undefined where there is none. */

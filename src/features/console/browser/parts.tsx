@@ -1,4 +1,3 @@
-/** Parts of several pages. */
 import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import type { Reasons } from './json.ts';
 import type { PageView } from './page.ts';
@@ -44,7 +43,6 @@ export const col = <Row, Name extends keyof Row>(
   sort?: string,
   kind?: 'figure',
 ) => ({ title, sort, kind, cell: (row: Row) => show(row[name], row) });
-/** Figures stand at the right. */
 export const figure: typeof col = (title, name, show, sort) =>
   col(title, name, show, sort, 'figure');
 
@@ -100,7 +98,6 @@ export function meaningOf(view: PageView, outcome: string, reason: string): stri
   return `${meaning} ${remedy}`.trim();
 }
 
-/** Marks what is wrong. */
 export const marked = (text: ComponentChildren, isWrong: boolean) => (
   <span class={isWrong ? 'problem' : undefined}>{text}</span>
 );
@@ -113,7 +110,6 @@ export const outcomeIn = (outcome: string, { reason }: { readonly reason: string
 );
 
 export type Fact = readonly [name: string, value: ComponentChildren, kind?: string];
-/** @param kind how the list is laid out */
 export const facts = (rows: readonly Fact[], kind = 'facts') => (
   <dl class={kind}>
     {rows.map(([name, value, health]) => (

@@ -51,7 +51,6 @@ class RunNow extends Component<{ view: PageView }, { said?: string }> {
   }
 }
 
-/** Counts by reasons. */
 const counts = (by: Readonly<Record<string, number>>) =>
   Object.entries(by)
     .map(([reason, times]) => `${times} ${reason}`)

@@ -23,7 +23,6 @@ export const whyPage: Page = {
 interface WhyState {
   readonly explained?: Answer;
   readonly compared?: Answer | undefined;
-  /** True while the engine is asked. */
   readonly asks?: boolean;
 }
 
