@@ -43,13 +43,13 @@ export const SUMMED = {
   /** A hit takes less than a thousandth of a second, a query of an engine up to minutes. */
   seconds: {
     name: 'xmla_seconds',
-    help: 'From the head of an XMLA request to the end of its answer, by outcome.',
+    help: 'Seconds from the head of an XMLA request to the end of its answer, by outcome.',
     labels: ['outcome'],
     buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300],
   },
   engineSeconds: {
     name: 'engine_seconds_total',
-    help: 'Seconds of engine work, with the time until a failure.',
+    help: 'Seconds of engine work, including the time until a failure.',
     labels: ['project'],
   },
   saved: {
@@ -114,7 +114,7 @@ export const CORE_EVENTS = {
       move(API_REQUESTS, ({ operation, status }) => ({ operation, status: String(status) })),
       bySeconds(
         'api_seconds',
-        'From the head of a request of the role and dataset API to the end of its answer.',
+        'Seconds from the head of a request of the role and dataset API to the end of its answer.',
         [0.005, 0.02, 0.1, 0.5, 2, 10, 60],
       ),
     ],
@@ -128,7 +128,12 @@ export const CORE_EVENTS = {
     level: 'warn',
     withoutStack: true,
     moves: [
-      byWord('engine_failures_total', 'Requests that the engine failed.', 'reason', ENGINE_REASONS),
+      byWord(
+        'engine_failures_total',
+        'Requests that failed at the engine.',
+        'reason',
+        ENGINE_REASONS,
+      ),
     ],
   },
   stored: { level: 'debug', fields: asItIs, summed: [SUMMED.stored, SUMMED.storedBytes] },
@@ -160,7 +165,7 @@ export const CORE_EVENTS = {
       })),
       bySeconds(
         'purge_seconds',
-        'From the call of a purge to its end; a purge that was owed counts again when it is done.',
+        'Seconds that a purge took; one that was owed counts again when it is done.',
         [0.01, 0.1, 0.5, 1, 2, 5, 10],
       ),
     ],

@@ -66,7 +66,7 @@ const RUNS = closed(
 );
 const SECONDS = {
   name: 'warm_engine_seconds_total',
-  help: 'Seconds the engine worked for the warm-up.',
+  help: 'Seconds of engine work for the warm-up.',
 };
 
 export const WARM_EVENTS = {
