@@ -56,7 +56,7 @@ function frequent(state: State, wanted: 'bypass' | 'miss', total: number, what: 
 
 const bypassed: Rule = (state) => {
   const { hits, misses, bypasses } = state.hour;
-  const what = 'requests of the last hour passed the cache';
+  const what = 'requests of the last hour bypassed the cache';
   return frequent(state, 'bypass', hits + misses + bypasses, what);
 };
 const notStored: Rule = (state) =>

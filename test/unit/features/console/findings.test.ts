@@ -214,7 +214,7 @@ const RULES: readonly (readonly [
     'bypass-reason',
     'warning',
     { ...hour(19, 20, 11), ...reason('bypass', 11, 'volatile') },
-    '22 % of the requests of the last hour passed the cache: volatile.',
+    '22 % of the requests of the last hour bypassed the cache: volatile.',
     { ...hour(20, 20, 10), ...reason('bypass', 10, 'volatile') },
     { ...hour(19, 19, 11), ...reason('bypass', 11, 'volatile') },
     { ...hour(19, 20, 11), ...reason('gateway', 11, 'bad-request') },
