@@ -205,7 +205,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       if (head === undefined) return;
       await note(head, handled, { key, roles, session: session?.record });
     },
-    /** Notes a request that passes the cache, from its second time on. Never rejects. */
+    /** Notes a request that bypasses the cache, from its second time on. Never rejects. */
     async rememberPassing(handled: Handled): Promise<void> {
       const { request } = handled.asked;
       if (request === undefined || !isPlain(handled)) return;
