@@ -1,6 +1,6 @@
 import type { BypassReason, RefusalReason } from './reasons.ts';
 
-/** Advice on requests that bypass the cache and answers that are not stored, or why that is right. */
+/** Advice on bypasses and on answers that are not stored, or why that is right. */
 export const REMEDIES: Readonly<Record<BypassReason | RefusalReason, string>> = {
   malformed: 'Have the client send well-formed SOAP; engines refuse such a body too.',
   encoding:
