@@ -148,7 +148,6 @@ function createRedisFacts(
       if (event.result !== 'owed') unrenewed = undefined;
       return unrenewed === undefined ? event : { ...event, why: unrenewed };
     },
-    /** Tells it for GET /health/ready. */
     tell() {
       const owed = epochs.owed().length;
       // While a purge is owed the epochs in Redis are not used, whatever its connections say.

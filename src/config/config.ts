@@ -85,7 +85,11 @@ export const schema = section({
 
 export type CheckedFile = ValueOf<typeof schema>;
 export type CheckedProject = NonNullable<ReturnType<CheckedFile['projects']['get']>>;
-export type Config = ReturnType<typeof fillIn>;
+export type { Config } from '../settings/setting.ts';
+type InForce = ReturnType<typeof fillIn>;
+declare module '../settings/setting.ts' {
+  interface Config extends InForce {}
+}
 
 /** @param withdrawn keys of former versions in the file, without effect */
 export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly string[]) {

@@ -1,4 +1,4 @@
-import type { Config } from '../config/config.ts';
+import type { Config } from '../settings/setting.ts';
 import type { Judge } from '../line/ports.ts';
 import { compare } from './compare/compare.ts';
 import type { Core, Feature, HourCounts, RuntimeCore } from './feature.ts';

@@ -11,7 +11,7 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit, RedisFacts, ReplicaState, TimedOutQuery } from '../common/events.ts';
 import type { Finding } from '../common/finding.ts';
 import type { Principal } from '../common/principal.ts';
-import type { Config } from '../config/config.ts';
+import type { Config } from '../settings/setting.ts';
 import type { Admission } from '../engine/admission.ts';
 import type { FleetStore, ReportStore } from '../freshness/fleet.ts';
 import type { AdminAct } from '../http/admin-act.ts';
@@ -144,7 +144,6 @@ export interface Pages extends AdminPages {
 
 /** Warnings of a feature about a configuration that is not wrong. */
 export interface ConfigWarnings {
-  /** One sentence each. */
   readonly warnings?: (config: Config) => readonly string[];
   /** Users that the feature expects in the users file, with the keys that name them. */
   readonly users?: (config: Config) => readonly (readonly [user: string, key: string])[];

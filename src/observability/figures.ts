@@ -23,7 +23,6 @@ export interface Gauges {
   readonly evictions: () => Readonly<Record<'all' | 'unused', number>>;
   readonly flights: () => { readonly flights: number; readonly waiters: number };
   readonly engine: () => { readonly atEngine: number; readonly waiting: number };
-  /** Logins that wait to be checked. */
   readonly logins: () => number;
   /** Bytes of the memory tier, requests at the engine and waiting for it. */
   readonly limits: () => Readonly<Record<'memory' | 'concurrency' | 'queue', number>>;

@@ -35,7 +35,6 @@ export function createRedisHealth(options: {
   let watching = false;
   const closing = new AbortController();
   const { signal } = closing;
-  /** Failures in a row. */
   let failures = 0;
   /** Requests are kept from Redis (`yes`), and a probe failed since (`away`). */
   let left: 'no' | 'yes' | 'away' = 'no';

@@ -2,6 +2,9 @@ import { textOf, type Kind, type Reading } from './kinds.ts';
 import { quoteStart, SECRET_MASK, unknownWord } from './problems.ts';
 import { ReferenceText } from './yaml-text.ts';
 
+/** The configuration in force. Its root (`src/config/config.ts`) declares what it holds. */
+export interface Config {}
+
 /** When a change counts. `https`: a restart changes the scheme, a reload everything else. */
 export type Reload = 'reload' | 'restart' | 'https';
 export const REQUIRED = Symbol('required');

@@ -120,7 +120,6 @@ const ARROWS: Readonly<Record<string, { values: readonly string[]; types?: reado
       'xml',
       'xmla',
     ],
-    types: ['config'],
   },
   sessions: { values: ['freshness', 'xmla'] },
   redis: { values: ['freshness', 'settings'], types: ['cache'] },

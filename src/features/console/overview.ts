@@ -1,6 +1,6 @@
 import type { PurgeLog, PurgeRecord } from '../../cache/purge/purge-log.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
-import type { Config } from '../../config/config.ts';
+import type { Config } from '../../settings/setting.ts';
 import {
   type HourReport,
   minutesOf,
@@ -16,7 +16,6 @@ import { findingsOf, type State } from './findings.ts';
 
 const HOUR_MS = 3_600_000;
 const MOST = { purges: 100, reasons: 20 } as const;
-/** Purges that the log remembers. */
 export const ALL_PURGES = 1_000;
 
 type Log = Awaited<ReturnType<PurgeLog['latest']>>;

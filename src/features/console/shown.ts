@@ -5,7 +5,7 @@ import { type Clock, shareFor } from '../../common/clock.ts';
 import type { RedisFacts } from '../../common/events.ts';
 import type { Finding } from '../../common/finding.ts';
 import type { Principal } from '../../common/principal.ts';
-import type { Config } from '../../config/config.ts';
+import type { Config } from '../../settings/setting.ts';
 import type { Metrics } from '../../observability/metrics.ts';
 import type { About, HourCounts, RuntimeCore } from '../feature.ts';
 import { rowsOf } from '../hour-report.ts';

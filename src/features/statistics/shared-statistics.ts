@@ -60,7 +60,6 @@ export interface Processes {
   gateway(): Promise<string>;
 }
 
-/** Orders of digests, the largest first. */
 const DIGEST_SORTS = {
   cost: costOf,
   saved: (row: DigestFigures) => row.saved_ms,

@@ -1,6 +1,6 @@
 import { listOf } from '../../common/list-of.ts';
 import type { WarmConfig } from './config.ts';
-import type { Config } from '../../config/config.ts';
+import type { Config } from '../../settings/setting.ts';
 
 type Settings = Pick<Config, 'warm' | 'cache' | 'engine' | 'projects'>;
 

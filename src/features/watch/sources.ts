@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import type { Clock } from '../../common/clock.ts';
 import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
 import { type Semaphore, createSemaphore } from '../../common/semaphore.ts';
-import type { Config } from '../../config/config.ts';
+import type { Config } from '../../settings/setting.ts';
 import type { EngineConfig } from '../../engine/config.ts';
 import {
   askDiscover,

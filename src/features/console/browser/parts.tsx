@@ -23,7 +23,6 @@ export function moment(iso: string): string {
   return isToday ? time : `${at.toLocaleDateString('en-CA')} ${time}`;
 }
 
-/** Null where there is none. */
 export const time = (at: string | null) =>
   at && (
     <time dateTime={at} title={at}>
