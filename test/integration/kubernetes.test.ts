@@ -195,7 +195,7 @@ test('probes and metrics are pages of the gateway that answer as they are asked'
 
 test('a pod has the time that the gateway takes, and the user of the image', () => {
   const { pod, container } = parts();
-  const [, deadline = ''] = /SHUTDOWN_DEADLINE = ([\d_]+)/.exec(sourceOf('src/main.ts')) ?? [];
+  const [, deadline = ''] = /SHUTDOWN_DEADLINE_MS = ([\d_]+)/.exec(sourceOf('src/main.ts')) ?? [];
   const [, waits] = container.lifecycle?.preStop?.exec?.command ?? [];
   const needed = Number(deadline.replaceAll('_', '')) / 1000 + Number(waits);
   expect(needed).toBeGreaterThan(30);
