@@ -1,7 +1,10 @@
+import { afterEach, beforeEach } from '@jest/globals';
 import { type IncomingMessage, request } from 'node:http';
 import type { AnswerWatch } from '../../../../src/engine/http-engine.ts';
 import { portOf } from '../../../support/http-client.ts';
-import { gate, type StubEngine } from '../../../support/stub-engine.ts';
+import { shared } from '../../../support/opened.ts';
+import { gate, startStubEngine, type StubEngine } from '../../../support/stub-engine.ts';
+import { engineHouse, type EngineHouse, type Front, startFront } from '../engine-house.ts';
 
 /** A watch that notes in `told` what it is told, and does what the test says besides. */
 export function notingWatch(told: string[], does: Partial<AnswerWatch> = {}): AnswerWatch {
@@ -18,6 +21,40 @@ export function notingWatch(told: string[], does: Partial<AnswerWatch> = {}): An
     end(outcome) {
       told.push(outcome);
       return does.end?.(outcome);
+    },
+  };
+}
+
+/** An engine behind a front for all tests of a suite, and a watch that notes; each test starts its front. */
+export function watchedEngine() {
+  const stub = shared(() => startStubEngine(() => {}));
+  /** `told`: what the watch was told, in order. */
+  const now = {
+    house: {} as EngineHouse,
+    front: undefined as Front | undefined,
+    told: [] as string[],
+  };
+  beforeEach(() => {
+    stub.seen.length = 0;
+    now.told = [];
+  });
+  afterEach(async () => {
+    await now.front?.close();
+    now.front = undefined;
+  });
+
+  return {
+    stub,
+    now,
+    noting: (does?: Partial<AnswerWatch>) => notingWatch(now.told, does),
+    async start(
+      watch: AnswerWatch | undefined,
+      urls: readonly string[] = [stub.url],
+      changed: Parameters<typeof engineHouse>[1] = {},
+    ) {
+      now.house = engineHouse(urls, changed);
+      now.front = await startFront(now.house, watch);
+      return now.front;
     },
   };
 }

@@ -1,43 +1,16 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import type { AnswerWatch } from '../../../../src/engine/http-engine.ts';
 import { portOf, until } from '../../../support/http-client.ts';
-import { gate, sendXml, startStubEngine } from '../../../support/stub-engine.ts';
-import { DEAD, engineHouse, type EngineHouse, type Front, startFront } from '../engine-house.ts';
-import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
-import { shared } from '../../../support/opened.ts';
+import { gate, sendXml } from '../../../support/stub-engine.ts';
+import { DEAD, engineHouse, startFront } from '../engine-house.ts';
+import { begin, inPieces, longPiece, watchedEngine } from './watch-house.ts';
 
 /** So long that a request is sent, and its answer begins, before it is over, also on a busy machine (ms). */
 const SILENCE = 1_000;
 
-const stub = shared(() => startStubEngine(() => {}));
-let house: EngineHouse;
-let front: Front | undefined;
-/** What the watch was told, in order. */
-let told: string[];
-
-beforeEach(() => {
-  stub.seen.length = 0;
-  told = [];
-});
-afterEach(async () => {
-  await front?.close();
-  front = undefined;
-});
-
-const noting = (does?: Partial<AnswerWatch>) => notingWatch(told, does);
-
-async function start(
-  watch: AnswerWatch | undefined,
-  urls: readonly string[] = [stub.url],
-  changed: Parameters<typeof engineHouse>[1] = {},
-) {
-  house = engineHouse(urls, changed);
-  front = await startFront(house, watch);
-  return front;
-}
+const { noting, now, start, stub } = watchedEngine();
 
 describe('a watched answer that breaks off', () => {
   test('in its first piece becomes a Fault, when the watch was told', async () => {
@@ -46,16 +19,16 @@ describe('a watched answer that breaks off', () => {
     const { url } = await start(noting({ end: () => door.opened }));
     const client = begin(url);
     engine.open(0);
-    await until(() => told.includes('one '));
+    await until(() => now.told.includes('one '));
     engine.last();
-    await until(() => told.includes('broken'));
+    await until(() => now.told.includes('broken'));
     expect(client.begun).toBe(false);
     door.open();
     expect(await client.over).toBe('whole');
     expect([client.head.statusCode, client.text.includes('<SOAP-ENV:Fault>')]).toEqual([502, true]);
-    expect(told).toEqual(['head 200', 'one ', 'broken']);
-    await front?.idle();
-    expect([house.failures(), house.atEngine()]).toEqual([['engine-unreachable'], 0]);
+    expect(now.told).toEqual(['head 200', 'one ', 'broken']);
+    await now.front?.idle();
+    expect([now.house.failures(), now.house.atEngine()]).toEqual([['engine-unreachable'], 0]);
   });
 
   test('later is broken off at the client, whatever the watch says of it', async () => {
@@ -64,12 +37,12 @@ describe('a watched answer that breaks off', () => {
     const { url } = await start(noting({ end: () => Promise.reject(new Error('odd')) }));
     const client = begin(url);
     engine.open(0);
-    await until(() => told.includes('one '));
+    await until(() => now.told.includes('one '));
     engine.open(1);
     await until(() => client.text === 'one ');
     engine.last();
     expect(await client.over).toBe('broken');
-    expect([told[0], told.slice(1, -1).join(''), told.at(-1)]).toEqual([
+    expect([now.told[0], now.told.slice(1, -1).join(''), now.told.at(-1)]).toEqual([
       'head 200',
       `one ${two}`,
       'broken',
@@ -84,7 +57,7 @@ describe('a watched answer that breaks off', () => {
     const client = begin(url);
     expect(await client.over).toBe('whole');
     expect(client.head.statusCode).toBe(502);
-    expect(told.at(-1)).toBe('broken');
+    expect(now.told.at(-1)).toBe('broken');
   });
 });
 
@@ -106,28 +79,28 @@ describe('a request whose watched answer never begins', () => {
       stub.answerWith(() => {});
       const { url } = await start(noting({ end: () => door.opened }), urls, changed);
       const client = begin(url);
-      await until(() => told.length > 0);
+      await until(() => now.told.length > 0);
       expect(client.begun).toBe(false);
       door.open();
       expect(await client.over).toBe('whole');
-      expect([client.head.statusCode, told]).toEqual([status, [outcome]]);
-      await front?.idle();
-      expect([told, house.atEngine()]).toEqual([[outcome], 0]);
+      expect([client.head.statusCode, now.told]).toEqual([status, [outcome]]);
+      await now.front?.idle();
+      expect([now.told, now.house.atEngine()]).toEqual([[outcome], 0]);
     },
   );
 
   test('because too many wait for the engine tells the watch once', async () => {
-    house = engineHouse([stub.url], {}, { concurrency: 1, per_user: 1, queue: 0 });
-    front = await startFront(house, noting());
+    now.house = engineHouse([stub.url], {}, { concurrency: 1, per_user: 1, queue: 0 });
+    now.front = await startFront(now.house, noting());
     const arrived = gate();
     stub.answerWith(() => arrived.open());
-    const first = begin(front.url);
+    const first = begin(now.front.url);
     await arrived.opened;
-    const client = begin(front.url);
+    const client = begin(now.front.url);
     expect(await client.over).toBe('whole');
-    expect([client.head.statusCode, told]).toEqual([503, ['not-sent']]);
+    expect([client.head.statusCode, now.told]).toEqual([503, ['not-sent']]);
     first.asked.destroy();
-    await front.idle();
+    await now.front.idle();
   });
 
   test('because the engine closes a connection that was made tells the watch that it was sent', async () => {
@@ -136,25 +109,25 @@ describe('a request whose watched answer never begins', () => {
     for (const turn of [1, 2]) {
       const client = begin(url);
       expect(await client.over).toBe('whole');
-      expect([client.head.statusCode, told]).toEqual([502, Array(turn).fill('broken')]);
+      expect([client.head.statusCode, now.told]).toEqual([502, Array(turn).fill('broken')]);
     }
   });
 
   test('because its client goes away in the queue tells the watch that nothing was sent', async () => {
-    house = engineHouse([stub.url], {}, { concurrency: 1, per_user: 1, queue: 1 });
-    front = await startFront(house, noting());
+    now.house = engineHouse([stub.url], {}, { concurrency: 1, per_user: 1, queue: 1 });
+    now.front = await startFront(now.house, noting());
     const arrived = gate();
     stub.answerWith(() => arrived.open());
-    const first = begin(front.url);
+    const first = begin(now.front.url);
     await arrived.opened;
-    const client = begin(front.url);
-    await until(() => house.waiting() === 1);
+    const client = begin(now.front.url);
+    await until(() => now.house.waiting() === 1);
     client.asked.destroy();
-    await until(() => told.length > 0);
-    expect(told).toEqual(['not-sent']);
+    await until(() => now.told.length > 0);
+    expect(now.told).toEqual(['not-sent']);
     first.asked.destroy();
-    await front.idle();
-    expect([told, stub.seen.length]).toEqual([['not-sent', 'broken'], 1]);
+    await now.front.idle();
+    expect([now.told, stub.seen.length]).toEqual([['not-sent', 'broken'], 1]);
   });
 
   test('because the login of the gateway is refused tells the watch nothing of the answer', async () => {
@@ -162,7 +135,7 @@ describe('a request whose watched answer never begins', () => {
     const { url } = await start(noting());
     const client = begin(url);
     expect(await client.over).toBe('whole');
-    expect([client.head.statusCode, told]).toEqual([502, ['broken']]);
+    expect([client.head.statusCode, now.told]).toEqual([502, ['broken']]);
     expect(client.head.headers['cache-status']).toContain('engine-login');
   });
 });
@@ -180,9 +153,9 @@ describe('a client that goes away', () => {
     await arrived.opened;
     client.asked.destroy();
     await closed.opened;
-    await front?.idle();
-    expect(told).toEqual(['broken']);
-    expect([house.failures(), house.atEngine()]).toEqual([[], 0]);
+    await now.front?.idle();
+    expect(now.told).toEqual(['broken']);
+    expect([now.house.failures(), now.house.atEngine()]).toEqual([[], 0]);
   });
 
   test('in the middle of it ends the request to the engine, and the watch is told once', async () => {
@@ -202,9 +175,9 @@ describe('a client that goes away', () => {
     await until(() => client.text !== '');
     client.asked.destroy();
     await closed.opened;
-    await front?.idle();
-    expect(told.filter((word) => word === 'broken' || word === 'whole')).toEqual(['broken']);
-    expect([house.failures(), house.atEngine()]).toEqual([[], 0]);
+    await now.front?.idle();
+    expect(now.told.filter((word) => word === 'broken' || word === 'whole')).toEqual(['broken']);
+    expect([now.house.failures(), now.house.atEngine()]).toEqual([[], 0]);
   });
 
   test('while the watch takes note of a whole answer leaves that note in place', async () => {
@@ -212,13 +185,13 @@ describe('a client that goes away', () => {
     stub.answerWith(sendXml('<a/>'));
     const { url } = await start(noting({ end: () => door.opened }));
     const client = begin(url);
-    await until(() => told.includes('whole'));
+    await until(() => now.told.includes('whole'));
     client.asked.destroy();
-    await until(() => house.events.some(({ type }) => type === 'xmla-answered'));
+    await until(() => now.house.events.some(({ type }) => type === 'xmla-answered'));
     door.open();
-    await front?.idle();
-    expect(told).toEqual(['head 200', '<a/>', 'whole']);
-    expect(house.atEngine()).toBe(0);
+    await now.front?.idle();
+    expect(now.told).toEqual(['head 200', '<a/>', 'whole']);
+    expect(now.house.atEngine()).toBe(0);
   });
 });
 
@@ -237,7 +210,7 @@ test('a client that stops reading a watched answer is broken off, and not the en
       holdsLast: true,
       head() {},
       write: (chunk) => void (seen += chunk.length),
-      end: (outcome) => void told.push(outcome),
+      end: (outcome) => void now.told.push(outcome),
     },
     [stub.url],
     { timeout: SILENCE },
@@ -248,9 +221,9 @@ test('a client that stops reading a watched answer is broken off, and not the en
   const [answer] = (await once(asked, 'response')) as [IncomingMessage];
   answer.on('error', () => {});
   answer.pause();
-  await until(() => told.length > 0);
-  await front?.idle();
-  expect([told, house.failures(), house.atEngine()]).toEqual([['broken'], [], 0]);
+  await until(() => now.told.length > 0);
+  await now.front?.idle();
+  expect([now.told, now.house.failures(), now.house.atEngine()]).toEqual([['broken'], [], 0]);
   // Bounded by the buffers on the way, or it would have gone on for ever.
   expect(seen).toBeGreaterThan(0);
   asked.destroy();

@@ -1,39 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { gzipSync } from 'node:zlib';
 import { GatewayError } from '../../../../src/common/errors.ts';
-import type { AnswerWatch } from '../../../../src/engine/http-engine.ts';
 import { until } from '../../../support/http-client.ts';
-import { gate, sendXml, startStubEngine } from '../../../support/stub-engine.ts';
-import { engineHouse, type EngineHouse, type Front, startFront } from '../engine-house.ts';
-import { begin, inPieces, longPiece, notingWatch } from './watch-house.ts';
-import { shared } from '../../../support/opened.ts';
+import { gate, sendXml } from '../../../support/stub-engine.ts';
+import { begin, inPieces, longPiece, watchedEngine } from './watch-house.ts';
 
-const stub = shared(() => startStubEngine(() => {}));
-let house: EngineHouse;
-let front: Front | undefined;
-/** What the watch was told, in order. */
-let told: string[];
-
-beforeEach(() => {
-  stub.seen.length = 0;
-  told = [];
-});
-afterEach(async () => {
-  await front?.close();
-  front = undefined;
-});
-
-const noting = (does?: Partial<AnswerWatch>) => notingWatch(told, does);
-
-async function start(
-  watch: AnswerWatch | undefined,
-  urls: readonly string[] = [stub.url],
-  changed: Parameters<typeof engineHouse>[1] = {},
-) {
-  house = engineHouse(urls, changed);
-  front = await startFront(house, watch);
-  return front;
-}
+const { noting, now, start, stub } = watchedEngine();
 
 describe('a watched answer', () => {
   test('is handed on 16 KiB behind what the watch has seen, in whole pieces', async () => {
@@ -41,9 +13,9 @@ describe('a watched answer', () => {
     const engine = inPieces(stub, [one, two, three]);
     const { url } = await start(noting());
     const client = begin(url);
-    await until(() => told.includes('head 200'));
+    await until(() => now.told.includes('head 200'));
     engine.open(0);
-    await until(() => told.includes(one));
+    await until(() => now.told.includes(one));
     expect(client.begun).toBe(false);
     engine.open(1);
     await until(() => client.text === one);
@@ -52,7 +24,7 @@ describe('a watched answer', () => {
     engine.last();
     expect(await client.over).toBe('whole');
     expect(client.text).toBe(`${one}${two}${three}`);
-    expect([told[0], told.slice(1, -1).join(''), told.at(-1)]).toEqual([
+    expect([now.told[0], now.told.slice(1, -1).join(''), now.told.at(-1)]).toEqual([
       'head 200',
       `${one}${two}${three}`,
       'whole',
@@ -71,10 +43,10 @@ describe('a watched answer', () => {
     for (const [index] of pieces.entries()) {
       engine.open(index);
       const length = pieces.slice(0, index + 1).join('').length;
-      await until(() => told.slice(1).join('').length === length);
+      await until(() => now.told.slice(1).join('').length === length);
     }
     engine.last();
-    await until(() => told.includes('whole'));
+    await until(() => now.told.includes('whole'));
     const free = pieces.slice(0, gone).join('');
     await until(() => client.text.length >= free.length);
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
@@ -92,13 +64,13 @@ describe('a watched answer', () => {
     );
     const client = begin(url);
     engine.open(0);
-    await until(() => told.includes('one '));
+    await until(() => now.told.includes('one '));
     engine.open(1);
-    await until(() => told.includes('two '));
+    await until(() => now.told.includes('two '));
     engine.open(2);
     engine.last();
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
-    expect([client.begun, told]).toEqual([false, ['head 200', 'one ', 'two ']]);
+    expect([client.begun, now.told]).toEqual([false, ['head 200', 'one ', 'two ']]);
     door.open();
     expect(await client.over).toBe('whole');
     expect(client.text).toBe('one two three');
@@ -114,7 +86,7 @@ describe('a watched answer', () => {
       stub.answerWith(answer);
       const { url } = await start(noting({ end: () => door.opened }));
       const client = begin(url);
-      await until(() => told.includes('whole'));
+      await until(() => now.told.includes('whole'));
       expect(client.begun).toBe(false);
       door.open();
       expect(await client.over).toBe('whole');
@@ -129,7 +101,7 @@ describe('a watched answer', () => {
     expect(await client.over).toBe('whole');
     expect(stub.seen[0]?.headers['accept-encoding']).toBe('identity');
     expect(client.head.headers).not.toHaveProperty('content-encoding');
-    expect([client.text, told]).toEqual(['<a/>', ['head 200', '<a/>', 'whole']]);
+    expect([client.text, now.told]).toEqual(['<a/>', ['head 200', '<a/>', 'whole']]);
   });
 
   test('is told to the client as it came: status, headers and length', async () => {
@@ -167,9 +139,9 @@ describe('the error of a watch', () => {
     expect(client.text).toContain('The session is not known.');
     expect(client.text).not.toContain('secret');
     expect(client.head.headers['cache-status']).toContain('detail=unknown-session');
-    expect(told.filter((word) => word === 'whole' || word === 'broken')).toHaveLength(1);
-    await front?.idle();
-    expect([house.failures(), house.atEngine()]).toEqual([[], 0]);
+    expect(now.told.filter((word) => word === 'whole' || word === 'broken')).toHaveLength(1);
+    await now.front?.idle();
+    expect([now.house.failures(), now.house.atEngine()]).toEqual([[], 0]);
   });
 
   test('when pieces are out already breaks the answer off', async () => {
@@ -177,13 +149,13 @@ describe('the error of a watch', () => {
     const { url } = await start(noting({ end: refuse }));
     const client = begin(url);
     engine.open(0);
-    await until(() => told.includes('one '));
+    await until(() => now.told.includes('one '));
     engine.open(1);
     await until(() => client.text === 'one ');
     engine.open(2);
     engine.last();
     expect(await client.over).toBe('broken');
     expect(client.text).not.toContain('three');
-    expect(told.at(-1)).toBe('whole');
+    expect(now.told.at(-1)).toBe('whole');
   });
 });

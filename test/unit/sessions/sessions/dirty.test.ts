@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { createMemoryStore } from '../../../../src/freshness/memory-store.ts';
 import { sessionName } from '../../../../src/sessions/digests.ts';
-import { quiet } from '../../cache/fakes.ts';
+import { handClock, quiet } from '../../cache/fakes.ts';
 import { BEGUN, ending, find, known, LEASE, NAME, OTHER, replica, word } from '../replica.ts';
 
 const STORED = sessionName(NAME);
@@ -317,4 +319,21 @@ describe('making all sessions dirty', () => {
     expect(count(store.asked, 'renew sessions')).toBe(3);
     expect(await find(sessions)).toBe('unavailable');
   });
+});
+
+test('a session of a name whose change no store heard of is dirty for all from its beginning', async () => {
+  const clock = handClock();
+  const behind = createMemoryStore({ clock, newToken: randomUUID });
+  const one = replica({ behind, clock });
+  const other = replica({ behind, clock });
+  one.store.away = true;
+  const made = one.sessions.dirty([NAME]);
+  for (let tries = 0; tries < 2; tries += 1) {
+    await quiet();
+    one.sleepers[tries]?.wake();
+  }
+  expect(await made).toBe(false);
+  one.store.away = false;
+  expect(await one.sessions.begin(NAME, BEGUN)).toBe(true);
+  expect(await find(other.sessions)).toBe('dirty');
 });
