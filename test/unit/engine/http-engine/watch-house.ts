@@ -7,7 +7,7 @@ import { gate, startStubEngine, type StubEngine } from '../../../support/stub-en
 import { engineHouse, type EngineHouse, type Front, startFront } from '../engine-house.ts';
 
 /** A watch that notes in `told` what it is told, and does what the test says besides. */
-export function notingWatch(told: string[], does: Partial<AnswerWatch> = {}): AnswerWatch {
+function notingWatch(told: string[], does: Partial<AnswerWatch> = {}): AnswerWatch {
   return {
     holdsLast: does.holdsLast ?? true,
     head(head) {
