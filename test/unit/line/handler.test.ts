@@ -12,7 +12,8 @@ import {
   createXmlaHandler,
   type XmlaHandler,
 } from '../../../src/line/handler.ts';
-import { createKeyOf, createMemo, createReplay } from '../../../src/line/memo.ts';
+import { createMemo } from '../../../src/line/memo.ts';
+import { createKeyOf, createReplay } from '../../../src/line/replay.ts';
 import { createQueryOf } from '../../../src/line/query.ts';
 import { createExamine } from '../../../src/line/session-step.ts';
 import type { Client, KnownKey, Query } from '../../../src/cache/query.ts';
