@@ -13,7 +13,7 @@ import { channelPair, LONGEST_LEASE, wayToRedis } from './stores.ts';
 export interface Backing {
   /** Whether all gateways share the entries. */
   readonly isShared: boolean;
-  readonly link: { set(mood: Mood): void; mood(): Mood };
+  readonly link: { set(mood: Mood): void; mood(): Mood; failedSince(moment: number): boolean };
   /** Opens what gateways share; the product does it by itself where there is a primary process. */
   readonly open?: (ground: CacheGround) => Backend;
   readonly primary?: (program: FleetProgram, clock: Clock) => Link;
