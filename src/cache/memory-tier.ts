@@ -43,6 +43,12 @@ export function remaining(answer: StoredAnswer, wall: number): number {
 /** Milliseconds left under a ttl that may have been shortened since. */
 export const timeLeft = (answer: StoredAnswer, ttl: number, wall: number): number =>
   Math.min(remaining(answer, wall), answer.requestedAt + ttl - wall);
+/** Answers of less engine time are not asked for ahead (ms): few users notice that wait. */
+const SLOW_MS = 250;
+const LAST_PART = 1 / 10;
+/** True where an answer took the engine long, and less than a tenth of its time is left. */
+export const isEnding = (answer: StoredAnswer, ttl: number, left: number): boolean =>
+  answer.engineMilliseconds >= SLOW_MS && left < LAST_PART * Math.min(answer.lifetime, ttl);
 export const ageOf = ({ requestedAt }: StoredAnswer, wall: number): number =>
   Math.max(0, wall - requestedAt);
 const leftOf = ({ answer, until }: MemoryEntry, now: number, wall: number) =>
@@ -62,8 +68,8 @@ export type MemoryTier = ReturnType<typeof createMemoryTier>;
 export function createMemoryTier(options: TierOptions) {
   const { maxBytes, clock, account } = options;
   const uses = createBodyUses(account);
-  const entries = createEntries(maxBytes, uses.count);
-  const { table, evicted, warmed } = entries;
+  const entries = createEntries(maxBytes, uses);
+  const { current, evicted, warmed } = entries;
   const peeked = (entry: MemoryEntry) => ({
     ...entry,
     left: leftOf(entry, clock.now(), clock.wall()),
@@ -71,18 +77,21 @@ export function createMemoryTier(options: TierOptions) {
 
   return {
     get(key: string, uses = false, wall = clock.wall()): StoredAnswer | undefined {
-      const entry = table.get(key);
+      const entry = current.table.get(key);
       if (entry === undefined) return undefined;
       const now = clock.now();
       if (leftOf(entry, now, wall) <= 0) {
-        table.delete(key);
+        current.table.delete(key);
         return undefined;
       }
       if (!uses) return entry.answer;
       entry.hits += 1;
       entry.used = now;
-      if (entry.warmed) warmed.hits += 1;
-      entry.warmed = false;
+      if (entry.warmed) {
+        warmed.hits += 1;
+        warmed.unused -= 1;
+        entry.warmed = false;
+      }
       return entry.answer;
     },
     /**
@@ -96,7 +105,7 @@ export function createMemoryTier(options: TierOptions) {
       fill?: 'usual' | 'fresh' | 'warm',
     ): void {
       const [used, wall] = [clock.now(), clock.wall()];
-      const present = table.peek(key);
+      const present = current.table.peek(key);
       const filledHere = fill !== undefined;
       const isNewest = fill === 'fresh' || (filledHere && present?.filledHere === true);
       const later = present !== undefined && present.answer.requestedAt > answer.requestedAt;
@@ -109,6 +118,7 @@ export function createMemoryTier(options: TierOptions) {
     },
     /** Without dropping an entry put or used since then (monotonic, ms). */
     hasRoom(bytes: number, since: number): boolean {
+      const { table } = current;
       let free = maxBytes - table.calculatedSize - ENTRY_OVERHEAD;
       for (const key of table.rkeys()) {
         const entry = table.peek(key);
@@ -121,79 +131,98 @@ export function createMemoryTier(options: TierOptions) {
     hold: uses.hold,
     /** Does not count as use. `left` by both clocks. */
     peek(key: string) {
-      const entry = table.peek(key);
+      const entry = current.table.peek(key);
       return entry && peeked(entry);
     },
-    peekRecent: (most: number) => [...table.values().take(most)].map(peeked),
-    list: () => ({ total: table.size, each: describe(entries, clock) }),
-    clear: () => table.clear(),
-    usage: () => ({ entries: table.size, bytes: table.calculatedSize }),
+    peekRecent: (most: number) => [...current.table.values().take(most)].map(peeked),
+    list: () => ({ total: current.table.size, each: describe(current, clock) }),
+    /** Takes as long with many entries as with one. */
+    clear: entries.clear,
+    usage: () => ({ entries: current.table.size, bytes: current.table.calculatedSize }),
     evictions: () => ({ ...evicted }),
     /** Filled for no user: hit by a user, or dropped without that. */
-    warmed: () => ({ ...warmed }),
+    warmed: () => ({ hits: warmed.hits, wasted: warmed.wasted }),
   };
 }
 
-function createBodyUses(account: TierOptions['account']) {
-  const uses = new Map<Buffer, { holders: number; entries: number }>();
+const bodyOf = (text: AnswerText): Buffer => (Buffer.isBuffer(text) ? text : text.tail);
 
-  function count(text: AnswerText, holders: number, kept: number): void {
-    const body = Buffer.isBuffer(text) ? text : text.tail;
-    const known = uses.get(body);
-    const use = known ?? { holders: 0, entries: 0 };
-    const wasSent = use.holders > 0 && use.entries === 0;
-    use.holders += holders;
-    use.entries += kept;
-    if (use.holders === 0 && use.entries === 0) uses.delete(body);
-    else if (known === undefined) uses.set(body, use);
-    const isSent = use.holders > 0 && use.entries === 0;
-    if (isSent !== wasSent) account.countSending(wasSent ? -body.length : body.length);
+function createBodyUses(account: TierOptions['account']) {
+  const holders = new Map<Buffer, number>();
+  let kept = new Map<Buffer, number>();
+
+  function hold(body: Buffer, by: 1 | -1): void {
+    const before = holders.get(body) ?? 0;
+    if (before + by === 0) holders.delete(body);
+    else holders.set(body, before + by);
+    const isChange = before === 0 || before + by === 0;
+    if (isChange && !kept.has(body)) account.countSending(by * body.length);
   }
 
   return {
-    count,
-    hold(body: AnswerText): () => void {
-      count(body, 1, 0);
+    hold(text: AnswerText): () => void {
+      const body = bodyOf(text);
+      hold(body, 1);
       let held = true;
       return () => {
-        if (held) count(body, -1, 0);
+        if (held) hold(body, -1);
         held = false;
       };
+    },
+    keep(text: AnswerText, by: 1 | -1): void {
+      const body = bodyOf(text);
+      const before = kept.get(body) ?? 0;
+      if (before + by === 0) kept.delete(body);
+      else kept.set(body, before + by);
+      const isChange = before === 0 || before + by === 0;
+      if (isChange && holders.has(body)) account.countSending(-by * body.length);
+    },
+    keepNone(): void {
+      const before = kept;
+      kept = new Map();
+      for (const body of holders.keys()) if (before.has(body)) account.countSending(body.length);
     },
   };
 }
 
 type Entries = ReturnType<typeof createEntries>;
-function createEntries(maxBytes: number, countUse: ReturnType<typeof createBodyUses>['count']) {
+function createEntries(maxBytes: number, uses: ReturnType<typeof createBodyUses>) {
   const evicted = { all: 0, unused: 0 };
-  const warmed = { hits: 0, wasted: 0 };
-  /** A walk over the table takes many turns, in which entries come, go and are used. */
-  const keys = new Set<string>();
-  const plain = { bytes: 0, keys: new Set<string>() };
-  const table = new LRUCache<string, MemoryEntry>({
-    // It knows no limit of 0; no entry is as small as this.
-    maxSize: Math.max(1, maxBytes),
-    sizeCalculation: entryBytes,
-    dispose(entry, key, reason) {
-      count(entry, -1);
-      plain.keys.delete(key);
-      if (reason !== 'set') keys.delete(key);
-      if (entry.warmed && reason !== 'set') warmed.wasted += 1;
-      if (reason !== 'evict') return;
-      evicted.all += 1;
-      if (entry.hits < WORTH_KEEPING) evicted.unused += 1;
-    },
-  });
+  /** `unused`: in the table, and not hit yet. */
+  const warmed = { hits: 0, wasted: 0, unused: 0 };
+  const current = createTables();
 
-  function count({ answer, variant }: MemoryEntry, kept: number): void {
-    countUse(answer.body, 0, kept);
+  function createTables() {
+    const table = new LRUCache<string, MemoryEntry>({
+      // It knows no limit of 0; no entry is as small as this.
+      maxSize: Math.max(1, maxBytes),
+      sizeCalculation: entryBytes,
+      dispose(entry, key, reason) {
+        count(entry, -1);
+        current.plainKeys.delete(key);
+        if (reason !== 'set') current.keys.delete(key);
+        if (entry.warmed && reason !== 'set') warmed.wasted += 1;
+        if (reason !== 'evict') return;
+        evicted.all += 1;
+        if (entry.hits < WORTH_KEEPING) evicted.unused += 1;
+      },
+    });
+    /** A walk over the table takes many turns, in which entries come, go and are used. */
+    const keys = new Set<string>();
+    return { table, keys, plainKeys: new Set<string>(), plainBytes: 0 };
+  }
+
+  function count({ answer, variant, warmed: isWarm }: MemoryEntry, by: 1 | -1): void {
+    if (isWarm) warmed.unused += by;
+    uses.keep(answer.body, by);
     if (variant === undefined) return;
-    countUse(variant, 0, kept);
-    if (Buffer.isBuffer(variant)) plain.bytes += kept * variant.length;
+    uses.keep(variant, by);
+    if (Buffer.isBuffer(variant)) current.plainBytes += by * variant.length;
   }
 
   /** In this order a body that replaces itself is counted once. */
   function put(key: string, entry: MemoryEntry): void {
+    const { table, keys } = current;
     count(entry, 1);
     table.set(key, entry);
     keys.add(key);
@@ -202,16 +231,24 @@ function createEntries(maxBytes: number, countUse: ReturnType<typeof createBodyU
     keys.delete(key);
   }
 
-  return { table, keys, plain, evicted, warmed, put };
+  /** Replaces the tables: no entry is disposed of one by one. */
+  function clear(): void {
+    warmed.wasted += warmed.unused;
+    warmed.unused = 0;
+    Object.assign(current, createTables());
+    uses.keepNone();
+  }
+
+  return { current, evicted, warmed, put, clear };
 }
 
 function createVariants(
   { maxBytes, clock, account, compress = makeVariant }: TierOptions,
-  { table, plain, put }: Entries,
+  { current, put }: Entries,
 ) {
   const tried = new WeakSet<StoredAnswer>();
   let isMaking = false;
-  const usedAt = (key: string) => table.peek(key)?.used ?? 0;
+  const usedAt = (key: string) => current.table.peek(key)?.used ?? 0;
 
   /** One at a time: logins need the same threads. */
   async function addVariant(key: string, answer: StoredAnswer): Promise<void> {
@@ -226,24 +263,24 @@ function createVariants(
     const variant = await making.catch(() => undefined);
     isMaking = false;
     room.release();
-    const entry = table.peek(key);
+    const entry = current.table.peek(key);
     if (variant === undefined || entry?.answer !== answer) return;
     const grown = { ...entry, variant };
     // Too large, it would be dropped, and the answer with it.
     if (entryBytes(grown, key) > maxBytes) return;
     if (!isShort) makeRoomForPlain(body.length);
     put(key, grown);
-    if (!isShort) plain.keys.add(key);
+    if (!isShort) current.plainKeys.add(key);
   }
 
   /** Least recently used first; their answers stay, unless their time is over. */
   function makeRoomForPlain(bytes: number): void {
-    const byUse = [...plain.keys].sort((a, b) => usedAt(a) - usedAt(b));
+    const byUse = [...current.plainKeys].sort((a, b) => usedAt(a) - usedAt(b));
     for (const key of byUse) {
-      if (plain.bytes + bytes <= maxBytes * PLAIN_PART) return;
-      const entry = table.peek(key);
+      if (current.plainBytes + bytes <= maxBytes * PLAIN_PART) return;
+      const entry = current.table.peek(key);
       const isOver = entry === undefined || leftOf(entry, clock.now(), clock.wall()) <= 0;
-      if (isOver) table.delete(key);
+      if (isOver) current.table.delete(key);
       else put(key, { ...entry, variant: undefined });
     }
   }
@@ -257,7 +294,7 @@ function createVariants(
   return function textOf(key: string, answer: StoredAnswer, compressed: boolean): AnswerText {
     const { body } = answer;
     if (Buffer.isBuffer(body) !== compressed) return body;
-    const entry = table.peek(key);
+    const entry = current.table.peek(key);
     if (entry?.answer !== answer) return body;
     if (entry.variant === undefined && isWorth(entry)) void addVariant(key, answer);
     return entry.variant ?? body;
@@ -265,11 +302,11 @@ function createVariants(
 }
 
 /** Bytes as they count, seconds. Takes the time once: there may be hundreds of thousands. */
-function* describe({ table, keys }: Entries, clock: Clock) {
+function* describe(current: Entries['current'], clock: Clock) {
   const [now, wall] = [clock.now(), clock.wall()];
-  const present = [...keys];
+  const present = [...current.keys];
   for (const key of present) {
-    const entry = table.peek(key);
+    const entry = current.table.peek(key);
     if (entry === undefined) continue;
     yield {
       digest: queryDigestOf(entry.digests),

@@ -5,11 +5,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
-import type { QueryCache } from '../cache/cache.ts';
 import type { KnownKey } from '../cache/query.ts';
-import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import type { Clock } from '../common/clock.ts';
 import type { Emit } from '../common/events.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
@@ -18,9 +15,8 @@ import type { CacheShare } from '../cache/config.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
-import type { RoleSets } from '../roles/role-sets.ts';
-import type { Sessions } from '../sessions/sessions.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
+import { type AskedOf, circumstancesOf } from './circumstances.ts';
 import {
   placeOf,
   type Places,
@@ -39,11 +35,9 @@ import {
   startOf,
   textIn,
 } from './gaps.ts';
-import type { Judge } from './ports.ts';
-import { isTouchDue, type KnownSession } from './session-step.ts';
+import type { KnownSession } from './session-step.ts';
 import {
   understand,
-  type AskedOf,
   createOwnTurns,
   inSession,
   type Destination,
@@ -94,7 +88,7 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: AskedOf & Pick<Destination, 'endpoint' | 'user'>;
+  readonly destination: AskedOf & Pick<Destination, 'endpoint' | 'settings' | 'user'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }
@@ -160,7 +154,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       await ownTurn(READINGS * body.length, principal.owner);
       const before = requests.find(head.layouts, body);
       const read = (other: Buffer) =>
-        understand(request.headers, other, destination, () => undefined, readers);
+        understand(circumstancesOf(request.headers, destination), other, () => undefined, readers);
       const gaps = before ? before.layout.gaps : await provenGaps(body, asked, read);
       if (gaps === undefined) return;
       const value = { asked: before?.value.asked ?? asked, answer };
@@ -190,7 +184,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
         await ownTurn(bytes, principal.owner);
         signal.throwIfAborted();
       };
-      return understand(request.headers, body, destination, turnOfClient, readers);
+      return understand(circumstancesOf(request.headers, destination), body, turnOfClient, readers);
     },
     /** Notes a query answered from the cache. Never rejects. */
     async rememberAnswer(
@@ -217,67 +211,6 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       if (head !== undefined && !isNew) await note(head, handled, undefined);
     },
   };
-}
-
-/** @returns the key of a request whose login, session and roles are unchanged; for this turn */
-export const createKeyOf =
-  (parts: {
-    readonly sessions: Pick<Sessions, 'held'>;
-    readonly roleSets: Pick<RoleSets, 'heldName'>;
-    readonly judges: Iterable<Judge>;
-    readonly clock: Pick<Clock, 'wall'>;
-  }) =>
-  ({ head, answer, sessionId: id }: Known): KnownKey | undefined => {
-    if (answer === undefined || !head.login.countsForHits()) return undefined;
-    const { key, roles, session: before } = answer;
-    for (const judge of parts.judges)
-      if (judge(key.captured.scopes) !== undefined) return undefined;
-    const { name } = head.login.principal;
-    if (roles !== undefined && parts.roleSets.heldName(name) !== roles) return undefined;
-    if (before === undefined || id === undefined) return before === id ? key : undefined;
-    const found = parts.sessions.held({ endpoint: head.endpoint, id });
-    if (found?.kind !== 'known') return undefined;
-    const { principal, dirty, profile, catalog } = found.record;
-    if (principal !== head.user || dirty) return undefined;
-    if (profile !== before.profile || catalog !== before.catalog) return undefined;
-    const { session_idle: idle } = head.settings;
-    return isTouchDue(found.record, idle, parts.clock.wall()) ? undefined : key;
-  };
-
-export type Replay = ReturnType<typeof createReplay>;
-
-export function createReplay(parts: {
-  readonly keyOf: ReturnType<typeof createKeyOf>;
-  readonly cache: Pick<QueryCache, 'recall' | 'bring' | 'textOf'>;
-  readonly authenticator: Pick<Authenticator, 'checkBehind'>;
-}) {
-  const { keyOf, cache, authenticator } = parts;
-
-  /** Returns false where memory has no answer, and Redis brought none. */
-  function atOnce(known: Known, client: XmlaClient, brought?: StoredAnswer): boolean {
-    const key = keyOf(known);
-    const recalled = key && cache.recall(key, brought);
-    if (key === undefined || recalled === undefined) return false;
-    const { login, project = '' } = known.head;
-    client.facts.principal = login.principal.name;
-    client.owner = login.principal.owner;
-    client.facts.project = project;
-    client.asks(known.asked);
-    const { answer: stored, source, ttl, age } = recalled;
-    const text = (compressed: boolean) => cache.textOf(key.key, stored, compressed);
-    const { sessionId } = known;
-    client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, text });
-    if (!login.counts()) authenticator.checkBehind(client.request.headers.authorization ?? '');
-    return true;
-  }
-
-  async function fetched(known: Known, client: XmlaClient, bytes: number): Promise<boolean> {
-    const key = keyOf(known);
-    const brought = key && (await cache.bring(key, bytes));
-    return brought !== undefined && !client.isGone && atOnce(known, client, brought);
-  }
-
-  return { atOnce, fetched };
 }
 
 const bytesOfHead = ({ project = '', endpoint, layouts }: KnownHead): number =>

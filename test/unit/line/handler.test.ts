@@ -12,7 +12,8 @@ import {
   createXmlaHandler,
   type XmlaHandler,
 } from '../../../src/line/handler.ts';
-import { createKeyOf, createMemo, createReplay } from '../../../src/line/memo.ts';
+import { createMemo } from '../../../src/line/memo.ts';
+import { createKeyOf, createReplay } from '../../../src/line/replay.ts';
 import { createQueryOf } from '../../../src/line/query.ts';
 import { createExamine } from '../../../src/line/session-step.ts';
 import type { Client, KnownKey, Query } from '../../../src/cache/query.ts';
@@ -60,6 +61,7 @@ beforeEach(async () => {
     sessionId: undefined,
   });
   const engineOf = () => ({
+    volatile: [],
     engine: { id: 'e', tellsProject: false } as never,
     settings: {
       kind: 'mondrian',
@@ -92,14 +94,14 @@ beforeEach(async () => {
     cache: {
       recall() {
         answered.byMemo += 1;
-        return { answer: stored, source: 'memory' as const, ttl: 1_000, age: 0 };
+        return { answer: stored, source: 'memory' as const, ttl: 1_000, age: 0, ending: false };
       },
       bring: () => undefined,
       textOf: (_key: string, { body }: StoredAnswer) => body,
       async answer(query: Query, client: Client) {
         answered.byKey += 1;
         client.replay(stored, facts());
-        query.found?.(KEY);
+        query.found?.(KEY, undefined);
       },
     },
     sessions: {} as never,

@@ -1,0 +1,147 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import type { RememberedLogin } from '../../../src/auth/verified-credentials.ts';
+import type { KnownKey } from '../../../src/cache/query.ts';
+import { createBodyAccount } from '../../../src/common/body-account.ts';
+import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
+import { principalOf } from '../../../src/common/principal.ts';
+import type { CacheScope, SessionRecord } from '../../../src/freshness/freshness-store.ts';
+import { circumstancesOf } from '../../../src/line/circumstances.ts';
+import { createMemo, type Handled } from '../../../src/line/memo.ts';
+import { createKeyOf } from '../../../src/line/replay.ts';
+import { type OwnTurn, understand } from '../../../src/line/understand.ts';
+import type { FoundSession } from '../../../src/sessions/sessions.ts';
+import { execute } from '../../support/envelopes.ts';
+import { handClock } from '../cache/fakes.ts';
+
+const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
+export const DESTINATION = {
+  engine: { id: 'engine' },
+  addressee: { project: undefined, query: [] },
+  traits: ENGINE_KINDS.mondrian,
+  volatile: [],
+  settings: { headers: [], delegation: 'forward', session_idle: 1_000 } as never,
+  endpoint: 'engine',
+  user: 'alice',
+};
+export const SESSION = 'qy3p8o1v5zk2';
+export const GUID = '0f8fad5b-d9cb-469f-a165-70867728950e';
+const FOUND: KnownKey = {
+  key: 'k',
+  captured: { scopes: ['everything', 'project:foodmart'], tokens: [], keySecret: '', leases: [] },
+  ttl: 1_000,
+  digests: '',
+};
+
+/** A query in a session, with an id of its own. */
+export const asked = (id = SESSION, activity = GUID): Buffer =>
+  execute({
+    statement: 'SELECT FROM [Sales]',
+    properties: { Catalog: 'FoodMart', DbpropMsmdActivityID: activity },
+    session: { kind: 'in', id },
+  });
+
+export const changed = (from: string, to: string) => Buffer.from(`${asked()}`.replace(from, to));
+
+export type Headers = Readonly<Record<string, string>>;
+
+export function requestOf(headers: Headers = {}, socket = new Socket()): IncomingMessage {
+  const all: Headers = { authorization: LOGIN, 'content-type': 'text/xml', ...headers };
+  return Object.assign(new IncomingMessage(socket), {
+    method: 'POST',
+    url: '/mdx/xmla',
+    httpVersion: '1.1',
+    rawHeaders: Object.entries(all).flat(),
+    headers: all,
+  });
+}
+
+export const loggedIn = (name: string): RememberedLogin & { valid: boolean } => {
+  const counts = () => login.valid;
+  const login = { principal: principalOf(name), valid: true, counts, countsForHits: counts };
+  return login;
+};
+
+export async function handled(body: Buffer, headers: Headers = {}): Promise<Handled> {
+  const request = requestOf(headers);
+  return {
+    request,
+    address: { project: undefined, search: '' },
+    principal: principalOf('alice'),
+    destination: DESTINATION,
+    body,
+    asked: await understand(circumstancesOf(request.headers, DESTINATION), body),
+  };
+}
+
+export interface Taught {
+  readonly body?: Buffer;
+  readonly headers?: Headers;
+  readonly share?: 'user' | 'roles';
+  readonly roles?: string;
+  readonly key?: string;
+  readonly change?: Partial<Handled>;
+}
+
+/** A memo, and what it asks others, which a test may change. */
+export function createMemoHouse() {
+  const clock = handClock();
+  const record: SessionRecord = {
+    principal: 'alice',
+    profile: 'p',
+    catalog: 'FoodMart',
+    replica: '',
+    dirty: false,
+    spelling: '',
+    version: '',
+    forwardedAt: clock.wall(),
+  };
+  const blind = new Set<CacheScope>();
+  const state = {
+    login: loggedIn('alice'),
+    record,
+    /** What is known of {@link SESSION}; undefined where it must be asked for. */
+    session: { kind: 'known', record } as FoundSession | undefined,
+    roles: undefined as string | undefined,
+    ownTurn: (() => undefined) as OwnTurn,
+    /** Bytes that bodies under way may take. */
+    room: 1_000_000,
+  };
+  const parts = {
+    authenticator: { remembered: (header: string) => (header === LOGIN ? state.login : undefined) },
+    sessions: {
+      held: ({ id }: { id: string }) => (id === SESSION ? state.session : { kind: 'unknown' }),
+    },
+    roleSets: { heldName: () => state.roles },
+    account: createBodyAccount(() => ({ in_flight: state.room, queue: 1 })),
+    judges: [
+      (scopes: readonly CacheScope[]) =>
+        scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined,
+    ],
+    clock,
+    secret: 's',
+    newId: () => 'id',
+    emit(event: unknown) {
+      throw new Error(`nothing should be told: ${JSON.stringify(event)}`);
+    },
+  } as unknown as Parameters<typeof createMemo>[0] & Parameters<typeof createKeyOf>[0];
+  const memo = createMemo(parts, (...given) => state.ownTurn(...given));
+  const unchangedKeyOf = createKeyOf(parts);
+
+  async function teach(taught: Taught = {}): Promise<void> {
+    const { body = asked(), headers, share = 'user', roles, key = 'k' } = taught;
+    const whole = { ...(await handled(body, headers)), ...taught.change };
+    const { session: own } = whole.asked;
+    const known = own.kind === 'in' ? { name: { endpoint: '', id: own.id }, record } : undefined;
+    await memo.rememberAnswer(whole, { share, roles }, known, { ...FOUND, key });
+  }
+
+  /** The key under which the answer of a request is looked for, where it is known. */
+  function keyOf(body = asked(), headers: Headers = {}): string | undefined {
+    const head = memo.headOf(requestOf(headers));
+    const recognised = head && memo.recognise(head, body);
+    return recognised && unchangedKeyOf(recognised)?.key;
+  }
+
+  return { state, blind, memo, teach, keyOf };
+}
