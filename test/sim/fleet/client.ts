@@ -26,6 +26,7 @@ export interface Got {
   readonly how: string;
 }
 
+const LEFT = new Error('the client has gone');
 /** How long a client may wait for the engine (ms). */
 const PATIENCE = 30_000;
 
@@ -42,7 +43,9 @@ export function createClient(options: {
   heard?: (hit: Hit) => void;
 }) {
   const { time, random, request, heard } = options;
-  const gone = new AbortController();
+  /** Made when something has to be broken off with it. */
+  let gone: AbortController | undefined;
+  let isGone = false;
   const { promise, resolve } = Promise.withResolvers<Got>();
   const pieces: Buffer[] = [];
   const isSlow = oneIn(random, 20);
@@ -50,14 +53,18 @@ export function createClient(options: {
   const breath = () => (isSlow ? time.sleep(random(200)) : Promise.resolve());
   const end = (text: string | undefined, told = how) => resolve({ text, how: told });
   const client = {
-    signal: gone.signal,
+    get signal() {
+      gone ??= new AbortController();
+      if (isGone) gone.abort(LEFT);
+      return gone.signal;
+    },
     get isGone() {
-      return gone.signal.aborted;
+      return isGone;
     },
     waits: () => PATIENCE,
     replay({ body }, { outcome, ttl }) {
       const text = body.toString();
-      if (!gone.signal.aborted) heard?.({ text, detail: outcome.detail, ttl });
+      if (!isGone) heard?.({ text, detail: outcome.detail, ttl });
       end(text, `hit ${outcome.detail}`);
     },
     open: (_head, outcome) =>
@@ -73,7 +80,7 @@ export function createClient(options: {
     },
     fail(error) {
       // Anything else is a mistake of the program, or of the simulation.
-      const isTold = error instanceof Error && ('reason' in error || gone.signal.aborted);
+      const isTold = error instanceof Error && ('reason' in error || isGone);
       const reason = isTold && 'reason' in error ? String(error.reason) : '';
       end(undefined, isTold ? `failed ${reason}` : `broke: ${String(error)}`);
     },
@@ -92,7 +99,8 @@ export function createClient(options: {
     got: promise,
     /** Goes away without its answer. */
     leave(): void {
-      gone.abort(new Error('the client has gone'));
+      isGone = true;
+      gone?.abort(LEFT);
       end(undefined, 'gone');
     },
   };

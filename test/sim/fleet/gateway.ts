@@ -23,6 +23,7 @@ import {
   loginIn,
   OWN_SHARED,
   type Question,
+  QUESTIONS,
   requestOf,
   understood,
   whoseOf,
@@ -233,7 +234,7 @@ export async function openGateway(options: {
     forwards: () => false,
     open: ({ cut }) => ({
       async ask({ candidate }) {
-        const question = JSON.parse(candidate.digest) as Question;
+        const question = QUESTIONS[Number(candidate.digest)] as Question;
         const { client, got, leave } = createClient({ time, random });
         cut.addEventListener('abort', leave, { once: true });
         const query = await queryOf(question, EVERYBODY);
@@ -254,7 +255,7 @@ export async function openGateway(options: {
     newId: () => `${name} ${random(2 ** 30)}`,
     candidates: {
       configure() {},
-      list: async () => ({ candidates: WORTH.map(candidateOf), beginnings: [] }),
+      list: async () => ({ candidates: CANDIDATES, beginnings: [] }),
     } as never,
   });
   warmUp.configure({ ...WARM, ...BY_ITSELF, isShared });
@@ -311,16 +312,17 @@ export async function openGateway(options: {
   };
 }
 
-/** Queries that the warm-up asks ahead: of projects that all share. */
-const WORTH: readonly Question[] = EVERY_PLACE.map((place) => ({
-  places: [place],
-  variant: 0,
-})).filter(({ places }) => whoseOf('', places) === EVERYBODY);
+/** Numbers of the queries that the warm-up asks ahead: of single projects that all share. */
+const WORTH = QUESTIONS.keys().filter((number) => {
+  const { places, variant } = QUESTIONS[number] as Question;
+  return variant === 0 && places.length === 1 && whoseOf('', places) === EVERYBODY;
+});
+const CANDIDATES = WORTH.map(candidateOf).toArray();
 
-function candidateOf(question: Question): Candidate {
+function candidateOf(number: number): Candidate {
   const way = { project: null, query: [], headers: {}, body: '', session: null, part: '' };
   return {
-    ...{ digest: JSON.stringify(question), subject: '', project: '', catalogs: [], asks: 2 },
+    ...{ digest: String(number), subject: '', project: '', catalogs: [], asks: 2 },
     ...{ last: Number.MAX_SAFE_INTEGER, before: Number.MAX_SAFE_INTEGER, ms: 100, bytes: 10 },
     ...{ users: [], ways: [way] },
   };

@@ -3,7 +3,6 @@ import { readStamp } from './engine.ts';
 import type { InForce, SimulatedGateway, Trust } from './gateway.ts';
 import type { Ledger } from './ledger.ts';
 import {
-  authorizationOf,
   type Control,
   CONTROLLER,
   type Login,
@@ -68,7 +67,7 @@ export function createJudge(options: {
     if (shown === undefined) return;
     counts.hits += 1;
     judgeLogin(sent, detail, told);
-    if (detail === 'coalesced') return;
+    if (detail === 'coalesced') return ledger.judge(shown.stamp, sent.least, at, told);
     // Its tokens are in force now: no acknowledged purge has ended them.
     ledger.judge(shown.stamp, ledger.floors, at, told);
     const age = now() - shown.askedAt;
@@ -108,7 +107,7 @@ export function createJudge(options: {
   }
 
   const hasCounted = ({ gateway, login }: Sent, ms: number, since: number) =>
-    gateway.met.hasCounted(authorizationOf(login), ms, since);
+    gateway.met.hasCounted(login.authorization, ms, since);
   const longest = Math.max(trust.verifiedFor, trust.believedFor);
   const isBelieved = (sent: Sent) => hasCounted(sent, longest, now() - 1);
 
@@ -131,10 +130,12 @@ export function createJudge(options: {
       const { gateway, at, least } = sent;
       if (how.startsWith('broke')) ledger.accuse(`${gateway.name} ${how}`);
       if (!gateway.isAlive() || text === undefined) return false;
+      // That was judged in the turn that sent it.
+      if (how.startsWith('hit')) return true;
       const told = toldOf(sent, how);
       const read = whole(sent, text, told);
       if (read === undefined) return true;
-      if (!how.startsWith('hit')) judgeLogin(sent, 'miss', told);
+      judgeLogin(sent, 'miss', told);
       ledger.judge(read.stamp, least, at, told);
       return true;
     },

@@ -10,10 +10,12 @@ export interface Question {
   readonly variant: number;
 }
 
-/** Clients of a run, and what they know. */
+/** What a client logs in with. */
 export interface Login {
   readonly user: string;
   readonly password: number;
+  /** The header that says so. */
+  readonly authorization: string;
 }
 
 /** What a client says of the cache; undefined where it says nothing. */
@@ -38,17 +40,19 @@ export const wordOf = (user: string, { places, variant }: Question): string =>
 const projectOf = ({ places }: Question) =>
   places.length === EVERY_PLACE.length ? undefined : PROJECTS[places[0] ?? 0];
 
-const bodies = new Map<string, Buffer>();
-const asked = new WeakMap<Buffer, Question>();
+const VARIANTS = [0, 1];
+/** All that is asked, about one project and about all. */
+export const QUESTIONS: readonly Question[] = [
+  ...EVERY_PLACE.map((place) => [place]),
+  EVERY_PLACE,
+].flatMap((places) => VARIANTS.map((variant) => ({ places, variant })));
+const bodies = new Map<Question, Buffer>(
+  QUESTIONS.map((one) => [one, Buffer.from(JSON.stringify(one))]),
+);
+const asked = new Map([...bodies].map(([question, body]) => [body, question]));
 
-/** The bytes of a question, always the same ones. */
-export function bodyOf(question: Question): Buffer {
-  const text = JSON.stringify(question);
-  const body = bodies.get(text) ?? Buffer.from(text);
-  bodies.set(text, body);
-  asked.set(body, question);
-  return body;
-}
+/** The bytes of one of {@link QUESTIONS}. */
+export const bodyOf = (question: Question): Buffer => bodies.get(question) ?? Buffer.of();
 
 /** @throws Error for other bytes */
 export function questionIn(body: Buffer): Question {
@@ -57,23 +61,36 @@ export function questionIn(body: Buffer): Question {
   return question;
 }
 
-export const authorizationOf = ({ user, password }: Login): string =>
-  `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
+export const loginOf = (user: string, password: number): Login => ({
+  ...{ user, password },
+  authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
+});
 
-export function loginIn(authorization: string): Login {
-  const [user = '', password] = Buffer.from(authorization.slice(6), 'base64')
-    .toString()
-    .split(':');
+/** Who that header names, and the number of the password. */
+export function loginIn(authorization: string) {
+  const text = Buffer.from(authorization.slice(6), 'base64').toString();
+  const [user = '', password] = text.split(':');
   return { user, password: Number(password) };
 }
 
-/** As it comes from the parser of Node.js. */
-export function requestOf(question: Question, login: Login, control?: Control): SimulatedRequest {
+const requests = new Map<Question, Map<string, SimulatedRequest>>();
+
+/** As it comes from the parser of Node.js; equal ones are one. */
+export function requestOf(question: Question, login: Login, control: Control): SimulatedRequest {
+  const alike = requests.get(question) ?? new Map<string, SimulatedRequest>();
+  requests.set(question, alike);
+  const name = `${login.user} ${login.password} ${control}`;
+  const request = alike.get(name) ?? newRequest(question, login, control);
+  alike.set(name, request);
+  return request;
+}
+
+function newRequest(question: Question, login: Login, control: Control): SimulatedRequest {
   const project = projectOf(question);
   const headers = {
     host: 'simulated',
     'content-type': 'text/xml',
-    authorization: authorizationOf(login),
+    authorization: login.authorization,
     ...(control && { 'cache-control': control }),
   };
   return {

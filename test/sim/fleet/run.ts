@@ -14,8 +14,8 @@ import {
   type Trust,
 } from './gateway.ts';
 import { createJudge, type Sent } from './judge.ts';
-import { ANNOUNCED, CHANGED, EVERY_PLACE, openLedger, PROJECTS, WATCHED } from './ledger.ts';
-import { CONTROLLER, type Login, type Question, USERS } from './questions.ts';
+import { ANNOUNCED, CHANGED, openLedger, PROJECTS, WATCHED } from './ledger.ts';
+import { CONTROLLER, type Login, loginOf, QUESTIONS, USERS } from './questions.ts';
 import type { FleetProgram } from './gateway.ts';
 import type { Run, Settings, Simulation } from '../simulation.ts';
 import { ROUGH, SMOOTH, UNSTEADY } from './stores.ts';
@@ -67,7 +67,6 @@ const STALE_IF_ERROR = [0, 2_000, 10_000, 3_600_000];
 const TIMEOUTS = [1_500, 5_000, 60_000];
 const LASTING: Trust = { verifiedFor: 3_600_000, believedFor: 3_600_000 };
 const SHORT: Trust = { verifiedFor: 1_500, believedFor: 5_000 };
-const VARIANTS = 2;
 /** A client pauses so long at most, and asks so often behind it. */
 const THINKS = 60;
 const CLICKS = 8;
@@ -177,9 +176,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
   async function click(random: ReturnType<typeof drawer>, logins: readonly Login[]): Promise<void> {
     const gateway = pick(random, gateways);
     if (!gateway.isAlive()) return;
-    const spans = oneIn(random, 8);
-    const places = spans ? EVERY_PLACE : [random(PROJECTS.length)];
-    const question: Question = { places, variant: random(VARIANTS) };
+    const question = pick(random, QUESTIONS);
     const login = pick(random, logins);
     const control = oneIn(random, 20) ? pick(random, ['no-cache', 'no-store'] as const) : undefined;
     const isFresh = control !== undefined && login.user === CONTROLLER;
@@ -196,7 +193,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     const random = drawer(100 + number);
     let logins: readonly Login[] = [];
     const learn = () =>
-      void (logins = USERS.map((user) => ({ user, password: engine.passwordOf(user) })));
+      void (logins = USERS.map((user) => loginOf(user, engine.passwordOf(user))));
     learn();
     while (!isEnded()) {
       await time.sleep(1 + random(phase === 'calm' ? 40 * THINKS : THINKS));
@@ -318,7 +315,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
       },
       'the engine is away': async () => {
         const how = pick(random, AWAY);
-        const ms = random(oneIn(random, 3) ? LONG_AWAY : BRIEFLY_AWAY);
+        const ms = 1 + random(oneIn(random, 3) ? LONG_AWAY : BRIEFLY_AWAY);
         engine.leave(how, ms);
         await time.sleep(random(ms));
         return `(${how}) for ${ms} ms`;
