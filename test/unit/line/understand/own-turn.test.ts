@@ -11,7 +11,7 @@ const read = (bytes: number, ownTurn: OwnTurn) =>
     HEADERS,
     body(bytes),
     {
-      ...{ traits: { forwardedDiscovers: [] }, settings: { headers: [] } },
+      ...{ traits: { catalogsReread: false }, settings: { headers: [] } },
       ...{ engine: { id: '' }, addressee: { query: [] } },
     } as never,
     ownTurn,
