@@ -51,7 +51,9 @@ function house(): House {
   return { clock, engine, set, query };
 }
 
-const throws = (error: () => unknown) => () => Promise.reject(error());
+const throws = (failure: () => Error) => async (): Promise<never> => {
+  throw failure();
+};
 
 /** One gateway, whose entry for the query is past its ttl by a second. */
 async function old(options: Parameters<typeof replica>[0] = {}) {
