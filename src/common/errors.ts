@@ -40,7 +40,7 @@ export class GatewayError extends AnsweredError<GatewayReason> {
   override readonly name = 'GatewayError';
 }
 
-/** No connection to the engine, or no byte of an answer: an entry past its ttl may answer instead. */
+/** No connection to the engine, or no byte of an answer: an entry past its ttl may answer. */
 export class EngineFailure extends GatewayError {}
 
 export class ApiError extends AnsweredError<ApiReason> {
