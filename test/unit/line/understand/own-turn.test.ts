@@ -10,7 +10,7 @@ const body = (bytes: number) => Buffer.from(AROUND.statement('x'.repeat(bytes)))
 const read = (bytes: number, ownTurn: OwnTurn) =>
   understand(
     circumstancesOf(HEADERS, {
-      ...{ traits: { forwardedDiscovers: [] }, settings: { headers: [] } },
+      ...{ traits: { catalogsReread: false }, settings: { headers: [] } },
       ...{ engine: { id: '' }, addressee: { query: [] } },
     } as never),
     body(bytes),
