@@ -78,10 +78,11 @@ const nameOf = (place: number) => PROJECTS[place] ?? '';
 const placesOf = (stale: Stale): Places =>
   stale === 'everything' ? EVERY_PLACE : [PROJECTS.indexOf(stale.project as 'north')];
 
-function configOf({ lease, ttl, timeout, whenBlind }: InForce, isShared: boolean) {
+function configOf(inForce: InForce, isShared: boolean) {
+  const { lease, ttl, staleIfError: stale_if_error, timeout, whenBlind } = inForce;
   const engine = { timeout, url: ['simulated'], kind: 'generic' };
   const project = (name: string) => ({
-    ...{ cache: 'on', ttl, functions: [], cubes: new Map(), engine },
+    ...{ cache: 'on', ttl, stale_if_error, functions: [], cubes: new Map(), engine },
     share: OWN_SHARED.includes(name) ? 'user' : 'everyone',
     ...(name === nameOf(WATCHED) && {
       watch: { kind: 'xmla', every: EVERY, min_interval: 0, when_blind: whenBlind },
@@ -90,7 +91,7 @@ function configOf({ lease, ttl, timeout, whenBlind }: InForce, isShared: boolean
   return {
     auth: { provider: 'engine' },
     cache: {
-      ...{ max_entry: 1024 * 1024, lease, ttl, memory: MEMORY, key_secret: undefined },
+      ...{ max_entry: 1024 * 1024, lease, ttl, stale_if_error, memory: MEMORY, key_secret: undefined },
       ...{ share: 'everyone', functions: [], engine_permissions_ignored: true },
       redis: { url: isShared ? ['redis://simulated'] : [], mode: 'standalone' },
     },
@@ -174,8 +175,8 @@ export async function openGateway(options: {
     };
 
   const met = createMet(time.clock.now);
-  const { GatewayError } = program.errors;
-  const asker: Asker = { clock, met, failure: (reason) => new GatewayError(reason, 'simulated') };
+  const { EngineFailure } = program.errors;
+  const asker: Asker = { clock, met, failure: (reason) => new EngineFailure(reason, 'simulated') };
   const authenticator = program.logins.createEngineAuthenticator({
     ...{ clock, emit, random: parts.randomBytes, ...options.trust },
     askLeave: async () => async () => 0,
