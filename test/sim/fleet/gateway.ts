@@ -272,6 +272,7 @@ export async function openGateway(options: {
   return {
     name,
     link: backing.link,
+    breakOne: backing.breakOne,
     counts,
     ask,
     isAlive: () => isAlive,

@@ -52,9 +52,14 @@ const TROUBLES = [
   'the engine breaks off',
   'the engine is away',
   'passwords change',
+  'a connection is broken',
   'Redis saves',
   'Redis restarts',
   'Redis evicts',
+  'Redis forgets all',
+  'Redis hangs',
+  'Redis is slow',
+  'Redis does not write',
   'the clock of Redis is set',
 ] as const;
 
@@ -131,6 +136,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
   const isDeaf = () => isDisturbed() && may('announcements are lost');
   const shared = open({ program, time, newToken, isDeaf });
   const gateways: SimulatedGateway[] = [];
+  const mends = new Set<() => void>();
   let answers = 0;
   const counts = { acknowledged: 0, refused: 0, warmed: 0 };
   const trust = settings.trust ?? LASTING;
@@ -262,7 +268,9 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     const all: Record<string, () => Promise<string>> = {};
     for (const [name, happen] of Object.entries(shared.troubles)) {
       all[name] = async () => {
-        const told = happen(random);
+        const { told, lasts = 0, mend } = happen(random);
+        if (mend !== undefined) mends.add(mend);
+        time.after(lasts, () => mend?.());
         // Connections end with a server, but for a moment.
         const isSeen = name === 'Redis restarts' && !oneIn(random, 4);
         for (const { link } of gateways) if (isSeen) away(link, 'cut', random(300));
@@ -286,6 +294,24 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
         const mood = pick(random, MOODS);
         away(link, mood, random(3_000));
         return `${name}: ${mood}`;
+      },
+      'a connection is broken': async () => {
+        const { name, breakOne } = some();
+        const told = breakOne?.(random);
+        time.after(random(3_000), () => breakOne?.());
+        return `${name}: ${told}`;
+      },
+      'Redis hangs': async () => {
+        const ms = random(3_000);
+        for (const { link } of gateways) away(link, 'hung', ms);
+        return `for ${ms} ms`;
+      },
+      'Redis is slow': async () => {
+        const by = random(oneIn(random, 3) ? 1_000 : 100);
+        for (const { link } of gateways) link.slowDown(by);
+        await time.sleep(random(2_000));
+        for (const { link } of gateways) link.slowDown(0);
+        return `by ${by} ms`;
       },
       'a gateway dies': async () => {
         const number = random(gateways.length);
@@ -334,6 +360,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     phase = 'calm';
     engine.breakOneIn(0);
     engine.comeBack();
+    for (const mend of mends) mend();
     for (const [number, gateway] of gateways.entries()) {
       counts.warmed += gateway.counts.warmed;
       gateway.kill();
