@@ -4,25 +4,33 @@ import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { Query } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
+import { EngineFailure } from '../common/errors.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { isPreflight } from '../http/page-origins.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
+import type { RoleSets } from '../roles/role-sets.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import type { ClientOf, XmlaClient } from './client.ts';
 import type { DroppedHeaders } from './dropped-headers.ts';
 import type { BelievedHit } from './believed-hit.ts';
-import type { Arrived, KnownHead, Memo } from './memo.ts';
+import type { Arrived, Handled, KnownHead, Memo } from './memo.ts';
 import type { Pass } from './pass.ts';
 import type { Seen } from './ports.ts';
-import type { QueryOf } from './query.ts';
-import type { Replay } from './replay.ts';
-import { enterSession, type Examine, type KeepAlive } from './session-step.ts';
+import type { QueryOf, SharedQuery } from './query.ts';
+import type { Replay, Stands } from './replay.ts';
+import { enterSession, type Examine, type KeepAlive, type KnownSession } from './session-step.ts';
 import { type AskedPath, checkHead, checkRequest, destinationOf } from './understand.ts';
 import { type EngineOf, errorShape } from './understand.ts';
 
 const asIs = (error: unknown) => error;
+/** @throws any other error */
+function engineFailure(error: unknown): EngineFailure {
+  if (error instanceof EngineFailure) return error;
+  throw error;
+}
 
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
@@ -98,8 +106,13 @@ export function createXmlaHandler(parts: {
           const hit = await parts.believedHit(arrived, believed);
           if (hit && replay.atOnce(hit, client)) return;
           if (hit && (await replay.fetched(hit, client, body.length))) return;
+          const login = believed;
           believed = undefined;
-          await check();
+          const failure = await check().then(() => undefined, engineFailure);
+          // Looked up anew, as behind any failure of the engine.
+          const old = failure && hit && (await parts.believedHit(arrived, login));
+          if (old && (await replay.fetched(old, client, body.length, true))) return;
+          if (failure !== undefined) throw failure;
         }
         await parts.answerBody(arrived);
       } finally {
@@ -121,7 +134,10 @@ export function createAnswerBody(parts: {
   readonly engineOf: EngineOf;
   readonly memo: Pick<Memo, 'read' | 'rememberPassing' | 'rememberAnswer'>;
   readonly examine: Examine;
-  readonly sessions: Parameters<typeof enterSession>[2];
+  readonly sessions: Parameters<typeof enterSession>[2] & Pick<Sessions, 'find'>;
+  readonly roleSets: Pick<RoleSets, 'nameFor'>;
+  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly stands: Stands;
   readonly permissions: Pick<Permissions, 'mayControlCache'>;
   readonly queryOf: QueryOf;
   readonly keepAlive: KeepAlive;
@@ -131,6 +147,27 @@ export function createAnswerBody(parts: {
   readonly dropped: Pick<DroppedHeaders, 'note'>;
 }) {
   const { memo, queryOf, pass } = parts;
+
+  /** How long past its ttl an entry may answer; asked again later, all may have changed. */
+  function ifErrorOf(
+    { principal, destination, request }: Handled,
+    query: SharedQuery,
+    session: KnownSession | undefined,
+  ) {
+    const { share, roles, scopes, staleIfError } = query;
+    const claim = { roles, session: session?.record };
+    return async () => {
+      // Neither may be held any more: the engine may have taken long to fail.
+      if (session !== undefined) await parts.sessions.find(session.name);
+      const isSame = share !== 'roles' || (await parts.roleSets.nameFor(principal.name)) === roles;
+      const login = parts.authenticator.remembered(request.headers.authorization ?? '');
+      return () => {
+        if (!isSame || login?.principal.name !== principal.name) return 0;
+        const head = { ...destination, login };
+        return parts.stands(head, scopes, claim, session?.name.id, true) ? staleIfError : 0;
+      };
+    };
+  }
 
   return async function answerBody(arrived: Arrived): Promise<void> {
     const { client, address, principal, body, known, ofPage } = arrived;
@@ -167,8 +204,10 @@ export function createAnswerBody(parts: {
       return client.end(gone.body.length, gone.body);
     }
     for (const one of parts.seen) one.query(handled, principal.name, query.parts, session);
+    const mayBeOld = control === 'none' && query.staleIfError > 0;
     const told: Query = {
       ...query,
+      ...(mayBeOld && { ifError: ifErrorOf(handled, query, session) }),
       found(key) {
         if (control === 'none') void memo.rememberAnswer(handled, query, session, key);
       },

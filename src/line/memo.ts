@@ -11,7 +11,6 @@ import type { Emit } from '../common/events.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
-import type { CacheShare } from '../cache/config.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
@@ -35,6 +34,7 @@ import {
   startOf,
   textIn,
 } from './gaps.ts';
+import type { SharedQuery } from './query.ts';
 import type { KnownSession } from './session-step.ts';
 import {
   understand,
@@ -45,7 +45,8 @@ import {
   type UnderstoodRequest,
 } from './understand.ts';
 
-interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
+export interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
+  readonly engine: Pick<Destination['engine'], 'isAway'>;
   readonly project: string | undefined;
   readonly login: RememberedLogin;
 }
@@ -61,13 +62,13 @@ export interface KnownHead extends Asker {
 interface KnownRequest {
   /** Names the session of the request that was learnt. */
   readonly asked: UnderstoodRequest;
-  readonly answer:
-    | {
-        readonly key: KnownKey;
-        readonly roles: string | undefined;
-        readonly session: SessionRecord | undefined;
-      }
-    | undefined;
+  readonly answer: (Claim & { readonly key: KnownKey; readonly staleIfError: number }) | undefined;
+}
+
+/** Roles and session for which an entry may answer. */
+export interface Claim {
+  readonly roles: string | undefined;
+  readonly session: SessionRecord | undefined;
 }
 
 export interface Known extends KnownRequest {
@@ -88,7 +89,7 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: AskedOf & Pick<Destination, 'endpoint' | 'settings' | 'user'>;
+  readonly destination: AskedOf & Pick<Asker, 'endpoint' | 'engine' | 'settings' | 'user'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }
@@ -138,10 +139,10 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       return known;
     }
     // Neither the query, which may be long, nor all of the destination, which may hold credentials.
-    const { endpoint, settings, user } = destination;
+    const { endpoint, engine, settings, user } = destination;
     const wishes = wishesOf(headers, parts.pageOrigins);
     const places = placesIn(request.rawHeaders);
-    const asker = { project: address.project, login, endpoint, settings, user };
+    const asker = { project: address.project, login, endpoint, engine, settings, user };
     heads.note(request, principal.owner, { ...asker, wishes, places, layouts: [] });
     return undefined;
   }
@@ -189,7 +190,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
     /** Notes a query answered from the cache. Never rejects. */
     async rememberAnswer(
       handled: Handled,
-      { share, roles }: { readonly share: CacheShare; readonly roles: string | undefined },
+      { share, roles, staleIfError }: Pick<SharedQuery, 'share' | 'roles' | 'staleIfError'>,
       session: KnownSession | undefined,
       key: KnownKey,
     ): Promise<void> {
@@ -197,7 +198,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       const hasNoRoles = share === 'roles' && roles === undefined;
       const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
       if (head === undefined) return;
-      await note(head, handled, { key, roles, session: session?.record });
+      await note(head, handled, { key, roles, session: session?.record, staleIfError });
     },
     /** Notes a request that bypasses the cache, from its second time on. Never rejects. */
     async rememberPassing(handled: Handled): Promise<void> {

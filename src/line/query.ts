@@ -17,6 +17,8 @@ export interface SharedQuery extends Query {
   readonly share: CacheShare;
   /** Name of the role set that shares it; undefined where not shared by roles. */
   readonly roles: string | undefined;
+  /** How long past its ttl an entry may answer it, if the line says so (ms). */
+  readonly staleIfError: number;
 }
 
 interface QuerySource {
@@ -89,6 +91,7 @@ export function createQueryOf(parts: {
       scopes,
       ttl: policy.ttl,
       timeoutMs: settings.timeout,
+      staleIfError: policy.stale_if_error,
       share,
       roles,
       project: inRequest[0] ?? '',
@@ -99,6 +102,7 @@ export function createQueryOf(parts: {
         confirm: () => sessions.confirm(session.name, session.record),
       },
       fresh,
+      isAway: () => engine.isAway(session?.record.replica),
       answered: () => names.answered(inRequest),
       async began(id, before) {
         const facts = { principal: user, asked, replica, leftState: false };

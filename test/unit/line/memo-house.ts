@@ -8,7 +8,7 @@ import { principalOf } from '../../../src/common/principal.ts';
 import type { CacheScope, SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import { circumstancesOf } from '../../../src/line/circumstances.ts';
 import { createMemo, type Handled } from '../../../src/line/memo.ts';
-import { createKeyOf } from '../../../src/line/replay.ts';
+import { createKeyOf, createStands } from '../../../src/line/replay.ts';
 import { type OwnTurn, understand } from '../../../src/line/understand.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
@@ -16,7 +16,7 @@ import { handClock } from '../cache/fakes.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 export const DESTINATION = {
-  engine: { id: 'engine' },
+  engine: { id: 'engine', isAway: () => false },
   addressee: { project: undefined, query: [] },
   traits: ENGINE_KINDS.mondrian,
   volatile: [],
@@ -124,16 +124,16 @@ export function createMemoHouse() {
     emit(event: unknown) {
       throw new Error(`nothing should be told: ${JSON.stringify(event)}`);
     },
-  } as unknown as Parameters<typeof createMemo>[0] & Parameters<typeof createKeyOf>[0];
+  } as unknown as Parameters<typeof createMemo>[0] & Parameters<typeof createStands>[0];
   const memo = createMemo(parts, (...given) => state.ownTurn(...given));
-  const unchangedKeyOf = createKeyOf(parts);
+  const unchangedKeyOf = createKeyOf(createStands(parts));
 
   async function teach(taught: Taught = {}): Promise<void> {
     const { body = asked(), headers, share = 'user', roles, key = 'k' } = taught;
     const whole = { ...(await handled(body, headers)), ...taught.change };
     const { session: own } = whole.asked;
     const known = own.kind === 'in' ? { name: { endpoint: '', id: own.id }, record } : undefined;
-    await memo.rememberAnswer(whole, { share, roles }, known, { ...FOUND, key });
+    await memo.rememberAnswer(whole, { share, roles, staleIfError: 0 }, known, { ...FOUND, key });
   }
 
   /** The key under which the answer of a request is looked for, where it is known. */
