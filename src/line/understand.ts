@@ -305,7 +305,9 @@ function whatIsAsked(
   const isOther = encoding === 'other';
   const isMisnamed = declared !== undefined && !isRegistered(declared);
   const byForm = typeof forwarded === 'string' ? forwarded : isMisnamed ? 'encoding' : undefined;
-  const ofRequest = isOther ? 'encoding' : classify(request, traits, statement);
+  const session = withHeader(request.session, inHeaders);
+  const isInSession = session.kind === 'in';
+  const ofRequest = isOther ? 'encoding' : classify(request, traits, statement, isInSession);
   // A request that may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
   const passes = isOther ? ofRequest : (byForm ?? ofRequest);
@@ -339,7 +341,7 @@ function whatIsAsked(
     /** Unknown functions: only the configuration can call them stable. */
     functions: statement.unknown,
     forwarded: query,
-    session: withHeader(request.session, inHeaders),
+    session,
     sessionToken: request.sessionToken || circumstances.sessionToken,
     leavesState:
       contradicted ||

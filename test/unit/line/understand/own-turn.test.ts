@@ -11,7 +11,7 @@ const read = async (bytes: number, ownTurn: OwnTurn) => {
   await ownTurn(bytes);
   return understandInTurn(
     circumstancesOf(HEADERS, {
-      ...{ traits: { forwardedDiscovers: [] }, settings: { headers: [] } },
+      ...{ traits: { catalogsReread: false }, settings: { headers: [] } },
       ...{ engine: { id: '' }, addressee: { query: [] } },
     } as never),
     body(bytes),
