@@ -20,7 +20,8 @@ import {
   type Wishes,
   type XmlaClient,
 } from './client.ts';
-import { createReadings, LAYOUT_BYTES, type Layouts, type Read } from './readings.ts';
+import { addLayout, LAYOUT_BYTES, type Layouts } from './layouts.ts';
+import { createReadings, type Read } from './readings.ts';
 import type { KnownSession } from './session-step.ts';
 import {
   createOwnTurns,
@@ -47,8 +48,8 @@ export interface KnownHead extends Asker {
   readonly wishes: Wishes;
   readonly places: Places;
   readonly layouts: Layouts;
-  /** Under what its queries were answered, by the number of their readings; the latest last. */
-  readonly answers: Map<number, Answer>;
+  /** Under what its queries were answered, by the ids of their readings; the latest last. */
+  readonly answers: Map<symbol, Answer>;
 }
 
 export interface Known extends Pick<Read, 'recognised'> {
@@ -119,7 +120,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
     if (recognised === undefined || head === undefined) return;
     const { layout, reading } = recognised;
     const { answers } = head;
-    let isLarger = readings.addLayout(head.layouts, layout);
+    let isLarger = addLayout(head.layouts, layout);
     if (answer !== undefined) {
       answers.delete(reading.id);
       const [oldest] = answers.size === MOST_ANSWERS ? answers.keys() : [];

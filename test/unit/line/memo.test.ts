@@ -138,7 +138,7 @@ test('each reading of a body waits for a turn of its user, in which so much may 
   for (let reading = 1; reading <= 2; reading += 1) {
     const taught = house.teach();
     await nextTurn();
-    expect(given).toEqual(Array(reading).fill([asked().length, 'alice']));
+    expect(given).toEqual(Array.from({ length: reading }, () => [asked().length, 'alice']));
     expect(house.keyOf()).toBeUndefined();
     door.resolve();
     await taught;

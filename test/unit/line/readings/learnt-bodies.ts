@@ -1,5 +1,6 @@
 import type { Circumstances } from '../../../../src/line/circumstances.ts';
-import { createReadings, type Layouts } from '../../../../src/line/readings.ts';
+import { addLayout, type Layouts } from '../../../../src/line/layouts.ts';
+import { createReadings } from '../../../../src/line/readings.ts';
 
 /** Readings of bodies under the same circumstances, and the layouts of one head. */
 export function learntBodies(circumstances: Circumstances) {
@@ -13,7 +14,7 @@ export function learntBodies(circumstances: Circumstances) {
     async learn(body: Buffer): Promise<boolean> {
       await read(body);
       const { recognised } = await read(body);
-      if (recognised !== undefined) readings.addLayout(layouts, recognised.layout);
+      if (recognised !== undefined) addLayout(layouts, recognised.layout);
       return recognised !== undefined;
     },
     find: (body: Buffer) => readings.find(layouts, body),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { gapsIn } from '../../../../src/line/gaps.ts';
-import type { Circumstances } from '../../../../src/line/circumstances.ts';
-import { layoutOf, nameOf } from '../../../../src/line/readings.ts';
+import { gapsIn } from '../../../src/line/gaps.ts';
+import type { Circumstances } from '../../../src/line/circumstances.ts';
+import { layoutOf, nameOf } from '../../../src/line/layouts.ts';
 
 const bytes = (body: string) => Buffer.from(body, 'latin1');
 
