@@ -15,7 +15,7 @@ import {
 import { type Layout, layoutOf, type Layouts, MOST_TEXT, nameOf } from './layouts.ts';
 import { inSession, type OwnTurn, understandInTurn, type UnderstoodRequest } from './understand.ts';
 
-/** What was understood of all bodies that differ in their gaps alone. */
+/** Keeps what was understood of all bodies that differ in their gaps alone. */
 export interface Reading {
   readonly id: symbol;
   readonly asked: UnderstoodRequest;
@@ -54,7 +54,7 @@ function piecesOf({ request }: UnderstoodRequest): number {
   return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
 }
 
-/** Bytes kept beside the name. Texts, query of the path and named headers are there several times. */
+/** Bytes kept beside the name: most texts are there several times. */
 export function besideName(asked: UnderstoodRequest): number {
   const ofHead = JSON.stringify([asked.parts?.query, asked.namedHeaders, asked.forwarded]);
   const texts = asked.parts?.texts ?? [];
