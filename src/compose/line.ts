@@ -15,7 +15,7 @@ import { createMemo } from '../line/memo.ts';
 import { createPass } from '../line/pass.ts';
 import type { Judge, Seen } from '../line/ports.ts';
 import { createQueryOf } from '../line/query.ts';
-import { createReplay, createStands } from '../line/replay.ts';
+import { createIfError, createReplay, createStands } from '../line/replay.ts';
 import { createExamine, createKeepAlive } from '../line/session-step.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Cache } from './cache.ts';
@@ -69,7 +69,7 @@ export function createLine(
   const stands = createStands(common);
   const answerBody = createAnswerBody({
     ...common,
-    stands,
+    ifError: createIfError({ ...common, stands }),
     memo,
     examine,
     queryOf,

@@ -11,17 +11,15 @@ import { isPreflight } from '../http/page-origins.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
-import type { RoleSets } from '../roles/role-sets.ts';
-import type { Sessions } from '../sessions/sessions.ts';
 import type { ClientOf, XmlaClient } from './client.ts';
 import type { DroppedHeaders } from './dropped-headers.ts';
 import type { BelievedHit } from './believed-hit.ts';
-import type { Arrived, Handled, KnownHead, Memo } from './memo.ts';
+import type { Arrived, KnownHead, Memo } from './memo.ts';
 import type { Pass } from './pass.ts';
 import type { Seen } from './ports.ts';
-import type { QueryOf, SharedQuery } from './query.ts';
-import type { Replay, Stands } from './replay.ts';
-import { enterSession, type Examine, type KeepAlive, type KnownSession } from './session-step.ts';
+import type { QueryOf } from './query.ts';
+import type { IfError, Replay } from './replay.ts';
+import { enterSession, type Examine, type KeepAlive } from './session-step.ts';
 import { type AskedPath, checkHead, checkRequest, destinationOf } from './understand.ts';
 import { type EngineOf, errorShape } from './understand.ts';
 
@@ -134,10 +132,8 @@ export function createAnswerBody(parts: {
   readonly engineOf: EngineOf;
   readonly memo: Pick<Memo, 'read' | 'rememberPassing' | 'rememberAnswer'>;
   readonly examine: Examine;
-  readonly sessions: Parameters<typeof enterSession>[2] & Pick<Sessions, 'find'>;
-  readonly roleSets: Pick<RoleSets, 'nameFor'>;
-  readonly authenticator: Pick<Authenticator, 'remembered'>;
-  readonly stands: Stands;
+  readonly sessions: Parameters<typeof enterSession>[2];
+  readonly ifError: IfError;
   readonly permissions: Pick<Permissions, 'mayControlCache'>;
   readonly queryOf: QueryOf;
   readonly keepAlive: KeepAlive;
@@ -147,27 +143,6 @@ export function createAnswerBody(parts: {
   readonly dropped: Pick<DroppedHeaders, 'note'>;
 }) {
   const { memo, queryOf, pass } = parts;
-
-  /** How long past its ttl an entry may answer; asked again later, all may have changed. */
-  function ifErrorOf(
-    { principal, destination, request }: Handled,
-    query: SharedQuery,
-    session: KnownSession | undefined,
-  ) {
-    const { share, roles, scopes, staleIfError } = query;
-    const claim = { roles, session: session?.record };
-    return async () => {
-      // Neither may be held any more: the engine may have taken long to fail.
-      if (session !== undefined) await parts.sessions.find(session.name);
-      const isSame = share !== 'roles' || (await parts.roleSets.nameFor(principal.name)) === roles;
-      const login = parts.authenticator.remembered(request.headers.authorization ?? '');
-      return () => {
-        if (!isSame || login?.principal.name !== principal.name) return 0;
-        const head = { ...destination, login };
-        return parts.stands(head, scopes, claim, session?.name.id, true) ? staleIfError : 0;
-      };
-    };
-  }
 
   return async function answerBody(arrived: Arrived): Promise<void> {
     const { client, address, principal, body, known, ofPage } = arrived;
@@ -180,11 +155,12 @@ export function createAnswerBody(parts: {
     // Bodies of other methods are read too: an engine may take them for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
-    const read = await memo.read(arrived, destination);
+    const taken = await memo.read(arrived, destination);
+    const { asked: read } = taken;
     client.asks(read);
     const { asked, purges, step } = await parts.examine(read, destination, principal, ofPage);
-    const handled = { ...toEngine, request, address, body, asked: read };
-    if (known === undefined && read.bypass !== undefined) void memo.rememberPassing(handled);
+    const handled = { ...toEngine, ...taken, request, address, body };
+    if (known === undefined && read.bypass !== undefined) memo.rememberPassing(handled);
     const entered = await enterSession(asked, step, parts.sessions);
     const passing = { ...toEngine, asked, body, step: entered, purges };
     const control = clientControl(headers, parts.permissions.mayControlCache(principal));
@@ -207,9 +183,9 @@ export function createAnswerBody(parts: {
     const mayBeOld = control === 'none' && query.staleIfError > 0;
     const told: Query = {
       ...query,
-      ...(mayBeOld && { ifError: ifErrorOf(handled, query, session) }),
+      ...(mayBeOld && { ifError: parts.ifError(handled, query, session) }),
       found(key) {
-        if (control === 'none') void memo.rememberAnswer(handled, query, session, key);
+        if (control === 'none') memo.rememberAnswer(handled, query, session, key);
       },
     };
     return parts.cache.answer(told, client);

@@ -7,9 +7,10 @@ import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { XmlaClient } from './client.ts';
-import type { Asker, Claim, Known } from './memo.ts';
+import type { Asker, Claim, Handled, Known } from './memo.ts';
 import type { Judge } from './ports.ts';
-import { isTouchDue } from './session-step.ts';
+import type { SharedQuery } from './query.ts';
+import { isTouchDue, type KnownSession } from './session-step.ts';
 
 export type Stands = ReturnType<typeof createStands>;
 
@@ -48,6 +49,32 @@ export const createStands =
 
 type Brought = Readonly<{ answer: StoredAnswer | undefined }>;
 export type Replay = ReturnType<typeof createReplay>;
+
+export type IfError = ReturnType<typeof createIfError>;
+
+/** @returns what a query is asked behind a failure of the engine, however long that took */
+export function createIfError(parts: {
+  readonly stands: Stands;
+  readonly sessions: Pick<Sessions, 'find'>;
+  readonly roleSets: Pick<RoleSets, 'nameFor'>;
+  readonly authenticator: Pick<Authenticator, 'remembered'>;
+}) {
+  return (handled: Handled, query: SharedQuery, session: KnownSession | undefined) => {
+    const { principal, destination, request } = handled;
+    const { share, roles, scopes, staleIfError } = query;
+    const claim = { roles, session: session?.record };
+    return async () => {
+      if (session !== undefined) await parts.sessions.find(session.name);
+      const isSame = share !== 'roles' || (await parts.roleSets.nameFor(principal.name)) === roles;
+      const login = parts.authenticator.remembered(request.headers.authorization ?? '');
+      return () => {
+        if (!isSame || login?.principal.name !== principal.name) return 0;
+        const head = { ...destination, login };
+        return parts.stands(head, scopes, claim, session?.name.id, true) ? staleIfError : 0;
+      };
+    };
+  };
+}
 
 /** @returns the key of a request that stands; for this turn */
 export const createKeyOf =

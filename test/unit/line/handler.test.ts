@@ -132,7 +132,7 @@ beforeEach(async () => {
   const stands = createStands(parts);
   const answerBody = createAnswerBody({
     ...parts,
-    stands,
+    ifError: never,
     memo,
     examine: createExamine({ ...parts, config, names }),
     queryOf,
