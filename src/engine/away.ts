@@ -3,7 +3,7 @@ import type { Emit } from '../common/events.ts';
 import { messageOf } from '../common/errors.ts';
 import type { EngineConfig } from './config.ts';
 
-/** Part of a second in which one request tries a server that is away. */
+/** Pause between two tries of a server that is away (ms). */
 const TRY_MS = 1_000;
 
 /** Names a server, and how it is reached. */
@@ -18,7 +18,7 @@ interface Server {
   readonly since: number;
   failedAt: number;
   triedAt: number;
-  /** The last try took so long that nobody should wait for another. */
+  /** The last try took so long that no request should wait for another. */
   isSlow: boolean;
   error: Error;
 }

@@ -60,7 +60,10 @@ export async function askOnce(
   return { head, body: whole };
 }
 
-/** @param timeout `engine.timeout` (ms), cut to 30 seconds @throws Silence, also as NoAnswer; errors of the work */
+/**
+ * @param timeout `engine.timeout` (ms), cut to 30 seconds
+ * @throws Silence, also as NoAnswer; errors of the work
+ */
 export function inTime<T>(
   timeout: number,
   signals: readonly AbortSignal[],

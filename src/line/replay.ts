@@ -93,7 +93,7 @@ export function createReplay(parts: {
   const { cache, authenticator } = parts;
   const keyOf = createKeyOf(parts.stands);
 
-  /** @param tier2 what it brought; undefined where it was not asked, which may have a later answer */
+  /** @param tier2 what it brought; not asked, it may have a later answer */
   function recallOld(known: Known, tier2: Brought | undefined, isFailed: boolean) {
     const { answer, head } = known;
     if (!answer?.staleIfError || (tier2 === undefined && cache.hasTier2)) return undefined;
