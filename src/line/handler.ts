@@ -4,6 +4,7 @@ import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { Query } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
+import { EngineFailure } from '../common/errors.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { isPreflight } from '../http/page-origins.ts';
@@ -17,12 +18,17 @@ import type { Arrived, KnownHead, Memo } from './memo.ts';
 import type { Pass } from './pass.ts';
 import type { Seen } from './ports.ts';
 import type { QueryOf } from './query.ts';
-import type { Replay } from './replay.ts';
+import type { IfError, Replay } from './replay.ts';
 import { enterSession, type Examine, type KeepAlive } from './session-step.ts';
 import { type AskedPath, checkHead, checkRequest, destinationOf } from './understand.ts';
 import { type EngineOf, errorShape } from './understand.ts';
 
 const asIs = (error: unknown) => error;
+/** @throws any other error */
+function engineFailure(error: unknown): EngineFailure {
+  if (error instanceof EngineFailure) return error;
+  throw error;
+}
 
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
@@ -98,8 +104,13 @@ export function createXmlaHandler(parts: {
           const hit = await parts.believedHit(arrived, believed);
           if (hit && replay.atOnce(hit, client)) return;
           if (hit && (await replay.fetched(hit, client, body.length))) return;
+          const login = believed;
           believed = undefined;
-          await check();
+          const failure = await check().then(() => undefined, engineFailure);
+          // Looked up anew, as behind any failure of the engine.
+          const old = failure && hit && (await parts.believedHit(arrived, login));
+          if (old && (await replay.fetched(old, client, body.length, true))) return;
+          if (failure !== undefined) throw failure;
         }
         await parts.answerBody(arrived);
       } finally {
@@ -122,6 +133,7 @@ export function createAnswerBody(parts: {
   readonly memo: Pick<Memo, 'read' | 'rememberPassing' | 'rememberAnswer'>;
   readonly examine: Examine;
   readonly sessions: Parameters<typeof enterSession>[2];
+  readonly ifError: IfError;
   readonly permissions: Pick<Permissions, 'mayControlCache'>;
   readonly queryOf: QueryOf;
   readonly keepAlive: KeepAlive;
@@ -143,11 +155,12 @@ export function createAnswerBody(parts: {
     // Bodies of other methods are read too: an engine may take them for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
-    const read = await memo.read(arrived, destination);
+    const taken = await memo.read(arrived, destination);
+    const { asked: read } = taken;
     client.asks(read);
     const { asked, purges, step } = await parts.examine(read, destination, principal, ofPage);
-    const handled = { ...toEngine, request, address, body, asked: read };
-    if (known === undefined && read.bypass !== undefined) void memo.rememberPassing(handled);
+    const handled = { ...toEngine, ...taken, request, address, body };
+    if (known === undefined && read.bypass !== undefined) memo.rememberPassing(handled);
     const entered = await enterSession(asked, step, parts.sessions);
     const passing = { ...toEngine, asked, body, step: entered, purges };
     const control = clientControl(headers, parts.permissions.mayControlCache(principal));
@@ -167,10 +180,12 @@ export function createAnswerBody(parts: {
       return client.end(gone.body.length, gone.body);
     }
     for (const one of parts.seen) one.query(handled, principal.name, query.parts, session);
+    const mayBeOld = control === 'none' && query.staleIfError > 0;
     const told: Query = {
       ...query,
+      ...(mayBeOld && { ifError: parts.ifError(handled, query, session) }),
       found(key) {
-        if (control === 'none') void memo.rememberAnswer(handled, query, session, key);
+        if (control === 'none') memo.rememberAnswer(handled, query, session, key);
       },
     };
     return parts.cache.answer(told, client);
