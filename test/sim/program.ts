@@ -7,6 +7,7 @@ import type * as ProjectsModule from '../../src/cache/projects.ts';
 import type * as EntriesModule from '../../src/cache/shared-entries.ts';
 import type * as FlightsModule from '../../src/cache/shared-flights.ts';
 import type * as AccountModule from '../../src/common/body-account.ts';
+import type * as AwayModule from '../../src/engine/away.ts';
 import type * as ErrorsModule from '../../src/common/errors.ts';
 import type * as PrincipalModule from '../../src/common/principal.ts';
 import type * as CacheModule from '../../src/compose/cache.ts';
@@ -35,6 +36,7 @@ const SOURCE = fileURLToPath(new URL('../../src', import.meta.url));
 /** Where each part of the product stands below src/. */
 const PARTS = {
   account: 'common/body-account.ts',
+  away: 'engine/away.ts',
   believed: 'line/believed-hit.ts',
   cache: 'compose/cache.ts',
   entries: 'cache/shared-entries.ts',
@@ -67,6 +69,7 @@ const PARTS = {
 /** The parts of the product that are simulated. */
 export interface Program {
   readonly account: typeof AccountModule;
+  readonly away: typeof AwayModule;
   readonly believed: typeof BelievedModule;
   readonly cache: typeof CacheModule;
   readonly entries: typeof EntriesModule;

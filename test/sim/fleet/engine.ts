@@ -1,4 +1,5 @@
 import type { EngineAnswer } from '../../../src/cache/query.ts';
+import type { Away } from '../../../src/engine/away.ts';
 import { rowsetAnswer } from '../../support/answers.ts';
 import { oneIn, pick, type Random } from '../random.ts';
 import type { SimulatedTime } from '../time.ts';
@@ -30,9 +31,16 @@ export function readStamp(text: string): Shown | undefined {
   };
 }
 
-/** How it is away: connections are refused, what was asked hangs, or either. */
-export const AWAY = ['refuses', 'silent', 'mixed'] as const;
-type Away = (typeof AWAY)[number];
+/** How it is away: connections are refused, or come to nothing; what was asked hangs; or each of it. */
+const MOODS = ['refuses', 'drops', 'silent'] as const;
+export const AWAY = [...MOODS, 'mixed'] as const;
+type Mood = (typeof AWAY)[number];
+/** Until a connection that comes to nothing is given up: while it is known to be away, and else (ms). */
+const CONNECTS = { briefly: 3_000, usually: 10_000 };
+export const REPLICA = 'replica';
+
+/** What came of a login: no answer says nothing. */
+export type LoggedIn = 'accepted' | 'rejected' | 'away';
 
 /** One request to the engine. */
 export interface Asked {
@@ -47,9 +55,20 @@ export interface Asked {
 /** The gateway that asks: how it tells a failure, and what it has met. */
 export interface Asker {
   readonly clock: { now(): number; wall(): number };
-  readonly failure: (reason: 'engine-unreachable' | 'engine-timeout') => Error;
+  readonly failure: (reason: Reason) => Error;
   readonly met: Met;
+  readonly away: Away;
 }
+
+/** How a request failed before the first byte: without a connection, on one that was reset, or in silence. */
+export type Failed = 'unconnected' | 'reset' | 'silence';
+type Reason = 'engine-unreachable' | 'engine-timeout';
+const REASONS: Readonly<Record<Failed, Reason>> = {
+  unconnected: 'engine-unreachable',
+  reset: 'engine-unreachable',
+  silence: 'engine-timeout',
+};
+
 
 export type SimulatedEngine = ReturnType<typeof createEngine>;
 
@@ -70,7 +89,7 @@ export function createEngine(options: {
   let breaks = 0;
   let clearsFrom = 0;
   /** How it is away, or was the last time, from which moment, and until when. */
-  let mood: Away = 'mixed';
+  let mood: Mood = 'mixed';
   let leftAt = -Infinity;
   let awayUntil = -Infinity;
   let polled = { by: '', at: -Infinity, failingSince: undefined as number | undefined };
@@ -81,7 +100,7 @@ export function createEngine(options: {
   const seen = (place: number) =>
     (place === CHANGED ? ledger.versions[place] : visible[place]) ?? 0;
   const isAway = () => now() < awayUntil;
-  const drawn = () => (mood === 'mixed' ? pick(random, ['refuses', 'silent'] as const) : mood);
+  const drawn = () => (mood === 'mixed' ? pick(random, MOODS) : mood);
 
   async function* inPieces(body: Buffer, isBroken: boolean) {
     const since = now();
@@ -93,19 +112,27 @@ export function createEngine(options: {
     if (oneIn(random, 3)) await time.sleep(random(30));
   }
 
-  /** Until the engine has had so long, and is there. @returns how that failed */
-  async function reach(ms: number, since: number, timeoutMs: number) {
+  /** @returns whether a connection was made; it comes to nothing within a while */
+  async function connect(limitMs: number): Promise<boolean> {
+    const how = isAway() ? drawn() : 'silent';
+    if (how === 'silent') return true;
+    await time.sleep(how === 'refuses' ? 1 : limitMs);
+    return false;
+  }
+
+  /** Until the engine has had so long. @returns how that failed */
+  async function answer(ms: number, since: number, timeoutMs: number): Promise<Failed | undefined> {
     const left = () => Math.max(0, since + timeoutMs - now());
+    const isLate = ms >= left();
     if (!isAway()) {
-      const isLate = ms >= left();
       await time.sleep(Math.min(ms, left()));
-      if (isLate) return 'engine-timeout';
+      if (isLate) return 'silence';
       if (leftAt < since) return undefined;
     }
     // What was under way when it left was reset, or hangs.
-    const isRefused = drawn() === 'refuses';
-    await time.sleep(isRefused ? 1 : left());
-    return isRefused ? 'engine-unreachable' : 'engine-timeout';
+    if (drawn() === 'refuses') return 'reset';
+    await time.sleep(left());
+    return 'silence';
   }
 
   return {
@@ -115,31 +142,41 @@ export function createEngine(options: {
     /** No call of its own operation succeeds for so long (ms). */
     failClears: (ms: number) => void (clearsFrom = now() + ms),
     /** Is away for so long (ms). */
-    leave(how: Away, ms: number): void {
+    leave(how: Mood, ms: number): void {
       mood = how;
       leftAt = now();
       awayUntil = Math.max(awayUntil, now() + ms);
     },
     comeBack: () => void (awayUntil = now()),
-    /** @throws as the engine of the product does, before the first byte */
+    /** @throws as `src/engine` does, before the first byte */
     async ask(asker: Asker, { whose, places, timeoutMs, word }: Asked): Promise<EngineAnswer> {
+      const { clock, met, away } = asker;
+      const refusal = away.refusal([REPLICA]);
+      const visit = met.asks(word, refusal === undefined);
+      const fail = (how: Failed, error = asker.failure(REASONS[how])) => {
+        visit.failed(how);
+        return error;
+      };
+      if (refusal !== undefined) throw fail('unconnected', refusal);
       requests += 1;
-      const visit = asker.met.asks(word);
-      const { clock } = asker;
       const began = { now: clock.now(), wall: clock.wall() };
       const since = now();
-      let failed: 'engine-unreachable' | 'engine-timeout' | undefined = await reach(takes(), since, timeoutMs);
+      const isTry = away.tries(REPLICA);
+      if (!(await connect(isTry ? CONNECTS.briefly : CONNECTS.usually))) {
+        const error = fail('unconnected');
+        away.failed(REPLICA, REPLICA, since, error);
+        throw error;
+      }
+      let failed = await answer(takes(), since, timeoutMs);
       const pairs = places.map((place) => `${place}:${seen(place)}`);
       const names = [`[${whose}|${Math.ceil(since)}|${pairs.join(' ')}]`];
-      failed ??= await reach(takes(), since, timeoutMs);
-      if (failed !== undefined) {
-        visit.failed(failed);
-        throw asker.failure(failed);
-      }
+      failed ??= await answer(takes(), since, timeoutMs);
+      if (failed !== undefined) throw fail(failed);
+      away.answered(REPLICA);
       visit.answers();
       const body = Buffer.from(rowsetAnswer({ names }));
       const pieces = inPieces(body, oneIn(random, breaks));
-      return { head: HEAD, body: pieces, length: () => body.length, began, replica: 'replica' };
+      return { head: HEAD, body: pieces, length: () => body.length, began, replica: REPLICA };
     },
     /** Its own operation: false where it failed. */
     async clear(places: Places): Promise<boolean> {
@@ -171,9 +208,9 @@ export function createEngine(options: {
     passwordOf: (user: string) => passwords.get(user) ?? 0,
     /** From now on another password is right. */
     renewPassword: (user: string) => void passwords.set(user, (passwords.get(user) ?? 0) + 1),
-    async logIn(user: string, password: number): Promise<'accepted' | 'rejected' | 'unavailable'> {
+    async logIn(user: string, password: number): Promise<LoggedIn> {
       await time.sleep(takes());
-      if (isAway()) return 'unavailable';
+      if (isAway()) return 'away';
       const isRight = isUser(user) && (passwords.get(user) ?? 0) === password;
       await time.sleep(takes());
       return isRight ? 'accepted' : 'rejected';

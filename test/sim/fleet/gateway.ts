@@ -31,7 +31,7 @@ import {
 
 /** What a fleet runs. */
 export const FLEET_PARTS = [
-  ...(['account', 'believed', 'cache', 'entries', 'errors', 'flights', 'handler', 'health'] as const),
+  ...(['account', 'away', 'believed', 'cache', 'entries', 'errors', 'flights', 'handler', 'health'] as const),
   ...(['key', 'link', 'logins', 'principal', 'projects', 'purges', 'query', 'replay'] as const),
   ...(['shared', 'understand', 'warm', 'watch'] as const),
 ];
@@ -175,8 +175,12 @@ export async function openGateway(options: {
     };
 
   const met = createMet(time.clock.now);
+  const away = program.away.createAway(parts);
   const { EngineFailure } = program.errors;
-  const asker: Asker = { clock, met, failure: (reason) => new EngineFailure(reason, 'simulated') };
+  const asker: Asker = {
+    ...{ clock, met, away },
+    failure: (reason) => new EngineFailure(reason, 'simulated'),
+  };
   const authenticator = program.logins.createEngineAuthenticator({
     ...{ clock, emit, random: parts.randomBytes, ...options.trust },
     askLeave: async () => async () => 0,

@@ -95,9 +95,9 @@ export function createJudge(options: {
       accuse('marked though its ttl is not over');
     }
     if (isFresh(sent)) accuse('answered with an old one though a new one was wanted');
-    if (!met.hasFailed(wordOf(login.user, question), at)) {
-      accuse('answered with an old one though no engine failed');
-    } else if (met.isQuietFor(TRIED_WITHIN)) {
+    const failure = met.failure(wordOf(login.user, question), at);
+    if (failure === undefined) accuse('answered with an old one though no engine failed');
+    if (failure === 'down' && met.isQuietFor(TRIED_WITHIN)) {
       accuse(`answered with an old one though none has tried for ${TRIED_WITHIN} ms`);
     }
     if (gateway.isBlindFor(question.places)) {

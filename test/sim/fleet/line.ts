@@ -9,7 +9,7 @@ import type { KnownKey } from '../../../src/cache/query.ts';
 import type { Known, KnownHead } from '../../../src/line/memo.ts';
 import type { Judge } from '../../../src/line/ports.ts';
 import type { createClient, SimulatedRequest } from './client.ts';
-import type { Asker, SimulatedEngine } from './engine.ts';
+import { type Asker, REPLICA, type SimulatedEngine } from './engine.ts';
 import type { FleetProgram } from './gateway.ts';
 import { CONTROLLER, questionIn, understood, whoseOf, wordOf } from './questions.ts';
 
@@ -47,7 +47,8 @@ function engineFor({ engine, asker, config }: Options) {
   return {
     id: 'engine',
     tellsProject: true,
-    replicaFor: () => 'replica',
+    replicaFor: () => REPLICA,
+    isAway: () => asker.away.isAway([REPLICA]),
     ask: (to: { user: string }, _headers: unknown, body: Buffer) => askFor(to.user, body),
     async passThrough(to: { user: string }, client: Client, outcome: Outcome, body: Buffer) {
       try {
@@ -75,26 +76,27 @@ function memoOf({ program, authenticator }: Options) {
     recognise(head: KnownHead | undefined, body: Buffer): Known | undefined {
       const answer = head && answers.get(head)?.get(body);
       if (head === undefined || answer === undefined) return undefined;
-      return { head, sessionId: undefined, asked: understood(program, body), answer };
+      const asked = understood(program, body);
+      return { head, sessionId: undefined, asked, answer, recognised: undefined };
     },
-    read: async ({ body }: { body: Buffer }) => understood(program, body),
-    async rememberPassing() {},
-    async rememberAnswer(
+    read: async ({ body }: { body: Buffer }) => ({ body, asked: understood(program, body) }),
+    rememberPassing() {},
+    rememberAnswer(
       { request, body, destination }: Handled,
-      { roles }: { roles: string | undefined },
+      { roles, staleIfError }: { roles: string | undefined; staleIfError: number },
       _session: undefined,
       key: KnownKey,
     ) {
       const login = authenticator.remembered(request.headers.authorization ?? '');
       if (login === undefined) return;
       const name = nameOf(request);
-      const { endpoint, settings, user, project } = destination;
-      const made = { endpoint, settings, user, project, wishes: { page: undefined } };
+      const { endpoint, engine, settings, user, project } = destination;
+      const made = { endpoint, engine, settings, user, project, wishes: { page: undefined } };
       const head = heads.get(name) ?? ({ ...made, login, places: {}, layouts: [] } as never);
       head.login = login;
       heads.set(name, head);
       const known = answers.get(head) ?? new Map<Buffer, Known['answer']>();
-      answers.set(head, known.set(body, { key, roles, session: undefined }));
+      answers.set(head, known.set(body, { key, roles, session: undefined, staleIfError }));
     },
   };
 }
@@ -130,15 +132,16 @@ export function openLine(options: Options) {
     ) => chosen.engine.passThrough({ user: principal.name }, client, bypass(detail), body),
   };
   const queryOf = program.query.createQueryOf(common as never);
-  const steps = { ...common, queryOf };
-  const keyOf = program.replay.createKeyOf(common as never);
+  const stands = program.replay.createStands(common as never);
+  const ifError = program.replay.createIfError({ ...common, stands } as never);
+  const steps = { ...common, queryOf, stands, ifError };
   const login = async ({ headers }: SimulatedRequest, id: string) =>
     authenticator.authenticate(headers.authorization, { id, address: 'simulated' });
   const handle = program.handler.createXmlaHandler({
     ...steps,
     login,
     clientOf: (_request: unknown, client: Client) => client,
-    replay: program.replay.createReplay({ ...common, keyOf } as never),
+    replay: program.replay.createReplay(steps as never),
     maxBodyBytes: limits.body,
     believedHit: program.believed.createBelievedHit(steps as never),
     answerBody: program.handler.createAnswerBody(steps as never),

@@ -1,7 +1,10 @@
+import type { Failed, LoggedIn } from './engine.ts';
+
+/** A query that was met with silence is tried again so long behind that (ms). */
+const RETRIED_WITHIN = 20_000;
+
 /** What one gateway has met since its start: of the engine, and of logins. */
 export type Met = ReturnType<typeof createMet>;
-
-type Failure = 'engine-unreachable' | 'engine-timeout';
 
 /** A right check of a login: when it was sent, and found right; until when nothing else was found (ms). */
 interface Right {
@@ -12,7 +15,9 @@ interface Right {
 
 /** @param now simulated time (ms) */
 export function createMet(now: () => number) {
+  /** By what was asked: the latest failure, and the latest silence that no answer followed. */
   const failedAt = new Map<string, number>();
+  const silentAt = new Map<string, number>();
   /** Since a connection failed and no head came; until when that was so. */
   let downSince: number | undefined;
   let downUntil = -Infinity;
@@ -21,35 +26,44 @@ export function createMet(now: () => number) {
   const rights = new Map<string, Right[]>();
 
   return {
-    /** The engine is asked. */
-    asks(word: string) {
+    /** The engine is to be asked. @param isTry false where it is not, because it is known to be away */
+    asks(word: string, isTry: boolean) {
       const ends = () => {
+        if (!isTry) return;
         underWay -= 1;
         busyAt = now();
       };
-      underWay += 1;
+      if (isTry) underWay += 1;
       return {
-        failed(how: Failure): void {
+        failed(how: Failed): void {
           ends();
           failedAt.set(word, now());
-          if (how === 'engine-unreachable') downSince ??= now();
+          if (how === 'unconnected') downSince ??= now();
+          if (how === 'silence') silentAt.set(word, now());
         },
         answers(): void {
           ends();
+          silentAt.delete(word);
           if (downSince !== undefined) downUntil = now();
           downSince = undefined;
         },
       };
     },
-    /** Whether a request of this word failed since, or the engine counted as down meanwhile. */
-    hasFailed: (word: string, since: number) =>
-      (failedAt.get(word) ?? -Infinity) >= since || downSince !== undefined || downUntil >= since,
+    /**
+     * Why an old answer may be given to a request of that moment: one for the same failed since, none could be connected
+     * meanwhile, or one was met with silence a short time ago.
+     */
+    failure(word: string, since: number): 'own' | 'down' | 'silence' | undefined {
+      if ((failedAt.get(word) ?? -Infinity) >= since) return 'own';
+      if (downSince !== undefined || downUntil >= since) return 'down';
+      return now() - (silentAt.get(word) ?? -Infinity) < RETRIED_WITHIN ? 'silence' : undefined;
+    },
     /** Whether nothing is under way, and was for so long (ms). */
     isQuietFor: (ms: number) => underWay === 0 && now() - busyAt > ms,
     /** A login is checked. */
     checks(login: string) {
       const sentAt = now();
-      return (outcome: 'accepted' | 'rejected' | 'unavailable') => {
+      return (outcome: LoggedIn) => {
         const known = rights.get(login)?.slice(-3) ?? [];
         if (outcome === 'rejected') for (const one of known) one.endedAt = Math.min(one.endedAt, now());
         if (outcome === 'accepted') known.push({ sentAt, foundAt: now(), endedAt: Infinity });
