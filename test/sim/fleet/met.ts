@@ -15,7 +15,7 @@ interface Right {
 
 /** @param now simulated time (ms) */
 export function createMet(now: () => number) {
-  /** By what was asked: the latest failure, and the latest silence that no answer followed. */
+  /** By what was asked: the latest failure, and the latest silence. */
   const failedAt = new Map<string, number>();
   const silentAt = new Map<string, number>();
   /** Since a connection failed and no head came; until when that was so. */
@@ -43,7 +43,6 @@ export function createMet(now: () => number) {
         },
         answers(): void {
           ends();
-          silentAt.delete(word);
           if (downSince !== undefined) downUntil = now();
           downSince = undefined;
         },
