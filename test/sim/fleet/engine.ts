@@ -69,7 +69,6 @@ const REASONS: Readonly<Record<Failed, Reason>> = {
   silence: 'engine-timeout',
 };
 
-
 export type SimulatedEngine = ReturnType<typeof createEngine>;
 
 /** An engine with data that has versions, and a cache of its own that a load does not clear. */

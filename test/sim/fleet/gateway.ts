@@ -31,7 +31,17 @@ import {
 
 /** What a fleet runs. */
 export const FLEET_PARTS = [
-  ...(['account', 'away', 'believed', 'cache', 'entries', 'errors', 'flights', 'handler', 'health'] as const),
+  ...([
+    'account',
+    'away',
+    'believed',
+    'cache',
+    'entries',
+    'errors',
+    'flights',
+    'handler',
+    'health',
+  ] as const),
   ...(['key', 'link', 'logins', 'principal', 'projects', 'purges', 'query', 'replay'] as const),
   ...(['shared', 'understand', 'warm', 'watch'] as const),
 ];
@@ -91,7 +101,14 @@ function configOf(inForce: InForce, isShared: boolean) {
   return {
     auth: { provider: 'engine' },
     cache: {
-      ...{ max_entry: 1024 * 1024, lease, ttl, stale_if_error, memory: MEMORY, key_secret: undefined },
+      ...{
+        max_entry: 1024 * 1024,
+        lease,
+        ttl,
+        stale_if_error,
+        memory: MEMORY,
+        key_secret: undefined,
+      },
       ...{ share: 'everyone', functions: [], engine_permissions_ignored: true },
       redis: { url: isShared ? ['redis://simulated'] : [], mode: 'standalone' },
     },
@@ -200,7 +217,7 @@ export async function openGateway(options: {
       config: next,
     });
   let line = lineUnder(config);
-  let inForce = [{ ...options.inForce, until: Infinity }];
+  const inForce = [{ ...options.inForce, until: Infinity }];
 
   /** False where the process dies before. */
   const untilDead = (work: Promise<boolean>) =>
@@ -300,8 +317,8 @@ export async function openGateway(options: {
     reload(next: InForce): void {
       const reloaded = configOf(next, isShared);
       const now = time.clock.now();
-      const before = inForce.map((one) => ({ ...one, until: Math.min(one.until, now) }));
-      inForce = [...before, { ...next, until: Infinity }];
+      for (const one of inForce) one.until = Math.min(one.until, now);
+      inForce.push({ ...next, until: Infinity });
       cache.configure(reloaded);
       line = lineUnder(reloaded);
       watch.configure?.(reloaded);

@@ -42,11 +42,12 @@ export function createJudge(options: {
   const { ledger, now, trust, shortestTtl, apart } = options;
   const counts = { hits: 0, stale: 0, believed: 0 };
 
-  const isFresh = ({ login, control }: Sent) =>
-    login.user === CONTROLLER && control !== undefined;
+  const isFresh = ({ login, control }: Sent) => login.user === CONTROLLER && control !== undefined;
 
-  const toldOf = ({ gateway, question, login }: Sent, how: string) => () =>
-    `${gateway.name} told ${login.user}, who asked for ${question.places.join()}: ${how}`;
+  const toldOf =
+    ({ gateway, question, login }: Sent, how: string) =>
+    () =>
+      `${gateway.name} told ${login.user}, who asked for ${question.places.join()}: ${how}`;
 
   /** @returns what it shows, if that is an answer to this request */
   function whole(sent: Sent, text: string, told: () => string) {

@@ -150,7 +150,8 @@ export function openLine(options: Options) {
   return {
     queryOf,
     /** The client is told all that comes of it. */
-    handle: (request: SimulatedRequest, client: Client) => handle(request as never, client as never),
+    handle: (request: SimulatedRequest, client: Client) =>
+      handle(request as never, client as never),
     destinationFor: (project: string | undefined, user: string) =>
       program.understand.destinationOf(
         chosen as never,

@@ -64,7 +64,8 @@ export function createMet(now: () => number) {
       const sentAt = now();
       return (outcome: LoggedIn) => {
         const known = rights.get(login)?.slice(-3) ?? [];
-        if (outcome === 'rejected') for (const one of known) one.endedAt = Math.min(one.endedAt, now());
+        if (outcome === 'rejected')
+          for (const one of known) one.endedAt = Math.min(one.endedAt, now());
         if (outcome === 'accepted') known.push({ sentAt, foundAt: now(), endedAt: Infinity });
         rights.set(login, known);
       };

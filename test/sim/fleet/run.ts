@@ -198,8 +198,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
   async function client(number: number): Promise<void> {
     const random = drawer(100 + number);
     let logins: readonly Login[] = [];
-    const learn = () =>
-      void (logins = USERS.map((user) => loginOf(user, engine.passwordOf(user))));
+    const learn = () => void (logins = USERS.map((user) => loginOf(user, engine.passwordOf(user))));
     learn();
     while (!isEnded()) {
       await time.sleep(1 + random(phase === 'calm' ? 40 * THINKS : THINKS));

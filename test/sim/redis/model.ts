@@ -80,7 +80,14 @@ export function createRedisModel(options: {
     return { longest, others };
   }
 
-  const server: Server = { now, newToken, state: () => state, replid: () => replid, enter, mayWrite };
+  const server: Server = {
+    now,
+    newToken,
+    state: () => state,
+    replid: () => replid,
+    enter,
+    mayWrite,
+  };
   const isProject = (scope: string) => scope.startsWith('project:');
 
   function setToken(scope: string, value: string, { unusedAfter = Infinity }: Partial<Caller>) {
