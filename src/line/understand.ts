@@ -39,7 +39,7 @@ import {
   readStatement,
 } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
-import { namedCatalogs, namedCubes, NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
+import { namedCatalogs, namedCubes, NO_SOURCES } from '../xmla/request/named-objects.ts';
 import {
   OTHER_ENCODING,
   readRequest,
@@ -318,7 +318,7 @@ function whatIsAsked(
   // A request that may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
   const passes = isOther ? ofRequest : (byForm ?? ofRequest);
-  const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
+  const sources = passes === undefined ? statement.sources : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
   const projects: readonly string[] = [addressee.project ?? [], catalogs.catalogs].flat();
