@@ -18,7 +18,7 @@ import {
   queryKey,
   withoutEpochs,
 } from './key.ts';
-import { ageOf, type MemoryTier, timeLeft } from './memory-tier.ts';
+import { ageOf, isEnding, type MemoryTier, timeLeft } from './memory-tier.ts';
 import type { Client, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { EndTurn, SharedFlights } from './shared-flights.ts';
@@ -60,6 +60,8 @@ interface Lookup {
   /** Undefined while epochs are not known: nothing is kept. */
   readonly captured: CapturedEpochs | undefined;
   readonly digests: () => PartDigests;
+  /** An entry counts only if it was asked for later than this (wall clock, ms). */
+  readonly after?: number;
 }
 
 type QueryCacheParts = FillParts & {
@@ -84,7 +86,7 @@ export function createQueryCache(parts: QueryCacheParts) {
   const unshareable = createUnshareable(clock);
   const timeouts = createTimeouts(clock);
   const asking = createAsking(parts, timeouts, unshareable);
-  const { joinOrLead } = createSharing(parts, found, asking, timeouts, unshareable);
+  const { joinOrLead, leadAnew } = createSharing(parts, found, asking, timeouts, unshareable);
 
   async function answer(query: Query, client: Client): Promise<void> {
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
@@ -103,7 +105,8 @@ export function createQueryCache(parts: QueryCacheParts) {
         if (hit !== undefined) {
           found.replay(hit.answer, hit.source, lookup);
           const digests = memory.peek(key)?.digests ?? '';
-          return query.found?.({ key, captured, ttl: query.ttl, digests });
+          const known = { key, captured, ttl: query.ttl, digests };
+          return query.found?.(known, hit.ending ? hit.answer : undefined);
         }
       }
       // The engine is asked later, so the answer is never older than the epochs of its key. Behind
@@ -119,6 +122,24 @@ export function createQueryCache(parts: QueryCacheParts) {
   return {
     /** Never rejects for what tiers or engine do; ends early when the client has gone. */
     answer,
+    /**
+     * Asks for an entry anew, in a flight that others may join when the entry ends. Does nothing
+     * where the query has another key by now, or is being asked. Never rejects, like `answer`.
+     * @param after when the entry was asked for (wall clock, ms)
+     */
+    async renew(query: Query, client: Client, key: string, after: number): Promise<void> {
+      const captured = epochs.held(query.scopes) ?? (await epochs.obtain(query.scopes));
+      if (captured === undefined) return;
+      const lookup = { query, client, captured, after, ...keys.nameOf(query.parts, captured) };
+      if (lookup.key === key) await leadAnew(lookup);
+    },
+    /** Takes a later entry than that into memory. @returns whether there is one */
+    async takeLater({ key, captured, ttl, digests }: KnownKey, after: number): Promise<boolean> {
+      const later = await found.lookAgain(key, ttl, after);
+      if (later === undefined || !epochs.areCurrent(captured)) return false;
+      found.hold(key, later, digests);
+      return true;
+    },
     keyOf: keys.keyOf,
     recall: (known: KnownKey, brought?: StoredAnswer) => found.take(known, known.ttl, brought),
     /** Brings for `recall` from tier 2. Never rejects. @param besideBytes that the asker takes */
@@ -146,11 +167,16 @@ function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
     if (found === undefined) return undefined;
     const left = timeLeft(found, ttl, wall);
     if (left <= 0) return undefined;
-    if (inMemory === undefined) {
-      memory.set(key, found, typeof digests === 'string' ? digests : digests());
-    }
+    if (inMemory === undefined) hold(key, found, digests);
     const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
-    return { answer: found, source, ttl: left, age: ageOf(found, wall) };
+    const ending = isEnding(found, ttl, left);
+    return { answer: found, source, ttl: left, age: ageOf(found, wall), ending };
+  }
+
+  /** Keeps in memory what another gateway has. */
+  function hold(key: string, answer: StoredAnswer, digests: PartDigests | Lookup['digests']): void {
+    if (memory.get(key) === answer) return;
+    memory.set(key, answer, typeof digests === 'string' ? digests : digests());
   }
 
   function replay(answer: StoredAnswer, source: HitSource, { key, query, client }: Lookup): void {
@@ -171,12 +197,17 @@ function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
     return kept !== undefined;
   }
 
-  async function lookAgain(key: string, ttl: number): Promise<StoredAnswer | undefined> {
-    const answer = memory.get(key) ?? (await entries?.find(key));
-    return answer && timeLeft(answer, ttl, clock.wall()) > 0 ? answer : undefined;
+  async function lookAgain(
+    key: string,
+    ttl: number,
+    after = -Infinity,
+  ): Promise<StoredAnswer | undefined> {
+    const wanted = (one: StoredAnswer | undefined) =>
+      one && one.requestedAt > after && timeLeft(one, ttl, clock.wall()) > 0 ? one : undefined;
+    return wanted(memory.get(key)) ?? wanted(await entries?.find(key));
   }
 
-  return { take, replay, replayKept, lookAgain };
+  return { take, hold, replay, replayKept, lookAgain };
 }
 
 function createUnshareable(clock: Clock) {
@@ -231,6 +262,12 @@ function createSharing(
     return askInTurn(landed.turns(), lookup);
   }
 
+  async function leadAnew(lookup: Lookup): Promise<void> {
+    const { key, after = 0 } = lookup;
+    const isLater = (memory.get(key)?.requestedAt ?? 0) > after;
+    if (!isLater && !flights.underWay(key) && !isRefused(lookup)) await lead(lookup, 0);
+  }
+
   function isRefused({ key, captured, query, client }: Lookup): boolean {
     const refusal = captured && !query.fresh ? timeouts.refuse(key) : undefined;
     if (refusal !== undefined) client.fail(refusal);
@@ -238,7 +275,7 @@ function createSharing(
   }
 
   async function lead(lookup: Lookup, spentMs: number): Promise<void> {
-    const { key, captured, digests, query, client } = lookup;
+    const { key, captured, digests, query, client, after } = lookup;
     if (client.signal.aborted) return;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const wanted = () => !client.signal.aborted || flight?.awaited() === true;
@@ -251,11 +288,11 @@ function createSharing(
           spentMs,
           patience: client.waits(),
           wanted,
-          find: () => found.lookAgain(key, query.ttl),
+          find: () => found.lookAgain(key, query.ttl, after),
         })
       : undefined;
     if (entered?.kind === 'answer') {
-      if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
+      found.hold(key, entered.answer, digests);
       flight?.land({ ...entered, began: 0 });
       return found.replay(entered.answer, 'coalesced', lookup);
     }
@@ -279,7 +316,7 @@ function createSharing(
     await toTier2(lookup.key, await ended.finally(leave));
   }
 
-  return { joinOrLead };
+  return { joinOrLead, leadAnew };
 }
 
 function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: Unshareable) {

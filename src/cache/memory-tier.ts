@@ -43,6 +43,12 @@ export function remaining(answer: StoredAnswer, wall: number): number {
 /** Milliseconds left under a ttl that may have been shortened since. */
 export const timeLeft = (answer: StoredAnswer, ttl: number, wall: number): number =>
   Math.min(remaining(answer, wall), answer.requestedAt + ttl - wall);
+/** Answers of less engine time are not asked for ahead (ms): few users notice that wait. */
+const SLOW_MS = 250;
+const LAST_PART = 1 / 10;
+/** True where an answer took the engine long, and less than a tenth of its time is left. */
+export const isEnding = (answer: StoredAnswer, ttl: number, left: number): boolean =>
+  answer.engineMilliseconds >= SLOW_MS && left < LAST_PART * Math.min(answer.lifetime, ttl);
 export const ageOf = ({ requestedAt }: StoredAnswer, wall: number): number =>
   Math.max(0, wall - requestedAt);
 const leftOf = ({ answer, until }: MemoryEntry, now: number, wall: number) =>

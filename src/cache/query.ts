@@ -18,8 +18,11 @@ export interface Query extends Named {
   readonly background?: boolean;
   /** Called when there is an answer without a Fault: found, or whole from the engine. */
   answered?(): void;
-  /** Called when a tier had the answer: it will be found under this key again. */
-  found?(known: KnownKey): void;
+  /**
+   * Called when a tier had the answer: it will be found under this key again.
+   * @param ending the answer, where it should be asked for ahead
+   */
+  found?(known: KnownKey, ending: StoredAnswer | undefined): void;
   /** Called for a session that the engine began, before the client has the last byte. */
   began(sessionId: string, before: readonly string[]): Promise<void>;
   /**

@@ -65,7 +65,7 @@ export interface StatementRules extends Partial<
   Pick<EngineTraits, 'endsBySemicolon' | 'computesNames'>
 > {
   /** Folded names of `cache.volatile`: statements with them pass. */
-  readonly volatile?: ReadonlySet<string> | undefined;
+  readonly volatile?: readonly string[] | undefined;
 }
 
 export class Judging extends TokenReader {
@@ -77,12 +77,9 @@ export class Judging extends TokenReader {
   readsTexts: boolean;
   #values: readonly string[];
 
-  constructor(
-    { volatile = new Set(), computesNames }: StatementRules,
-    values: readonly string[] = [],
-  ) {
+  constructor({ volatile, computesNames }: StatementRules, values: readonly string[] = []) {
     super();
-    this.volatile = volatile;
+    this.volatile = new Set(volatile);
     this.readsTexts = computesNames === true;
     this.#values = values;
   }
@@ -351,6 +348,8 @@ function readings(word: string): readonly string[] {
  * lets pass and that are equal then mean the same.
  */
 export function normalizeStatement(statement: string, tokens?: MdxTokens): string {
+  // One that long is in no key.
+  if (statement.length > MAX_STATEMENT) return statement;
   const text = statement.includes('\r') ? withoutReturns(statement, tokens) : statement;
   let start = 0;
   let end = text.length;
@@ -359,10 +358,8 @@ export function normalizeStatement(statement: string, tokens?: MdxTokens): strin
   return text.slice(start, end);
 }
 
-/** A statement too long to be tokenized is in no key. */
 function withoutReturns(text: string, given?: MdxTokens): string {
   const returns = /\r/g;
-  if (text.length > MAX_STATEMENT) return text.replaceAll(returns, '');
   const tokens = given ?? mdxTokens(text);
   let kept = '';
   let behind = 0;

@@ -9,13 +9,14 @@ import {
   namesNow,
   type StatementRules,
 } from '../mdx/statement-policy.ts';
-import { foldName } from '../names.ts';
+import { foldName, foldToFind } from '../names.ts';
 import { DISCOVER_TYPES, NO_SOURCES, SourceSearch } from './named-objects.ts';
 import { classifyProperties, IDENTITY, IGNORED_PROPERTIES } from './property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './read-request.ts';
 
 type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
 const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
+const NO_STATEMENT = { bypass: undefined, unknown: [] } as const;
 
 export type StatementRead = ReturnType<typeof readStatement>;
 
@@ -49,22 +50,24 @@ export class StatementReader {
     return this.#behind.some((reader) => reader.step(units));
   }
 
+  get #judged() {
+    return this.#judging?.result() ?? NO_QUERY;
+  }
+
   #readersBehind(): readonly TokenReader[] {
-    const request = this.#request;
-    const tokens = this.#tokens;
+    const [request, tokens] = [this.#request, this.#tokens];
     if (request.method === 'Discover') return [];
-    if (tokens !== undefined && this.#judging?.result().bypass === undefined) {
-      return [(this.#sources = new SourceSearch(tokens))];
-    }
+    const isQuery = tokens !== undefined && this.#judged.bypass === undefined;
+    if (isQuery) return [(this.#sources = new SourceSearch(tokens))];
     return (this.#parts = waysToRead(request, tokens));
   }
 
   finish() {
     while (this.step(Infinity));
-    const { bypass, unknown } = this.#judging?.result() ?? NO_QUERY;
+    const { bypass, unknown } = this.#request.method === 'Discover' ? NO_STATEMENT : this.#judged;
     return {
       tokens: this.#tokens,
-      bypass: this.#request.method === 'Discover' ? undefined : bypass,
+      bypass,
       unknown,
       sources: this.#sources ?? NO_SOURCES,
       readings: this.#parts.map((parts) => parts.found()),
@@ -235,7 +238,7 @@ export function passingChange(
 }
 
 function partOfCommand(command: string): Part {
-  const name = foldName(command);
+  const name = foldToFind(command);
   if (READING_COMMANDS.has(name)) return 'own';
   const change = STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
   return { ...(name === 'batch' ? ANYTHING : change), why: `command ${name.slice(0, 80)}` };

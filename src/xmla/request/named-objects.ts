@@ -2,7 +2,7 @@ import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { kindAt, MDX, MdxTokens, SLICE, textAt, TokenReader, unquoted } from '../mdx/mdx-tokens.ts';
 import { MAX_NESTING } from '../mdx/statement-policy.ts';
-import { byWords, foldName, isFoldedTo } from '../names.ts';
+import { byWords, foldName, foldToFind, isFoldedTo } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
 interface DiscoverType {
@@ -82,7 +82,7 @@ export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
   }
   const { names, certain } = sources;
   const { kept, excess } = distinct([...names, ...propertiesOf(request, 'cube')]);
-  return { cubes: kept, certain: certain && names.length > 0, excess };
+  return { cubes: kept, certain: certain && names.size > 0, excess };
 }
 
 /** Requires the restriction in the one form that every engine reads. */
@@ -98,7 +98,7 @@ function isNarrowed(
 
 function restrictedTo({ restrictions }: DiscoverRequest, names: RegExp): readonly string[] {
   return restrictions
-    .filter(({ name }) => names.test(foldName(name)))
+    .filter(({ name }) => names.test(foldToFind(name)))
     .flatMap(({ values }) => values);
 }
 
@@ -122,7 +122,7 @@ function distinct(given: Iterable<string>): { kept: readonly string[]; excess: E
 
 export interface StatementSources {
   /** Each part of each name behind FROM, as spelt, without brackets: cubes, perhaps catalogs. */
-  readonly names: string[];
+  readonly names: Set<string>;
   /** False when the statement may read a source that is not named here. */
   certain: boolean;
   /** A dot follows a first name: SSAS reads `[catalog].[cube]`. */
@@ -131,13 +131,11 @@ export interface StatementSources {
   excess?: Excess;
 }
 
-/** Longer words (UTF-16 units) are none of MDX. */
-const LONGEST_WORD = 64;
 /** Parts of one name behind FROM. */
 const MOST_PARTS = 100;
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', ';', 'where', 'cell', 'properties']);
 type Sources = Readonly<StatementSources>;
-export const NO_SOURCES: Sources = { names: [], certain: true, qualified: false };
+export const NO_SOURCES: Sources = { names: new Set(), certain: true, qualified: false };
 
 /** Reads the sources of a statement, including subselects and quoted formulas. */
 export function sourcesOf(request: XmlaRequest): Sources {
@@ -146,7 +144,7 @@ export function sourcesOf(request: XmlaRequest): Sources {
 }
 
 export class SourceSearch extends TokenReader implements StatementSources {
-  readonly names: string[] = [];
+  readonly names = new Set<string>();
   certain = true;
   qualified = false;
   excess: Excess;
@@ -200,7 +198,7 @@ function mentionsFrom(text: string): boolean {
 }
 
 function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
-  const wordAt = (index: number) => foldName(textAt(tokens, index).slice(0, LONGEST_WORD));
+  const wordAt = (index: number) => foldToFind(textAt(tokens, index));
   const isVisual = wordAt(from + 1) === 'non' && wordAt(from + 2) === 'visual';
   const subselect = isVisual ? from + 3 : from + 1;
   if (wordAt(subselect) === '(') {
@@ -215,7 +213,7 @@ function readFrom(tokens: MdxTokens, from: number, found: StatementSources): voi
       found.certain = false;
       return;
     }
-    found.names.push(name);
+    found.names.add(name);
     index += 2;
     if (index - from > 2 * MOST_PARTS) {
       found.excess = 'many-catalogs';

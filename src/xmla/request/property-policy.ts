@@ -1,5 +1,5 @@
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../names.ts';
+import { foldName, foldToFind } from '../names.ts';
 import type { Property } from './read-request.ts';
 
 /**
@@ -33,10 +33,10 @@ export function classifyProperties(properties: readonly Property[]): BypassReaso
   const names = new Set<string>();
   let isRealTime = false;
   for (const { name, value } of properties) {
-    const folded = foldName(name);
+    const folded = foldToFind(name);
     if (IDENTITY.has(folded.trim())) return 'identity-property';
     names.add(folded);
-    isRealTime ||= folded === REAL_TIME_OLAP && !NOT_REAL_TIME.has(foldName(value.trim()));
+    isRealTime ||= folded === REAL_TIME_OLAP && !NOT_REAL_TIME.has(foldToFind(value.trim()));
   }
   // Engines differ in whether case matters, and in which of two they take.
   if (names.size < properties.length) return 'duplicate-property';

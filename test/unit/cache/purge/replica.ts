@@ -34,6 +34,7 @@ export const ORDER = { principal: 'ADMIN', cause: 'clear-cache' } as const;
 export interface Replica {
   /** Asks for an answer, and resolves when nothing is left to do. */
   answer(query: Query, client?: FakeClient): Promise<FakeClient>;
+  readonly cache: QueryCache;
   readonly explain: QueryCache['explain'];
   readonly timedOut: QueryCache['timedOut'];
   readonly purge: Purge;
@@ -124,6 +125,7 @@ export function replica(
     flights,
     clock,
     events,
+    cache,
     purge,
     explain: cache.explain,
     timedOut: cache.timedOut,
