@@ -1,6 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import type { MdxTokens } from '../xmla/mdx/mdx-tokens.ts';
-import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
+import { MAX_STATEMENT, normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { soapActionOf } from '../xmla/names.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
@@ -86,7 +86,15 @@ export const KEY_PARTS = [
     'headers',
     ofAsked(({ request }) => request.headers.map((h) => [h.uri, h.local, h.attributes, h.content])),
   ],
-  ['statement', ofExecute(({ statement }, tokens) => normalizeStatement(statement, tokens))],
+  [
+    'statement',
+    ofExecute(({ statement }, tokens) =>
+      // One that is not read is in no key.
+      statement.length > MAX_STATEMENT
+        ? hash('sha256', statement)
+        : normalizeStatement(statement, tokens),
+    ),
+  ],
   ['request-type', ofDiscover((request) => request.requestType)],
   [
     'restrictions',

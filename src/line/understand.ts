@@ -275,7 +275,7 @@ export async function understand(
   if (reading.kind === 'understood') {
     const { traits, volatile } = circumstances;
     const statement = new StatementReader(reading.request, { ...traits, volatile });
-    while (isLong && statement.step(SLICE)) await ownTurn();
+    if (isLong) while (statement.step(SLICE)) await ownTurn();
     asked = whatIsAsked(reading, circumstances, statement.finish());
   } else asked = { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
   const isRefused = circumstances.refusesDelegation;

@@ -379,6 +379,16 @@ export function readTree(utf8: Buffer, readers?: TagReaders, most?: number) {
 
 export type TreeRead = ReturnType<typeof readTree>;
 
+function errorOf(read: () => void) {
+  try {
+    read();
+    return undefined;
+  } catch (error) {
+    const { kind, message } = error instanceof XmlError ? error : malformed(String(error));
+    return { kind, detail: message };
+  }
+}
+
 /** Reads a document in pieces of whole characters and line ends, until one gives an error. */
 export function createTreeReader(readers?: TagReaders, most = MAX_NODES) {
   type Open = XmlElement & { children: XmlElement[] };
@@ -435,15 +445,6 @@ export function createTreeReader(readers?: TagReaders, most = MAX_NODES) {
     },
   };
   const scanner = new XmlScanner(sink, readers);
-  function errorOf(read: () => void) {
-    try {
-      read();
-      return undefined;
-    } catch (error) {
-      const { kind, message } = error instanceof XmlError ? error : malformed(String(error));
-      return { kind, detail: message };
-    }
-  }
   return {
     write: (piece: Buffer) => errorOf(() => scanner.write(piece)),
     end: () =>

@@ -348,8 +348,6 @@ function readings(word: string): readonly string[] {
  * lets pass and that are equal then mean the same.
  */
 export function normalizeStatement(statement: string, tokens?: MdxTokens): string {
-  // One that long is in no key.
-  if (statement.length > MAX_STATEMENT) return statement;
   const text = statement.includes('\r') ? withoutReturns(statement, tokens) : statement;
   let start = 0;
   let end = text.length;

@@ -4,6 +4,7 @@ import { type DecodedText, decodeText } from '../../xml/text-encoding.ts';
 import {
   createTreeReader,
   isElement,
+  MAX_NODES,
   readTree,
   slicesOf,
   type TreeRead,
@@ -220,6 +221,7 @@ function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<stri
 }
 
 const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
+const MENTION = new RegExp(COMPATIBILITY, 'iu');
 /**
  * Kylin changes number formats when the text DbpropMsmdMDXCompatibility stands anywhere in the raw
  * body. Element names are keyed, but not comments, prefixes and ignored values. Only tags of that
@@ -227,8 +229,10 @@ const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
  */
 function misplacedCompatibility({ utf8, encoding }: Text, root: XmlElement) {
   if (encoding === 'other') return undefined;
-  const occurrences = utf8.toString().match(/DbpropMsmdMDXCompatibility/giu)?.length ?? 0;
-  if (occurrences === 0) return undefined;
+  const text = utf8.toString();
+  if (!MENTION.test(text)) return undefined;
+  const mentions = text.matchAll(new RegExp(MENTION, 'giu')).take(2 * MAX_NODES + 1);
+  const occurrences = mentions.reduce((count) => count + 1, 0);
   const tagsIn = (element: XmlElement): number => {
     const isIt = foldToFind(element.local) === foldName(COMPATIBILITY);
     const own = isIt ? (element.selfClosing ? 1 : 2) : 0;
