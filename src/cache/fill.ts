@@ -192,7 +192,8 @@ function createCopy(
   const { errorsAsData, successHeader } = query.engineTraits;
   const contentType = head.headers['content-type'];
   const { method } = query.parts.asked;
-  const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
+  const { properties } = query;
+  const inspector = inspectAnswer({ contentType, method, errorsAsData, properties, readers });
   const announced = Number(head.headers['content-length'] ?? 0);
   const text = keepText(settle);
   // Until it is kept, the entry that it replaces would be found.

@@ -12,6 +12,8 @@ export interface Query extends Named {
   readonly timeoutMs: number;
   readonly project: string;
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
+  /** The only names that rows of its answer may tell of, folded. */
+  readonly properties?: ReadonlySet<string> | undefined;
   readonly session: QuerySession | undefined;
   /** The client wants a new answer: neither stored, nor of a flight that began before. */
   readonly fresh: boolean;

@@ -249,16 +249,24 @@ const MOST_SESSIONS = 16;
 /** Characters; engines make ids of some forty. */
 const LONGEST_SESSION_ID = 1_024;
 
-/** @throws GatewayError `bad-request` for what must not reach an engine */
-export async function understand(
+/** Waits for a turn. @throws as {@link understandInTurn} */
+export async function understand(circumstances: Circumstances, body: Buffer) {
+  await nextTurn();
+  return understandInTurn(circumstances, body, () => nextTurn());
+}
+
+/**
+ * Reads a body in full, from the turn in which it is called.
+ * @throws GatewayError `bad-request` for what must not reach an engine
+ */
+export async function understandInTurn(
   circumstances: Circumstances,
   body: Buffer,
-  ownTurn: OwnTurn = () => nextTurn(),
+  ownTurn: OwnTurn,
   readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
   const { contentType } = circumstances;
   const isLong = body.length > LONG;
-  await ownTurn(body.length);
   const reading = isLong
     ? await requestInSlices(body, contentType, ownTurn, readers)
     : readRequest(body, contentType, readers);
@@ -305,7 +313,9 @@ function whatIsAsked(
   const isOther = encoding === 'other';
   const isMisnamed = declared !== undefined && !isRegistered(declared);
   const byForm = typeof forwarded === 'string' ? forwarded : isMisnamed ? 'encoding' : undefined;
-  const ofRequest = isOther ? 'encoding' : classify(request, traits, statement);
+  const session = withHeader(request.session, inHeaders);
+  const isInSession = session.kind === 'in';
+  const ofRequest = isOther ? 'encoding' : classify(request, traits, statement, isInSession);
   // A request that may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
   const passes = isOther ? ofRequest : (byForm ?? ofRequest);
@@ -340,7 +350,7 @@ function whatIsAsked(
     /** Unknown functions: only the configuration can call them stable. */
     functions: statement.unknown,
     forwarded: query,
-    session: withHeader(request.session, inHeaders),
+    session,
     sessionToken: request.sessionToken || circumstances.sessionToken,
     leavesState:
       contradicted ||
