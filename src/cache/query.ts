@@ -12,10 +12,19 @@ export interface Query extends Named {
   readonly timeoutMs: number;
   readonly project: string;
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
+  /** The only names that rows of its answer may tell of, folded. */
+  readonly properties?: ReadonlySet<string> | undefined;
   readonly session: QuerySession | undefined;
   /** The client wants a new answer: neither stored, nor of a flight that began before. */
   readonly fresh: boolean;
   readonly background?: boolean;
+  /** True while no connection to the engine can be made, and no request need try now. */
+  isAway?(): boolean;
+  /**
+   * Reads session and roles anew. The check counts in its turn: how long past its ttl an entry may
+   * answer behind a failure of the engine (ms); 0: none may, however young.
+   */
+  ifError?(): Promise<() => number>;
   /** Called when there is an answer without a Fault: found, or whole from the engine. */
   answered?(): void;
   /**
@@ -27,7 +36,7 @@ export interface Query extends Named {
   began(sessionId: string, before: readonly string[]): Promise<void>;
   /**
    * @param unwanted ends its wait for the engine, when no client waits any more
-   * @throws GatewayError, or the reason of `unwanted`
+   * @throws GatewayError, or the reason of `unwanted`; EngineFailure when no byte came
    */
   ask(signal: AbortSignal, unwanted?: () => AbortSignal): Promise<EngineAnswer>;
 }

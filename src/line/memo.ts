@@ -16,6 +16,7 @@ import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
+import { type AskedOf, circumstancesOf } from './circumstances.ts';
 import {
   placeOf,
   type Places,
@@ -37,7 +38,6 @@ import {
 import type { KnownSession } from './session-step.ts';
 import {
   understand,
-  type AskedOf,
   createOwnTurns,
   inSession,
   type Destination,
@@ -88,7 +88,7 @@ export interface Handled {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: AskedOf & Pick<Destination, 'endpoint' | 'user'>;
+  readonly destination: AskedOf & Pick<Destination, 'endpoint' | 'settings' | 'user'>;
   readonly body: Buffer;
   readonly asked: UnderstoodRequest;
 }
@@ -154,7 +154,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       await ownTurn(READINGS * body.length, principal.owner);
       const before = requests.find(head.layouts, body);
       const read = (other: Buffer) =>
-        understand(request.headers, other, destination, () => undefined, readers);
+        understand(circumstancesOf(request.headers, destination), other, () => undefined, readers);
       const gaps = before ? before.layout.gaps : await provenGaps(body, asked, read);
       if (gaps === undefined) return;
       const value = { asked: before?.value.asked ?? asked, answer };
@@ -184,7 +184,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
         await ownTurn(bytes, principal.owner);
         signal.throwIfAborted();
       };
-      return understand(request.headers, body, destination, turnOfClient, readers);
+      return understand(circumstancesOf(request.headers, destination), body, turnOfClient, readers);
     },
     /** Notes a query answered from the cache. Never rejects. */
     async rememberAnswer(

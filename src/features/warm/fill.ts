@@ -110,7 +110,7 @@ async function fillIn(
   slot: Slot,
   query: SharedQuery,
   lane: Filling,
-  ask: Filling['cache']['answer'],
+  ask: (query: Query, client: Client) => Promise<void>,
   after = -Infinity,
 ): Promise<AskedWay> {
   const { cache, clock, cut } = lane;

@@ -61,6 +61,7 @@ beforeEach(async () => {
     sessionId: undefined,
   });
   const engineOf = () => ({
+    volatile: [],
     engine: { id: 'e', tellsProject: false } as never,
     settings: {
       kind: 'mondrian',

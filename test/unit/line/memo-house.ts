@@ -6,6 +6,7 @@ import { createBodyAccount } from '../../../src/common/body-account.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 import type { CacheScope, SessionRecord } from '../../../src/freshness/freshness-store.ts';
+import { circumstancesOf } from '../../../src/line/circumstances.ts';
 import { createMemo, type Handled } from '../../../src/line/memo.ts';
 import { createKeyOf } from '../../../src/line/replay.ts';
 import { type OwnTurn, understand } from '../../../src/line/understand.ts';
@@ -18,6 +19,7 @@ export const DESTINATION = {
   engine: { id: 'engine' },
   addressee: { project: undefined, query: [] },
   traits: ENGINE_KINDS.mondrian,
+  volatile: [],
   settings: { headers: [], delegation: 'forward', session_idle: 1_000 } as never,
   endpoint: 'engine',
   user: 'alice',
@@ -68,7 +70,7 @@ export async function handled(body: Buffer, headers: Headers = {}): Promise<Hand
     principal: principalOf('alice'),
     destination: DESTINATION,
     body,
-    asked: await understand(request.headers, body, DESTINATION),
+    asked: await understand(circumstancesOf(request.headers, DESTINATION), body),
   };
 }
 

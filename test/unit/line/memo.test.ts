@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { principalOf } from '../../../src/common/principal.ts';
+import { circumstancesOf } from '../../../src/line/circumstances.ts';
 import { besideBody } from '../../../src/line/memo.ts';
 import { inSession, understand } from '../../../src/line/understand.ts';
 import { execute } from '../../support/envelopes.ts';
@@ -20,7 +21,9 @@ const DRILLTHROUGH = execute({ statement: 'DRILLTHROUGH SELECT FROM [Sales]' });
 
 test('what is kept of a request counts with the query of its path and the headers that the engine answers by', async () => {
   const read = (more: object, headers = {}) =>
-    understand(headers, asked(), { ...DESTINATION, ...more } as never).then(besideBody);
+    understand(circumstancesOf(headers, { ...DESTINATION, ...more } as never), asked()).then(
+      besideBody,
+    );
   const long = 'x'.repeat(10_000);
   const named = { settings: { ...(DESTINATION.settings as object), headers: ['x-tenant'] } };
   const none = await read({});

@@ -62,6 +62,8 @@ export function replica(
     inFlight?: number;
     maxMemory?: number;
     random?: () => number;
+    /** How long past its ttl an entry is kept (ms). */
+    staleIfError?: number;
     epochs?: Epochs;
     clearEngines?: ClearEngines;
     /** How a purge waits. */
@@ -76,7 +78,8 @@ export function replica(
     createEpochs({ store: store ?? memoryStore(clock), clock, lease: () => lease });
   const { inFlight, maxMemory = 10 * 1024 * 1024 } = options;
   const account = bodyAccount(inFlight);
-  const memory = createMemoryTier({ maxBytes: maxMemory, clock, account });
+  const staleIfError = () => options.staleIfError ?? 0;
+  const memory = createMemoryTier({ maxBytes: maxMemory, clock, account, staleIfError });
   const flights = createFlights({ clock, deadline: () => FLIGHT_DEADLINE });
   const cache = createQueryCache({
     epochs,
@@ -91,6 +94,7 @@ export function replica(
         maxEntry: () => maxEntry,
         account,
         emit,
+        staleIfError,
       }),
     sharedFlights:
       options.locks &&

@@ -4,6 +4,7 @@ import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
 import { provenGaps } from '../../../../src/line/gaps.ts';
 import { inSession } from '../../../../src/line/understand.ts';
 import { createKnownBodies, type Layouts } from '../../../../src/line/memo.ts';
+import { circumstancesOf } from '../../../../src/line/circumstances.ts';
 import { understand, type UnderstoodRequest } from '../../../../src/line/understand.ts';
 import { IGNORED_PROPERTIES } from '../../../../src/xmla/request/property-policy.ts';
 import { discover, execute } from '../../../support/envelopes.ts';
@@ -14,10 +15,11 @@ const ENGINE = {
   traits: ENGINE_KINDS.generic,
   settings: { headers: [], delegation: 'forward' } as never,
   engine: { id: 'engine' },
+  volatile: [],
   addressee: { project: undefined, query: [] },
 };
 const read = (body: Buffer): Promise<UnderstoodRequest> =>
-  understand({ 'content-type': 'text/xml' }, body, ENGINE);
+  understand(circumstancesOf({ 'content-type': 'text/xml' }, ENGINE), body);
 
 const SESSIONS = ['qy3p8o1v5zk2', 'ab12cd34ef56', '000000000000'];
 const GUIDS = ['0f8fad5b-d9cb-469f-a165-70867728950e', '7c9e6679-7425-40de-944b-e07fc1f90ae7'];

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { ENGINE_KINDS } from '../../../../src/common/engine-kinds.ts';
 import { asksTheSame, provenGaps } from '../../../../src/line/gaps.ts';
 import { createKnownBodies, type Layouts } from '../../../../src/line/memo.ts';
+import { circumstancesOf } from '../../../../src/line/circumstances.ts';
 import { understand, type UnderstoodRequest } from '../../../../src/line/understand.ts';
 import { discover, execute } from '../../../support/envelopes.ts';
 import { excelRequests } from '../../../support/excel-session.ts';
@@ -13,9 +14,11 @@ const ENGINE = {
   traits: ENGINE_KINDS.mondrian,
   settings: { headers: [], delegation: 'forward' } as never,
   engine: { id: 'engine' },
+  volatile: [],
   addressee: { project: undefined, query: [] },
 };
-const read = (body: Buffer): Promise<UnderstoodRequest> => understand(HEADERS, body, ENGINE);
+const read = (body: Buffer): Promise<UnderstoodRequest> =>
+  understand(circumstancesOf(HEADERS, ENGINE), body);
 
 const SESSION = 'qy3p8o1v5zk2';
 const GUID = '0F8FAD5B-D9CB-469F-A165-70867728950E';
