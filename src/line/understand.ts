@@ -246,16 +246,24 @@ const MOST_SESSIONS = 16;
 /** Characters; engines make ids of some forty. */
 const LONGEST_SESSION_ID = 1_024;
 
-/** @throws GatewayError `bad-request` for what must not reach an engine */
-export async function understand(
+/** Waits for a turn. @throws as {@link understandInTurn} */
+export async function understand(circumstances: Circumstances, body: Buffer) {
+  await nextTurn();
+  return understandInTurn(circumstances, body, () => nextTurn());
+}
+
+/**
+ * Reads a body in full, from the turn in which it is called.
+ * @throws GatewayError `bad-request` for what must not reach an engine
+ */
+export async function understandInTurn(
   circumstances: Circumstances,
   body: Buffer,
-  ownTurn: OwnTurn = () => nextTurn(),
+  ownTurn: OwnTurn,
   readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
   const { contentType } = circumstances;
   const isLong = body.length > LONG;
-  await ownTurn(body.length);
   const reading = readRequest(body, contentType, readers);
   if (reading.kind === 'refused') throw refused(reading.detail);
   let found = reading.kind === 'understood' ? reading.request.sessionIds : reading.sessionIds;
