@@ -4,7 +4,7 @@ import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { Query } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
-import { EngineFailure } from '../common/errors.ts';
+import { asEngineFailure } from '../common/errors.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { isPreflight } from '../http/page-origins.ts';
@@ -24,11 +24,6 @@ import { type AskedPath, checkHead, checkRequest, destinationOf } from './unders
 import { type EngineOf, errorShape } from './understand.ts';
 
 const asIs = (error: unknown) => error;
-/** @throws any other error */
-function engineFailure(error: unknown): EngineFailure {
-  if (error instanceof EngineFailure) return error;
-  throw error;
-}
 
 export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
 
@@ -73,9 +68,9 @@ export function createXmlaHandler(parts: {
     try {
       const taken = client.takeBody(head !== undefined);
       let known = taken && memo.recognise(head, taken);
-      if (known && replay.atOnce(known, client)) return;
+      if (known && taken && replay.atOnce(known, client, taken)) return;
       client.watch();
-      if (known && taken && (await replay.fetched(known, client, taken.length))) return;
+      if (known && taken && (await replay.fetched(known, client, taken))) return;
       if (client.isGone) return;
 
       const asked = path ?? (readXmlaPath(request.url ?? '') as AskedPath);
@@ -102,14 +97,14 @@ export function createXmlaHandler(parts: {
         const arrived = { client, address, principal, body, known, ofPage };
         if (believed !== undefined) {
           const hit = await parts.believedHit(arrived, believed);
-          if (hit && replay.atOnce(hit, client)) return;
-          if (hit && (await replay.fetched(hit, client, body.length))) return;
+          if (hit && replay.atOnce(hit, client, body)) return;
+          if (hit && (await replay.fetched(hit, client, body))) return;
           const login = believed;
           believed = undefined;
-          const failure = await check().then(() => undefined, engineFailure);
+          const failure = await check().then(() => undefined, asEngineFailure);
           // Looked up anew, as behind any failure of the engine.
           const old = failure && hit && (await parts.believedHit(arrived, login));
-          if (old && (await replay.fetched(old, client, body.length, true))) return;
+          if (old && (await replay.fetched(old, client, body, true))) return;
           if (failure !== undefined) throw failure;
         }
         await parts.answerBody(arrived);
@@ -139,7 +134,8 @@ export function createAnswerBody(parts: {
   readonly keepAlive: KeepAlive;
   readonly cache: Pick<QueryCache, 'answer'>;
   readonly pass: Pass;
-  readonly seen: readonly Pick<Seen, 'query'>[];
+  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly seen: readonly Pick<Seen, 'query' | 'ending'>[];
   readonly dropped: Pick<DroppedHeaders, 'note'>;
 }) {
   const { memo, queryOf, pass } = parts;
@@ -184,8 +180,16 @@ export function createAnswerBody(parts: {
     const told: Query = {
       ...query,
       ...(mayBeOld && { ifError: parts.ifError(handled, query, session) }),
-      found(key) {
-        if (control === 'none') memo.rememberAnswer(handled, query, session, key);
+      found(known, ending) {
+        if (control !== 'none') return;
+        memo.rememberAnswer(handled, query, session, known);
+        if (ending === undefined) return;
+        const { key } = known;
+        const { authorization = '' } = headers;
+        const login = parts.authenticator.remembered(authorization);
+        const of = { key, login, authorization, session: session?.record };
+        for (const { ending: tell } of parts.seen)
+          tell({ ...handled, ...of, requestedAt: ending.requestedAt });
       },
     };
     return parts.cache.answer(told, client);

@@ -8,9 +8,10 @@ import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { XmlaClient } from './client.ts';
 import type { Asker, Claim, Handled, Known } from './memo.ts';
-import type { Judge } from './ports.ts';
+import type { Judge, Seen } from './ports.ts';
 import type { SharedQuery } from './query.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
+import { inSession } from './understand.ts';
 
 export type Stands = ReturnType<typeof createStands>;
 
@@ -89,8 +90,9 @@ export function createReplay(parts: {
   readonly stands: Stands;
   readonly cache: Pick<QueryCache, 'recall' | 'bring' | 'textOf' | 'hasTier2'>;
   readonly authenticator: Pick<Authenticator, 'checkBehind'>;
+  readonly seen: readonly Pick<Seen, 'ending'>[];
 }) {
-  const { cache, authenticator } = parts;
+  const { cache, authenticator, seen } = parts;
   const keyOf = createKeyOf(parts.stands);
 
   /** @param tier2 what it brought; not asked, it may have a later answer */
@@ -106,7 +108,13 @@ export function createReplay(parts: {
    * Returns false where memory has no answer, and Redis brought none.
    * @param isFailed the engine failed this request
    */
-  function atOnce(known: Known, client: XmlaClient, tier2?: Brought, isFailed = false): boolean {
+  function atOnce(
+    known: Known,
+    client: XmlaClient,
+    body: Buffer,
+    tier2?: Brought,
+    isFailed = false,
+  ): boolean {
     const key = keyOf(known);
     const recalled = (key && cache.recall(key, tier2?.answer)) ?? recallOld(known, tier2, isFailed);
     if (recalled === undefined) return false;
@@ -121,19 +129,35 @@ export function createReplay(parts: {
     const { sessionId } = known;
     client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, text });
     if (!login.counts()) authenticator.checkBehind(client.request.headers.authorization ?? '');
+    else if (recalled.ending) tellEnding(known, client, body, name, stored);
     return true;
+  }
+
+  function tellEnding(
+    { head, asked: learnt, sessionId, answer }: Known,
+    { request }: XmlaClient,
+    body: Buffer,
+    key: string,
+    { requestedAt }: StoredAnswer,
+  ): void {
+    const { login, project } = head;
+    const { authorization = '' } = request.headers;
+    const asked = inSession(learnt, sessionId);
+    const destination = { addressee: { project, query: asked.parts?.query ?? [] } };
+    const of = { key, login, authorization, session: answer?.session, requestedAt };
+    for (const one of seen) one.ending({ asked, body, destination, ...of });
   }
 
   async function fetched(
     known: Known,
     client: XmlaClient,
-    bytes: number,
+    body: Buffer,
     isFailed = false,
   ): Promise<boolean> {
     const key = keyOf(known, isFailed);
-    const answer = key && (await cache.bring(key, bytes));
+    const answer = key && (await cache.bring(key, body.length));
     if (answer === undefined && !isFailed) return false;
-    return !client.isGone && atOnce(known, client, { answer }, isFailed);
+    return !client.isGone && atOnce(known, client, body, { answer }, isFailed);
   }
 
   return { atOnce, fetched };

@@ -145,7 +145,7 @@ beforeEach(async () => {
     ...parts,
     clientOf,
     memo,
-    replay: createReplay({ ...parts, stands }),
+    replay: createReplay({ ...parts, seen: [], stands }),
     maxBodyBytes: 100_000,
     believedHit: never,
     answerBody,
