@@ -42,9 +42,12 @@ export function leaseHolds(start: LeaseStart, length: number, { now, wall }: Lea
 
 /** Reads of one question whose reply a renewal, or slowness, made worthless. */
 const MAX_READS = 4;
+/** Times that a name is read beside others, though it is not used. */
+const MOST_UNUSED = 10;
 
 /** One object while its name is kept; afterwards it never holds again. */
 export interface Leased<V> {
+  readonly name: string;
   readonly value: V;
   readonly since: Lease | undefined;
 }
@@ -65,8 +68,11 @@ export function createLeaseCache<V>(options: {
   const { clock, lease, ownerOf } = options;
   const entries = createOwnedTable<Kept<V>>(options.max, undefined, (entry) => {
     entry.since = undefined;
+    unused.delete(entry);
   });
   const { watch, overtake } = createWatches();
+  /** Times that each was read beside others since its last use. */
+  const unused = new Map<Leased<V>, number>();
   const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
 
   const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
@@ -75,6 +81,29 @@ export function createLeaseCache<V>(options: {
   function leased(name: string): Leased<V> | undefined {
     const entry = entries.get(name);
     return entry !== undefined && holds(entry) ? entry : undefined;
+  }
+
+  /** @param since before the store was asked; undefined: not to be used */
+  function keep(name: string, value: V, since: Lease | undefined): void {
+    const entry = entries.get(name);
+    if (entry === undefined || ownerOf(entry.value) !== ownerOf(value)) {
+      return entries.set(name, ownerOf(value), { name, value, since });
+    }
+    [entry.value, entry.since] = [value, since];
+  }
+
+  /** Finds those in use whose leases are half over, or over for less than a lease. */
+  function inUse(isWanted: (name: string) => boolean, most: number): readonly Leased<V>[] {
+    const now = clock.now();
+    const found: Leased<V>[] = [];
+    for (const entry of unused.keys()) {
+      const { name, since } = entry;
+      const leases = since === undefined ? Infinity : (now - since.now) / since.length;
+      if (leases > 2) unused.delete(entry);
+      else if (leases >= 1 / 2 && isWanted(name)) found.push({ ...entry });
+      if (found.length === most) break;
+    }
+    return found;
   }
 
   async function read<R, T>(
@@ -119,14 +148,19 @@ export function createLeaseCache<V>(options: {
     leased,
     held: (name: string): V | undefined => leased(name)?.value,
     holds,
+    use: (entry: Leased<V>): void => void unused.set(entry, 0),
+    inUse,
     /** Never for an answer to a request: it may be of any age. */
     last: (name: string) => entries.get(name)?.value,
-    /** @param since before the store was asked; undefined: not to be used */
-    keep(name: string, value: V, since: Lease | undefined): void {
-      const entry = entries.get(name);
-      if (entry === undefined || ownerOf(entry.value) !== ownerOf(value)) {
-        entries.set(name, ownerOf(value), { value, since });
-      } else [entry.value, entry.since] = [value, since];
+    keep,
+    /** Keeps what was read beside others, unless the lease of `before` was ended or replaced meanwhile. */
+    keepInstead(before: Leased<V>, value: V, since: Lease): void {
+      const entry = entries.get(before.name);
+      if (entry === undefined || entry.since !== before.since) return;
+      keep(before.name, value, since);
+      const times = (unused.get(entry) ?? 0) + 1;
+      if (times > MOST_UNUSED) unused.delete(entry);
+      else unused.set(entry, times);
     },
     amend(name: string, change: (value: V) => V): void {
       const entry = entries.get(name);
