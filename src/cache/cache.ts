@@ -1,6 +1,6 @@
 import type { Semaphore } from '../common/semaphore.ts';
 import type { Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
+import { EngineFailure, GatewayError } from '../common/errors.ts';
 import type { Outcome } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { GatewayReason, HitSource, RefusalReason } from '../common/reasons.ts';
@@ -18,7 +18,7 @@ import {
   queryKey,
   withoutEpochs,
 } from './key.ts';
-import { ageOf, type MemoryTier, timeLeft } from './memory-tier.ts';
+import { ageOf, isEnding, type MemoryTier, timeLeft } from './memory-tier.ts';
 import type { Client, KnownKey, Query } from './query.ts';
 import type { Filled, SharedEntries } from './shared-entries.ts';
 import type { EndTurn, SharedFlights } from './shared-flights.ts';
@@ -60,6 +60,8 @@ interface Lookup {
   /** Undefined while epochs are not known: nothing is kept. */
   readonly captured: CapturedEpochs | undefined;
   readonly digests: () => PartDigests;
+  /** An entry counts only if it was asked for later than this (wall clock, ms). */
+  readonly after?: number;
 }
 
 type QueryCacheParts = FillParts & {
@@ -83,11 +85,21 @@ export function createQueryCache(parts: QueryCacheParts) {
   const found = createFinding(parts);
   const unshareable = createUnshareable(clock);
   const timeouts = createTimeouts(clock);
-  const asking = createAsking(parts, timeouts, unshareable);
-  const { joinOrLead } = createSharing(parts, found, asking, timeouts, unshareable);
+  const asking = createAsking(parts, timeouts, unshareable, failed);
+  const sharing = createSharing(parts, found, asking, timeouts, unshareable, failed);
+  const { joinOrLead, leadAnew } = sharing;
 
-  async function answer(query: Query, client: Client): Promise<void> {
+  /** Tells the client, unless the engine failed and an entry may answer instead. */
+  async function failed({ query, client }: Asked, error: unknown): Promise<void> {
+    const isOfEngine = error instanceof EngineFailure && query.ifError !== undefined;
+    return isOfEngine && !client.signal.aborted ? answer(query, client, error) : client.fail(error);
+  }
+
+  /** @param failure of the engine: the query is looked up anew, and past its ttl, but not asked */
+  async function answer(query: Query, client: Client, failure?: EngineFailure): Promise<void> {
     for (let lookups = 0; lookups < MAX_LOOKUPS; lookups += 1) {
+      const isLate = !query.fresh && (failure !== undefined || query.isAway?.() === true);
+      const pastTtl = isLate ? await query.ifError?.() : undefined;
       const captured = epochs.held(query.scopes) ?? (await epochs.obtain(query.scopes));
       if (captured === undefined) break;
       const lookup: Lookup = { query, client, captured, ...keys.nameOf(query.parts, captured) };
@@ -99,18 +111,23 @@ export function createQueryCache(parts: QueryCacheParts) {
         // No await from here to the replay, the join or the lead. The one above may have outlived
         // the lease, or brought a purge or the landing of another fill.
         if (!epochs.areCurrent(captured)) continue;
-        const hit = found.take(lookup, query.ttl, brought);
+        const past = pastTtl?.() ?? 0;
+        if (failure !== undefined && past <= 0) break;
+        const hit = found.take(lookup, query.ttl, brought, past);
         if (hit !== undefined) {
           found.replay(hit.answer, hit.source, lookup);
           const digests = memory.peek(key)?.digests ?? '';
-          return query.found?.({ key, captured, ttl: query.ttl, digests });
+          const known = { key, captured, ttl: query.ttl, digests };
+          return query.found?.(known, hit.ending ? hit.answer : undefined);
         }
       }
+      if (failure !== undefined) break;
       // The engine is asked later, so the answer is never older than the epochs of its key. Behind
       // a purge no request looks under that key.
       return joinOrLead(lookup, clock.now() - since);
     }
     if (client.signal.aborted) return;
+    if (failure !== undefined) return client.fail(failure);
     // No entry counts now; requests within the time that a purge takes share one to the engine.
     const key = queryKey(query.parts, keys.noEpochs);
     await joinOrLead({ query, client, key, captured: undefined, digests: () => '' }, 0);
@@ -119,8 +136,28 @@ export function createQueryCache(parts: QueryCacheParts) {
   return {
     /** Never rejects for what tiers or engine do; ends early when the client has gone. */
     answer,
+    /**
+     * Asks for an entry anew, in a flight that others may join when the entry ends. Does nothing
+     * where the query has another key by now, or is being asked. Never rejects, like `answer`.
+     * @param after when the entry was asked for (wall clock, ms)
+     */
+    async renew(query: Query, client: Client, key: string, after: number): Promise<void> {
+      const captured = epochs.held(query.scopes) ?? (await epochs.obtain(query.scopes));
+      if (captured === undefined) return;
+      const lookup = { query, client, captured, after, ...keys.nameOf(query.parts, captured) };
+      if (lookup.key === key) await leadAnew(lookup);
+    },
+    /** Takes a later entry than that into memory. @returns whether there is one */
+    async takeLater({ key, captured, ttl, digests }: KnownKey, after: number): Promise<boolean> {
+      const later = await found.lookAgain(key, ttl, after);
+      if (later === undefined || !epochs.areCurrent(captured)) return false;
+      found.hold(key, later, digests);
+      return true;
+    },
     keyOf: keys.keyOf,
-    recall: (known: KnownKey, brought?: StoredAnswer) => found.take(known, known.ttl, brought),
+    /** Past its ttl only where tier 2, which may have a later answer, was asked too. */
+    recall: (known: KnownKey, brought?: StoredAnswer, past = 0) =>
+      found.take(known, known.ttl, brought, brought === undefined && entries ? 0 : past),
     /** Brings for `recall` from tier 2. Never rejects. @param besideBytes that the asker takes */
     bring({ key, captured }: KnownKey, besideBytes: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;
@@ -138,27 +175,36 @@ function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
     { key, captured, digests }: Pick<Lookup, 'key' | 'captured' | 'digests'> | KnownKey,
     ttl: number,
     brought?: StoredAnswer,
+    past = 0,
   ) {
     if (captured === undefined || !epochs.areCurrent(captured)) return undefined;
     const wall = clock.wall();
-    const inMemory = memory.get(key, true, wall);
-    const found = inMemory ?? brought;
+    const inMemory = memory.get(key, true, wall, past);
+    const isBrought = brought && !(inMemory && inMemory.requestedAt >= brought.requestedAt);
+    const found = isBrought ? brought : inMemory;
     if (found === undefined) return undefined;
     const left = timeLeft(found, ttl, wall);
-    if (left <= 0) return undefined;
-    if (inMemory === undefined) {
-      memory.set(key, found, typeof digests === 'string' ? digests : digests());
-    }
-    const source: HitSource = inMemory === undefined ? 'redis' : 'memory';
-    return { answer: found, source, ttl: left, age: ageOf(found, wall) };
+    if (left + past <= 0) return undefined;
+    if (isBrought) hold(key, found, digests);
+    const tier = isBrought ? 'redis' : 'memory';
+    const source: HitSource = left > 0 ? tier : 'engine-away';
+    const ending = left > 0 && isEnding(found, ttl, left);
+    return { answer: found, source, ttl: left, age: ageOf(found, wall), ending };
+  }
+
+  /** Keeps in memory what another gateway has. */
+  function hold(key: string, answer: StoredAnswer, digests: PartDigests | Lookup['digests']): void {
+    if (memory.get(key) === answer) return;
+    memory.set(key, answer, typeof digests === 'string' ? digests : digests());
   }
 
   function replay(answer: StoredAnswer, source: HitSource, { key, query, client }: Lookup): void {
     const wall = clock.wall();
+    const left = timeLeft(answer, query.ttl, wall);
     query.answered?.();
     client.replay(answer, {
       outcome: { kind: 'hit', detail: source },
-      ttl: Math.max(0, timeLeft(answer, query.ttl, wall)),
+      ttl: source === 'engine-away' ? left : Math.max(0, left),
       age: ageOf(answer, wall),
       sessionId: query.session?.id,
       text: (compressed) => memory.textOf(key, answer, compressed),
@@ -171,12 +217,17 @@ function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
     return kept !== undefined;
   }
 
-  async function lookAgain(key: string, ttl: number): Promise<StoredAnswer | undefined> {
-    const answer = memory.get(key) ?? (await entries?.find(key));
-    return answer && timeLeft(answer, ttl, clock.wall()) > 0 ? answer : undefined;
+  async function lookAgain(
+    key: string,
+    ttl: number,
+    after = -Infinity,
+  ): Promise<StoredAnswer | undefined> {
+    const wanted = (one: StoredAnswer | undefined) =>
+      one && one.requestedAt > after && timeLeft(one, ttl, clock.wall()) > 0 ? one : undefined;
+    return wanted(memory.get(key)) ?? wanted(await entries?.find(key));
   }
 
-  return { take, replay, replayKept, lookAgain };
+  return { take, hold, replay, replayKept, lookAgain };
 }
 
 function createUnshareable(clock: Clock) {
@@ -190,6 +241,8 @@ function createUnshareable(clock: Clock) {
     forget: keys.delete,
   };
 }
+type Asked = Pick<Lookup, 'query' | 'client'>;
+type Failed = (asked: Asked, error: unknown) => Promise<void>;
 type Unshareable = ReturnType<typeof createUnshareable>;
 type Timeouts = ReturnType<typeof createTimeouts>;
 
@@ -210,6 +263,7 @@ function createSharing(
   { ask, toTier2 }: ReturnType<typeof createAsking>,
   timeouts: Timeouts,
   { mayShare }: Unshareable,
+  failed: Failed,
 ) {
   /** A flight began under the epochs of this request: no later purge concerns it. */
   async function joinOrLead(lookup: Lookup, spentMs: number): Promise<void> {
@@ -218,27 +272,35 @@ function createSharing(
     const patience = client.waits() + query.timeoutMs;
     const isJoined = !query.fresh && mayShare(key);
     const landing = isJoined ? flights.join(key, client.signal, patience, youngerThan) : undefined;
-    if (landing === undefined) return isRefused(lookup) ? undefined : lead(lookup, spentMs);
+    if (landing === undefined) {
+      const refusal = refusalOf(lookup);
+      return refusal === undefined ? lead(lookup, spentMs) : failed(lookup, refusal);
+    }
     const since = clock.now();
     const landed = await landing;
     if (landed === 'gone') return;
     if (landed === 'late') return client.fail(new GatewayError('engine-timeout', NOT_IN_TIME));
     if (landed.kind === 'answer') return found.replay(landed.answer, 'coalesced', lookup);
     const failure = failureOf(landed, query);
-    if (failure !== undefined) return client.fail(failure);
+    if (failure !== undefined) return failed(lookup, failure);
     // The time that the engine took for another is no wait.
     if (landed.kind === 'refused') client.waits(clock.now() - since);
     return askInTurn(landed.turns(), lookup);
   }
 
-  function isRefused({ key, captured, query, client }: Lookup): boolean {
-    const refusal = captured && !query.fresh ? timeouts.refuse(key) : undefined;
-    if (refusal !== undefined) client.fail(refusal);
-    return refusal !== undefined;
+  async function leadAnew(lookup: Lookup): Promise<void> {
+    const { key, after = 0 } = lookup;
+    const isLater = (memory.get(key)?.requestedAt ?? 0) > after;
+    if (isLater || flights.underWay(key)) return;
+    const refusal = refusalOf(lookup);
+    await (refusal === undefined ? lead(lookup, 0) : failed(lookup, refusal));
   }
 
+  const refusalOf = ({ key, captured, query }: Lookup) =>
+    captured && !query.fresh ? timeouts.refuse(key) : undefined;
+
   async function lead(lookup: Lookup, spentMs: number): Promise<void> {
-    const { key, captured, digests, query, client } = lookup;
+    const { key, captured, digests, query, client, after } = lookup;
     if (client.signal.aborted) return;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const wanted = () => !client.signal.aborted || flight?.awaited() === true;
@@ -251,11 +313,11 @@ function createSharing(
           spentMs,
           patience: client.waits(),
           wanted,
-          find: () => found.lookAgain(key, query.ttl),
+          find: () => found.lookAgain(key, query.ttl, after),
         })
       : undefined;
     if (entered?.kind === 'answer') {
-      if (memory.get(key) === undefined) memory.set(key, entered.answer, digests());
+      found.hold(key, entered.answer, digests);
       flight?.land({ ...entered, began: 0 });
       return found.replay(entered.answer, 'coalesced', lookup);
     }
@@ -274,15 +336,23 @@ function createSharing(
     const late = { after: client.waits(), error: noTurn };
     const leave = await turns.acquire(client.signal, late).catch(client.fail.bind(client));
     if (leave === undefined) return;
-    const isTold = () => found.replayKept(lookup) || isRefused(lookup);
-    const ended = Promise.try(() => (isTold() ? undefined : ask(lookup)));
+    const ended = Promise.try(async () => {
+      if (found.replayKept(lookup)) return undefined;
+      const refusal = refusalOf(lookup);
+      return refusal === undefined ? ask(lookup) : void (await failed(lookup, refusal));
+    });
     await toTier2(lookup.key, await ended.finally(leave));
   }
 
-  return { joinOrLead };
+  return { joinOrLead, leadAnew };
 }
 
-function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: Unshareable) {
+function createAsking(
+  parts: QueryCacheParts,
+  timeouts: Timeouts,
+  unshareable: Unshareable,
+  failed: Failed,
+) {
   const { memory, entries, emit } = parts;
   const order = createFillOrder();
   const beginFill = createFills(parts, (ttl) => ttl * (1 - TTL_JITTER * parts.random()));
@@ -300,7 +370,8 @@ function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: U
         return answer;
       },
     };
-    const begun = beginFill(announced, client, unwanted, captured ? undefined : EPOCHS_UNKNOWN);
+    const bypass = captured ? undefined : EPOCHS_UNKNOWN;
+    const begun = beginFill(announced, client, unwanted, bypass, failed.bind(null, lookup));
     const verdict = await begun.verdict;
     // Without epochs no purge would end the note.
     if (captured !== undefined) noteEnd(lookup, verdict);
@@ -328,7 +399,7 @@ function createAsking(parts: QueryCacheParts, timeouts: Timeouts, unshareable: U
   function noteEnd({ key, query }: Lookup, verdict: Verdict): void {
     if (verdict.kind !== 'failed' || !isOf(verdict.error, TIMEOUT)) return timeouts.forget(key);
     const { asked, identity } = query.parts;
-    timeouts.note(key, identity, { digest: asked.digest, project: query.project });
+    timeouts.note(key, identity, { digest: asked.digest, project: query.project }, verdict.error);
   }
 
   function keep({ key, digests, query }: Lookup, latest: StoredAnswer, own: StoredAnswer): void {

@@ -42,6 +42,10 @@ const purge = section({
 export const cacheKeys = {
   /** How long an answer may be repeated, unless a purge comes first (cache resident time). */
   ttl: key(kinds.duration('1s', '30d'), '12h'),
+  /** How long past its ttl an entry is kept and may still be answered, only while the engine cannot
+   * be reached or does not answer (RFC 5861), and never across a purge. Such answers are marked:
+   * Cache-Status: …; ttl=-N; detail=engine-away. 0 switches this off. */
+  stale_if_error: key(kinds.duration('1s', '30d', 'off'), '0'),
   /** How much memory the entries may take. null: 256MiB, or less if the memory limit of the
    * container is too low for that (docs/DEPLOY.md). */
   memory: orNull(kinds.size('1MiB', '1024GiB'), 'restart'),
@@ -89,6 +93,9 @@ export const projectKeys = {
   cache: key(kinds.onOrOff, 'on'),
   /** How long an answer of this project may be repeated, instead of cache.ttl. */
   ttl: inherited(cacheKeys.ttl),
+  /** How long past its ttl an entry of this project may be answered while the engine is away,
+   * instead of cache.stale_if_error. */
+  stale_if_error: inherited(cacheKeys.stale_if_error),
   /** The users who are answered from an entry of this project, instead of cache.share. */
   share: inherited(cacheKeys.share),
   /** Functions that are added to cache.functions for this project. If an answer may hold data of
@@ -108,7 +115,7 @@ export type CacheConfig = Omit<CheckedCache, 'memory' | 'max_entry'> &
 export type ProjectConfig = ReturnType<typeof fillInProject<CheckedProject>>;
 
 export function fillInProject<P extends CheckedProject>(own: P, cache: CheckedCache) {
-  const { ttl = cache.ttl, share = cache.share } = own;
+  const { ttl = cache.ttl, share = cache.share, stale_if_error = cache.stale_if_error } = own;
   const functions: readonly string[] = [...cache.functions, ...own.functions];
-  return { ...own, ttl, share, functions };
+  return { ...own, ttl, share, stale_if_error, functions };
 }

@@ -39,7 +39,7 @@ export interface FillParts {
  * has its room in the account; without room the answer passes unstored.
  * @param lifetime ttl with its jitter (ms)
  * @returns begins a fill; its head says `bypass` instead of `miss`; it leaves the queue for the
- *   engine once it is `unwanted`
+ *   engine once it is `unwanted`; `failed` tells its client why nothing came
  */
 export function createFills(parts: FillParts, lifetime: (ttl: number) => number) {
   const { clock } = parts;
@@ -51,6 +51,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
     client: Client,
     unwanted: () => AbortSignal,
     bypass: Outcome | undefined,
+    failed: (error: unknown) => void | Promise<void> = client.fail.bind(client),
   ) => {
     const finishing = Promise.withResolvers<boolean>();
     const abort = new AbortController();
@@ -62,7 +63,7 @@ export function createFills(parts: FillParts, lifetime: (ttl: number) => number)
         await relay(await query.ask(abort.signal, unwanted));
       } catch (error) {
         state.fail(error);
-        client.fail(error);
+        await failed(error);
       } finally {
         // A slow client still holds the pieces that were kept.
         void client.over().then(room.release);
@@ -191,7 +192,8 @@ function createCopy(
   const { errorsAsData, successHeader } = query.engineTraits;
   const contentType = head.headers['content-type'];
   const { method } = query.parts.asked;
-  const inspector = inspectAnswer({ contentType, method, errorsAsData, readers });
+  const { properties } = query;
+  const inspector = inspectAnswer({ contentType, method, errorsAsData, properties, readers });
   const announced = Number(head.headers['content-length'] ?? 0);
   const text = keepText(settle);
   // Until it is kept, the entry that it replaces would be found.

@@ -35,14 +35,20 @@ interface MemoryEntry {
 
 /** How far the wall clocks of two gateways may differ (ms). */
 const CLOCK_TOLERANCE = 60_000;
-/** Milliseconds of lifetime left; 0 or less when too old, or from the future. */
+/** Milliseconds of lifetime left; 0 or less when too old, none at all when from the future. */
 export function remaining(answer: StoredAnswer, wall: number): number {
-  if (answer.requestedAt > wall + CLOCK_TOLERANCE) return 0;
+  if (answer.requestedAt > wall + CLOCK_TOLERANCE) return -Infinity;
   return answer.requestedAt + answer.lifetime - wall;
 }
 /** Milliseconds left under a ttl that may have been shortened since. */
 export const timeLeft = (answer: StoredAnswer, ttl: number, wall: number): number =>
   Math.min(remaining(answer, wall), answer.requestedAt + ttl - wall);
+/** Answers of less engine time are not asked for ahead (ms): few users notice that wait. */
+const SLOW_MS = 250;
+const LAST_PART = 1 / 10;
+/** True where an answer took the engine long, and less than a tenth of its time is left. */
+export const isEnding = (answer: StoredAnswer, ttl: number, left: number): boolean =>
+  answer.engineMilliseconds >= SLOW_MS && left < LAST_PART * Math.min(answer.lifetime, ttl);
 export const ageOf = ({ requestedAt }: StoredAnswer, wall: number): number =>
   Math.max(0, wall - requestedAt);
 const leftOf = ({ answer, until }: MemoryEntry, now: number, wall: number) =>
@@ -53,6 +59,8 @@ interface TierOptions {
   readonly clock: Clock;
   readonly account: Pick<BodyAccount, 'open' | 'countSending'>;
   readonly compress?: typeof makeVariant;
+  /** How long past its lifetime an entry is kept (ms). */
+  readonly staleIfError?: () => number;
 }
 export type MemoryTier = ReturnType<typeof createMemoryTier>;
 /**
@@ -60,7 +68,7 @@ export type MemoryTier = ReturnType<typeof createMemoryTier>;
  * still need and no entry holds, once each.
  */
 export function createMemoryTier(options: TierOptions) {
-  const { maxBytes, clock, account } = options;
+  const { maxBytes, clock, account, staleIfError = () => 0 } = options;
   const uses = createBodyUses(account);
   const entries = createEntries(maxBytes, uses);
   const { current, evicted, warmed } = entries;
@@ -70,12 +78,14 @@ export function createMemoryTier(options: TierOptions) {
   });
 
   return {
-    get(key: string, uses = false, wall = clock.wall()): StoredAnswer | undefined {
+    /** @param past how much longer than its lifetime an entry counts (ms) */
+    get(key: string, uses = false, wall = clock.wall(), past = 0): StoredAnswer | undefined {
       const entry = current.table.get(key);
       if (entry === undefined) return undefined;
       const now = clock.now();
-      if (leftOf(entry, now, wall) <= 0) {
-        current.table.delete(key);
+      const left = leftOf(entry, now, wall);
+      if (left + past <= 0) {
+        if (left + staleIfError() <= 0) current.table.delete(key);
         return undefined;
       }
       if (!uses) return entry.answer;

@@ -29,8 +29,8 @@ export function entryScopes(projects: readonly string[], spans: boolean): readon
 
 /** Users who share by roles are fewer than everyone. */
 const STRICTEST_FIRST = ['user', 'roles', 'everyone'] as const;
-/** Names of functions are folded, `ttl` is milliseconds. */
-export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'share'> & {
+/** Names of functions are folded; times are milliseconds. */
+export type QueryPolicy = Pick<ProjectConfig, 'cache' | 'ttl' | 'stale_if_error' | 'share'> & {
   readonly functions: ReadonlySet<string>;
 };
 /** `uncached`: folded names of cubes whose cache is off. */
@@ -41,12 +41,10 @@ type ProjectPolicy = QueryPolicy & { readonly uncached: ReadonlySet<string> };
  * may read a cube that is off.
  */
 export function projectPolicy(config: {
-  readonly cache: Pick<CacheConfig, 'ttl' | 'share' | 'functions'>;
+  readonly cache: Pick<CacheConfig, 'ttl' | 'stale_if_error' | 'share' | 'functions'>;
   readonly projects: ReadonlyMap<string, ProjectConfig>;
 }): (projects: readonly string[], spans: boolean, cubes: NamedCubes) => QueryPolicy {
-  const { ttl, share, functions } = config.cache;
-  const common = { cache: 'on', ttl, share, functions, cubes: new Map() } as const;
-  const general = policyOf(common);
+  const general = policyOf({ ...config.cache, cache: 'on', cubes: new Map() });
   const alike = Map.groupBy(config.projects, ([name]) => projectScope(name));
   const byScope = new Map(
     [...alike].map(([scope, named]) => [scope, strictest(named.map(([, one]) => policyOf(one)))]),
@@ -62,11 +60,14 @@ export function projectPolicy(config: {
   };
 }
 
-function policyOf(one: ProjectConfig): ProjectPolicy {
-  const { cache, ttl, share, cubes, functions } = one;
+function policyOf(
+  one: Omit<ProjectPolicy, 'uncached' | 'functions'> & Pick<ProjectConfig, 'cubes' | 'functions'>,
+): ProjectPolicy {
+  const { cache, ttl, stale_if_error, share, cubes, functions } = one;
   const off = [...cubes].filter(([, switched]) => switched === 'off').map(([name]) => name);
   const uncached = new Set(off.map(foldObjectName));
-  return { cache, ttl, share, uncached, functions: new Set(functions.map(foldName)) };
+  const folded = new Set(functions.map(foldName));
+  return { cache, ttl, stale_if_error, share, uncached, functions: folded };
 }
 
 function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
@@ -76,6 +77,7 @@ function strictest(policies: readonly ProjectPolicy[]): ProjectPolicy {
   return {
     cache: policies.some(({ cache }) => cache === 'off') ? 'off' : 'on',
     ttl: Math.min(...policies.map(({ ttl }) => ttl)),
+    stale_if_error: Math.min(...policies.map(({ stale_if_error: time }) => time)),
     share: STRICTEST_FIRST.find((share) => shares.has(share)) ?? 'user',
     functions: policies.reduce<ReadonlySet<string>>(
       (all, { functions }) => functions.intersection(all),

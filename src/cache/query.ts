@@ -12,19 +12,31 @@ export interface Query extends Named {
   readonly timeoutMs: number;
   readonly project: string;
   readonly engineTraits: Pick<EngineTraits, 'errorsAsData' | 'successHeader'>;
+  /** The only names that rows of its answer may tell of, folded. */
+  readonly properties?: ReadonlySet<string> | undefined;
   readonly session: QuerySession | undefined;
   /** The client wants a new answer: neither stored, nor of a flight that began before. */
   readonly fresh: boolean;
   readonly background?: boolean;
+  /** True while no connection to the engine can be made, and no request need try now. */
+  isAway?(): boolean;
+  /**
+   * Reads session and roles anew. The check counts in its turn: how long past its ttl an entry may
+   * answer behind a failure of the engine (ms); 0: none may, however young.
+   */
+  ifError?(): Promise<() => number>;
   /** Called when there is an answer without a Fault: found, or whole from the engine. */
   answered?(): void;
-  /** Called when a tier had the answer: it will be found under this key again. */
-  found?(known: KnownKey): void;
+  /**
+   * Called when a tier had the answer: it will be found under this key again.
+   * @param ending the answer, where it should be asked for ahead
+   */
+  found?(known: KnownKey, ending: StoredAnswer | undefined): void;
   /** Called for a session that the engine began, before the client has the last byte. */
   began(sessionId: string, before: readonly string[]): Promise<void>;
   /**
    * @param unwanted ends its wait for the engine, when no client waits any more
-   * @throws GatewayError, or the reason of `unwanted`
+   * @throws GatewayError, or the reason of `unwanted`; EngineFailure when no byte came
    */
   ask(signal: AbortSignal, unwanted?: () => AbortSignal): Promise<EngineAnswer>;
 }

@@ -48,10 +48,13 @@ export interface Filled {
   readonly replace: boolean;
 }
 
-type Parts = Omit<FillParts, 'memory'>;
+type Parts = Omit<FillParts, 'memory'> & {
+  /** How long past its lifetime an answer is kept (ms). */
+  readonly staleIfError?: () => number;
+};
 export type SharedEntries = ReturnType<typeof createSharedEntries>;
 export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Parts) {
-  const { clock, emit } = parts;
+  const { clock, emit, staleIfError = () => 0 } = parts;
   const counted = countIn(parts.account);
   const { look, find } = createReading(values, sealer, parts, counted);
   const largeWrites = createSemaphore(1);
@@ -68,7 +71,8 @@ export function createSharedEntries(values: ValueTier, sealer: Sealer, parts: Pa
       const value = await encodeEntry(key, answer, tokens, sealer);
       if ((fill.latest() ?? answer) !== answer) continue;
       if (value.length > LONGEST_VALUE) return false;
-      await values.set(key, value, remaining(answer, clock.wall()), replace);
+      const life = remaining(answer, clock.wall()) + staleIfError();
+      await values.set(key, value, life, replace);
       return true;
     }
   }

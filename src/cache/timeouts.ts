@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
+import { EngineFailure, GatewayError } from '../common/errors.ts';
 import type { TimedOutQuery } from '../common/events.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 
@@ -10,7 +10,12 @@ const RETRY = 20_000;
 const MAX_QUERIES = 1_000;
 
 /** Monotonic (ms). */
-type Remembered = Readonly<{ query: TimedOutQuery; until: number; nextTry: number }>;
+type Remembered = Readonly<{
+  query: TimedOutQuery;
+  until: number;
+  nextTry: number;
+  refusal: typeof GatewayError;
+}>;
 
 /** Queries that timed out a short time ago. A purge gives them another key, and forgets them so. */
 export function createTimeouts(clock: Clock) {
@@ -31,13 +36,20 @@ export function createTimeouts(clock: Clock) {
       found.query.refused += 1;
       const retryAfter = Math.ceil(left / 1000);
       const message = `The engine has not answered this query in time since ${found.query.since}, and was not asked again; the next try is in ${retryAfter} s.`;
-      return new GatewayError('query-times-out', message, { retryAfter });
+      return new found.refusal('query-times-out', message, { retryAfter });
     },
-    note(key: string, owner: string, named: Pick<TimedOutQuery, 'digest' | 'project'>): void {
+    note(
+      key: string,
+      owner: string,
+      named: Pick<TimedOutQuery, 'digest' | 'project'>,
+      error: GatewayError,
+    ): void {
       const since = new Date(clock.wall()).toISOString();
       const query = known(key)?.query ?? { ...named, since, refused: 0 };
       const now = clock.now();
-      queries.set(key, owner, { query, until: now + REMEMBERED, nextTry: now + RETRY });
+      // Silence in the middle of an answer is no failure of the engine.
+      const refusal = error instanceof EngineFailure ? EngineFailure : GatewayError;
+      queries.set(key, owner, { query, until: now + REMEMBERED, nextTry: now + RETRY, refusal });
     },
     forget: queries.delete,
     list: (): TimedOutQuery[] =>

@@ -12,7 +12,8 @@ export interface EngineTraits {
   readonly keepsProperties: boolean;
   /** Idle time before the engine drops a session (ms); undefined: never. */
   readonly sessionIdle: number | undefined;
-  readonly forwardedDiscovers: readonly string[];
+  /** Asked for catalogs or the current one, it reads datasets and permissions anew. */
+  readonly catalogsReread: boolean;
   readonly readsUserAgent: boolean;
   readonly endsBySemicolon: boolean;
   /** A name such as `[NOW-1]`, or a parameter, may be a formula (InterSystems). */
@@ -30,7 +31,7 @@ const GENERIC: EngineTraits = {
   checksSessionOwner: false,
   keepsProperties: true,
   sessionIdle: undefined,
-  forwardedDiscovers: [],
+  catalogsReread: false,
   readsUserAgent: true,
   endsBySemicolon: false,
   computesNames: true,
@@ -64,8 +65,7 @@ export const ENGINE_KINDS = {
     ...KNOWN,
     strangeSessions: 'pass',
     keepsProperties: false,
-    // This question makes it read datasets and permissions anew.
-    forwardedDiscovers: ['DBSCHEMA_CATALOGS'],
+    catalogsReread: true,
     changeDates: [],
   },
   ssas: {

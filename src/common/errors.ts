@@ -40,6 +40,9 @@ export class GatewayError extends AnsweredError<GatewayReason> {
   override readonly name = 'GatewayError';
 }
 
+/** No connection to the engine, or no byte of an answer: an entry past its ttl may answer. */
+export class EngineFailure extends GatewayError {}
+
 export class ApiError extends AnsweredError<ApiReason> {
   override readonly name: string = 'ApiError';
 }

@@ -125,6 +125,8 @@ export const HIT_SOURCES = {
   memory: 'From the memory of this process.',
   redis: 'From Redis.',
   coalesced: 'From the answer that another request was fetching.',
+  'engine-away':
+    'From an entry past its ttl, because the engine could not be reached or did not answer.',
 } as const;
 
 /** All words, by the outcome that they are of. */

@@ -26,11 +26,13 @@ const REREAD_MS = 3_600_000;
 function limitsOf({ cache, engine, projects, limits }: Config) {
   const all = [...projects.values()];
   const timeout = Math.max(engine.timeout, ...all.map((project) => project.engine.timeout));
+  const staleIfError = Math.max(...[cache, ...all].map((one) => one.stale_if_error));
   return {
     maxEntry: cache.max_entry,
     lease: cache.lease,
     // The token of a project that no request asked for in the time of two entries.
-    unusedAfter: 2 * Math.max(cache.ttl, ...all.map(({ ttl }) => ttl)),
+    unusedAfter: 2 * Math.max(...[cache, ...all].map(({ ttl }) => ttl + staleIfError)),
+    staleIfError,
     longestFlight: (limits.wait ?? timeout) + timeout,
   };
 }
@@ -62,6 +64,7 @@ export async function createCache(
     lease: limit('lease'),
     unusedAfter: limit('unusedAfter'),
     longestFlight: limit('longestFlight'),
+    staleIfError: limit('staleIfError'),
   };
   const failed = (operation: 'epochs' | 'sessions' | 'purges') => (error: unknown) =>
     emit({ type: 'redis-failed', operation, error });

@@ -15,7 +15,7 @@ export function createEngines(
   parts: Pick<Parts, 'clock' | 'emit'>,
 ) {
   const admission = createAdmission(limits);
-  const volatile = new Set(cache.volatile.map(foldName));
+  const volatile = cache.volatile.map(foldName);
   const bySettings = new Map<string, ChosenEngine & { settings: EngineConfig }>();
 
   function engineFor(settings: EngineConfig) {

@@ -17,7 +17,8 @@ import type { Parts } from './parts.ts';
 export type CacheGround = Parts & {
   readonly account: BodyAccount;
   readonly newToken: () => string;
-} & Readonly<Record<'maxEntry' | 'lease' | 'unusedAfter' | 'longestFlight', () => number>>;
+} & Readonly<Record<Limit, () => number>>;
+type Limit = 'maxEntry' | 'lease' | 'unusedAfter' | 'longestFlight' | 'staleIfError';
 
 /** Longest wait of a start for Redis. */
 const START_WAIT_MS = 2_000;

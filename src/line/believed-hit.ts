@@ -31,7 +31,7 @@ export function createBelievedHit(parts: {
     if (method !== 'POST' || control !== 'none') return undefined;
     const engine = engineOf(address.project);
     const destination = destinationOf(engine, address, principal, headers.authorization);
-    const read = await memo.read(arrived, destination);
+    const { asked: read } = await memo.read(arrived, destination);
     const { asked, step } = await examine(read, destination, principal, ofPage);
     if (step === 'refuse' || step.before !== 'nothing') return undefined;
     const { reason = asked.bypass, known: session } = step;

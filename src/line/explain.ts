@@ -4,6 +4,7 @@ import type { Emit } from '../common/events.ts';
 import type { GatewayReason } from '../common/reasons.ts';
 import type { AdminQuestion, TellAbout } from '../http/admin-act.ts';
 import { namedCatalogs } from '../xmla/request/named-objects.ts';
+import { circumstancesOf } from './circumstances.ts';
 import type { QueryOf } from './query.ts';
 import type { Examine } from './session-step.ts';
 import { destinationOf, type EngineOf, understand } from './understand.ts';
@@ -24,7 +25,7 @@ export function createLook(parts: {
     const address = { project, search: '' };
     const engine = engineOf(project);
     const destination = destinationOf(engine, address, principal, question.authorization);
-    const read = await understand(headers, body, destination);
+    const read = await understand(circumstancesOf(headers, destination), body);
     const { asked, step } = await examine(read, destination, principal);
     if (step === 'refuse') return refused('unknown-session');
     const { request, subject } = asked;

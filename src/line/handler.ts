@@ -143,11 +143,12 @@ export function createAnswerBody(parts: {
     // Bodies of other methods are read too: an engine may take them for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
-    const read = await memo.read(arrived, destination);
+    const taken = await memo.read(arrived, destination);
+    const { asked: read } = taken;
     client.asks(read);
     const { asked, purges, step } = await parts.examine(read, destination, principal, ofPage);
-    const handled = { ...toEngine, request, address, body, asked: read };
-    if (known === undefined && read.bypass !== undefined) void memo.rememberPassing(handled);
+    const handled = { ...toEngine, ...taken, request, address, body };
+    if (known === undefined && read.bypass !== undefined) memo.rememberPassing(handled);
     const entered = await enterSession(asked, step, parts.sessions);
     const passing = { ...toEngine, asked, body, step: entered, purges };
     const control = clientControl(headers, parts.permissions.mayControlCache(principal));
@@ -170,7 +171,7 @@ export function createAnswerBody(parts: {
     const told: Query = {
       ...query,
       found(key) {
-        if (control === 'none') void memo.rememberAnswer(handled, query, session, key);
+        if (control === 'none') memo.rememberAnswer(handled, query, session, key);
       },
     };
     return parts.cache.answer(told, client);

@@ -8,6 +8,7 @@ import type { CacheConfig, CacheShare } from '../cache/config.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
+import { propertiesAskedFor } from '../xmla/request/property-policy.ts';
 import type { XmlaClient } from './client.ts';
 import type { Judge, Seen } from './ports.ts';
 import { type KnownSession, noteBegun } from './session-step.ts';
@@ -87,6 +88,7 @@ export function createQueryOf(parts: {
         session: session === undefined ? null : sessionPart(asked, session),
       },
       scopes,
+      properties: propertiesAskedFor(request),
       ttl: policy.ttl,
       timeoutMs: settings.timeout,
       share,

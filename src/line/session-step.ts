@@ -13,6 +13,7 @@ import { extendProfile, type SessionName, sessionProfile } from '../sessions/dig
 import { planSession, type SessionPlan } from '../sessions/session-plan.ts';
 import { type FoundSession, lastRecord, type Sessions } from '../sessions/sessions.ts';
 import { foldName } from '../xmla/names.ts';
+import { DISCOVER_TYPES } from '../xmla/request/named-objects.ts';
 import type { Property } from '../xmla/request/read-request.ts';
 import type { Destination, UnderstoodRequest } from './understand.ts';
 
@@ -116,6 +117,7 @@ async function planFor(
     bypass: bypass ?? (sessionToken || !isOne ? 'session' : undefined),
     leavesState: isOne && leavesState,
     catalog: isOne ? catalog : undefined,
+    everywhere: DISCOVER_TYPES.get(asked.subject)?.everywhere === true,
   } as const;
   const plans = found.map((one) => planSession(question, one, traits));
   const [plan] = plans;

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { canonicalAuthorization } from '../auth/authenticator.ts';
 import { SESSION_HEADER } from '../cache/answer-sessions.ts';
@@ -7,7 +7,6 @@ import { projectScope } from '../cache/projects.ts';
 import { ENGINE_KINDS, type EngineTraits } from '../common/engine-kinds.ts';
 import { GatewayError } from '../common/errors.ts';
 import { isAscii } from '../common/fold-case.ts';
-import { nameAsRead } from '../common/header-names.ts';
 import type { Principal } from '../common/principal.ts';
 import type { BypassReason } from '../common/reasons.ts';
 import type { EngineConfig } from '../engine/config.ts';
@@ -16,21 +15,18 @@ import type { EngineAddressee, QueryHeaders } from '../engine/replicas.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import { clearCacheShape } from '../http/clear-cache.ts';
 import {
-  acceptedType,
   canonicalContentType,
   carriesBody,
   forgery,
   refuseDelegation,
   unclearHead,
-  userAgentClass,
 } from '../http/request-head.ts';
 import type { XmlaAddress, XmlaPath } from '../http/xmla-path.ts';
-import { forwardedQuery, namedHeaders, sortedQuery } from '../proxy/forwarded.ts';
+import { forwardedQuery, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { isRegistered } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
 import { canonicalSoapAction } from '../xmla/names.ts';
-import type { StatementRules } from '../xmla/mdx/statement-policy.ts';
 import {
   classify,
   leavesState,
@@ -49,6 +45,7 @@ import {
   type XmlaRequest,
 } from '../xmla/request/read-request.ts';
 import { type SessionIds, sessionIdsInLong } from '../xmla/request/session-ids.ts';
+import type { AskedOf, Circumstances } from './circumstances.ts';
 
 const NOTHING_HERE =
   'Nothing is served under this path; XMLA is at /mdx/xmla and /mdx/xmla/{project}.';
@@ -114,7 +111,7 @@ export function checkRequest(
   return isListed && forgery(headers) !== undefined;
 }
 
-export interface ChosenEngine extends Pick<StatementRules, 'volatile'> {
+export interface ChosenEngine extends Pick<AskedOf, 'volatile'> {
   readonly engine: Engine;
   readonly settings: Pick<
     EngineConfig,
@@ -155,12 +152,6 @@ function traitsOf({ kind, login }: ChosenEngine['settings']): EngineTraits {
   const traits = ENGINE_KINDS[kind];
   if (login === 'forward' || !traits.checksSessionOwner) return traits;
   return { ...traits, checksSessionOwner: false, strangeSessions: 'refuse' };
-}
-
-export interface AskedOf
-  extends Pick<Destination, 'traits' | 'settings'>, Pick<StatementRules, 'volatile'> {
-  readonly engine: Pick<Engine, 'id'>;
-  readonly addressee: Pick<EngineAddressee, 'project' | 'query'>;
 }
 
 type Asked = ReturnType<typeof whatIsAsked>;
@@ -254,25 +245,27 @@ function shareTurns(most: number) {
 const MOST_SESSIONS = 16;
 /** Characters; engines make ids of some forty. */
 const LONGEST_SESSION_ID = 1_024;
-/** SSAS clients ask by it for a token of their session. */
-const TOKEN_HEADER = 'x-as-getsessiontoken';
-const OWN_NAME = 'mdx-gateway';
 
-/** @throws GatewayError `bad-request` for what must not reach an engine */
-export async function understand(
-  headers: IncomingHttpHeaders,
+/** Waits for a turn. @throws as {@link understandInTurn} */
+export async function understand(circumstances: Circumstances, body: Buffer) {
+  await nextTurn();
+  return understandInTurn(circumstances, body, () => nextTurn());
+}
+
+/**
+ * Reads a body in full, from the turn in which it is called.
+ * @throws GatewayError `bad-request` for what must not reach an engine
+ */
+export async function understandInTurn(
+  circumstances: Circumstances,
   body: Buffer,
-  destination: AskedOf,
-  ownTurn: OwnTurn = () => nextTurn(),
+  ownTurn: OwnTurn,
   readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
-  const { settings } = destination;
+  const { contentType } = circumstances;
   const isLong = body.length > LONG;
-  await ownTurn(body.length);
-  const contentType = headers['content-type'];
   const reading = readRequest(body, contentType, readers);
   if (reading.kind === 'refused') throw refused(reading.detail);
-  const inHeaders = sessionsInHeaders(headers);
   let found = reading.kind === 'understood' ? reading.request.sessionIds : reading.sessionIds;
   if (reading.kind === 'not-understood' && reading.reason === 'long-request') {
     await ownTurn();
@@ -280,12 +273,12 @@ export async function understand(
     if (inLong === 'too-deep') throw refused(`elements nested deeper than ${MAX_DEPTH}`);
     found = inLong;
   }
-  const sessionIds = found === 'unknown' ? found : together(found, inHeaders);
+  const sessionIds = found === 'unknown' ? found : together(found, circumstances.sessionIds);
   const asked =
     reading.kind === 'understood'
-      ? whatIsAsked(reading, headers, destination, inHeaders)
+      ? whatIsAsked(reading, circumstances)
       : { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
-  const isRefused = settings.delegation === 'refuse';
+  const isRefused = circumstances.refusesDelegation;
   if (isRefused && isLong) await ownTurn();
   const asksForOther = isRefused && asksForOtherIdentity(body, contentType, reading);
   return { ...asked, sessionIds, asksForOther };
@@ -303,43 +296,44 @@ const NOTHING_UNDERSTOOD = {
 
 function whatIsAsked(
   { request, encoding, declared }: Extract<RequestReading, { readonly kind: 'understood' }>,
-  headers: IncomingHttpHeaders,
-  { engine, addressee, traits, settings, volatile }: AskedOf,
-  inHeaders: readonly string[],
+  circumstances: Circumstances,
 ) {
-  const statement = readStatement(request, { ...traits, volatile });
-  const extra = namedHeaders(headers, settings.headers);
-  const forwarded = queryHeaders(headers, request, traits, inHeaders);
+  const { traits, project, namedHeaders, sessionIds: inHeaders } = circumstances;
+  const statement = readStatement(request, { ...traits, volatile: circumstances.volatile });
+  const forwarded = queryHeaders(circumstances, request);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
   const isOther = encoding === 'other';
   const isMisnamed = declared !== undefined && !isRegistered(declared);
   const byForm = typeof forwarded === 'string' ? forwarded : isMisnamed ? 'encoding' : undefined;
-  const ofRequest = isOther ? 'encoding' : classify(request, traits, statement);
+  const session = withHeader(request.session, inHeaders);
+  const isInSession = session.kind === 'in';
+  const ofRequest = isOther ? 'encoding' : classify(request, traits, statement, isInSession);
   // A request that may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
   const passes = isOther ? ofRequest : (byForm ?? ofRequest);
   const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
-  const projects: readonly string[] = [addressee.project ?? [], catalogs.catalogs].flat();
+  const projects: readonly string[] = [project ?? [], catalogs.catalogs].flat();
   const unkept = catalogs.excess ?? cubes.excess;
   const bypass = passes ?? unkept;
   const spelt = { name: encoding, declared };
-  const query = byForm === undefined ? { ...extra, ...(forwarded as QueryHeaders) } : undefined;
+  const query =
+    byForm === undefined ? { ...namedHeaders, ...(forwarded as QueryHeaders) } : undefined;
   return {
     request,
     parts: askedOf({
-      engine: engine.id,
-      project: addressee.project ?? null,
-      query: sortedQuery(addressee.query),
+      engine: circumstances.engine,
+      project: project ?? null,
+      query: sortedQuery(circumstances.query),
       userAgentClass: query?.['user-agent'] ?? null,
       accept: query?.accept ?? null,
       soapAction: query?.soapaction ?? '',
       contentType: keyedContentType(query?.['content-type'] ?? '', spelt),
-      namedHeaders: extra,
+      namedHeaders,
       request,
     }),
-    namedHeaders: extra,
+    namedHeaders,
     encoding: spelt,
     subject: request.method === 'Discover' ? request.requestType : request.method,
     why: (isOther ? OTHER_ENCODING : bypass === 'unknown-shape' ? request.unexpected : '') ?? '',
@@ -347,8 +341,8 @@ function whatIsAsked(
     /** Unknown functions: only the configuration can call them stable. */
     functions: statement.unknown,
     forwarded: query,
-    session: withHeader(request.session, inHeaders),
-    sessionToken: request.sessionToken || valuesOf(headers, TOKEN_HEADER).length > 0,
+    session,
+    sessionToken: request.sessionToken || circumstances.sessionToken,
     leavesState:
       contradicted ||
       (isQuery ? request.sessionToken : leavesState(request, statement)) ||
@@ -400,46 +394,21 @@ function withHeader(session: SessionHeader, [id]: readonly string[]): SessionHea
 
 /** Headers to the engine, made from what is in the key; or the reason why that cannot be. */
 function queryHeaders(
-  headers: IncomingHttpHeaders,
+  { contentType: given, soapAction, accept, userAgent, sessionIds }: Circumstances,
   { method }: XmlaRequest,
-  engine: EngineTraits,
-  [sessionId]: readonly string[],
 ): QueryHeaders | BypassReason {
-  const given = headers.soapaction;
-  const soapaction = Array.isArray(given) ? undefined : canonicalSoapAction(given, method);
+  const soapaction = Array.isArray(soapAction)
+    ? undefined
+    : canonicalSoapAction(soapAction, method);
   if (soapaction === undefined) return 'soap-action';
-  const contentType = canonicalContentType(headers['content-type']);
+  const contentType = canonicalContentType(given);
   if (contentType === undefined) return 'content-type';
-  const accept = acceptedType(headers.accept);
   if (accept === 'not-xml') return 'accept';
   return {
     'content-type': contentType,
     soapaction,
     accept,
-    // Where answers do not depend on it, all programs share them.
-    'user-agent': engine.readsUserAgent ? userAgentClass(headers['user-agent']) : OWN_NAME,
-    'x-as-sessionid': sessionId,
+    'user-agent': userAgent,
+    'x-as-sessionid': sessionIds[0],
   };
-}
-
-/**
- * All sessions that the headers may name: each spelling is forwarded that a server takes for the
- * name, and several values as one text with commas (RFC 9110 §5.3), which an engine may split or
- * not.
- */
-function sessionsInHeaders(headers: IncomingHttpHeaders): readonly string[] {
-  const texts = valuesOf(headers, SESSION_HEADER);
-  if (texts.length === 0) return texts;
-  const all = [...texts, ...texts.flatMap((text) => text.split(','))].map((id) => id.trim());
-  return [...new Set(all.filter((id) => id !== ''))];
-}
-
-function valuesOf(headers: IncomingHttpHeaders, wanted: string): readonly string[] {
-  const found: string[] = [];
-  for (const name in headers) {
-    // Read otherwise a name keeps its length.
-    if (name.length !== wanted.length || nameAsRead(name) !== wanted) continue;
-    found.push(...[headers[name] ?? []].flat());
-  }
-  return found;
 }

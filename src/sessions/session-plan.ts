@@ -10,6 +10,8 @@ export interface SessionQuestion {
   readonly bypass: BypassReason | undefined;
   readonly leavesState: boolean;
   readonly catalog: string | undefined;
+  /** Its answer is the same in each catalog. */
+  readonly everywhere: boolean;
 }
 
 export interface SessionPlan {
@@ -59,7 +61,8 @@ export function planSession(
     return { reason: bypass ?? 'dirty-session', before: changes(moves), record };
   }
   // If the catalog came later, a request without one may have come before or behind it.
-  const dependsOnOrder = moves || (question.catalog === undefined && isExtended(record.profile));
+  const isInherited = question.catalog === undefined && !question.everywhere;
+  const dependsOnOrder = moves || (isInherited && isExtended(record.profile));
   // The first catalog is noted; after a second one it is not known where the session is.
   const next = record.catalog === null ? 'take-catalog' : 'dirty';
   return {

@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import type { EngineKind } from '../../src/common/engine-kinds.ts';
-import { mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
+import { mddatasetAnswer, propertiesAnswer, rowsetAnswer } from '../support/answers.ts';
 import { readEngineRequest } from '../support/engine-request.ts';
 import { execute } from '../support/envelopes.ts';
 import { forwarded, kept } from '../support/forwarded.ts';
@@ -50,7 +50,7 @@ async function startNumberingEngine(kind: EngineKind) {
   const sessions = new Map<string, { begun: unknown; catalogs: Set<string>; left: string[] }>();
   const stub = await startStubEngine((response, seen) => {
     const asked = readEngineRequest(seen.body, seen.headers);
-    const { session, properties: named, method } = asked;
+    const { session, properties: named, method, requestType, restrictions } = asked;
     const id = session.kind === 'begin' ? `id ${sessions.size}` : session.id;
     if (session.kind === 'begin') {
       sessions.set(id, { begun: kept(seen), catalogs: new Set(), left: [] });
@@ -67,10 +67,15 @@ async function startNumberingEngine(kind: EngineKind) {
     const shown = session.kind === 'none' || session.byHeader ? undefined : id;
     const frame =
       shown === undefined ? {} : { header: `<Session xmlns="${XMLA}" SessionId="${shown}"/>` };
+    // The first name, whichever the form.
+    const [[, list = ''] = []] = restrictions;
+    const [name = ''] = list.replace(/^</, '').split('>');
     const body =
-      method === 'Discover'
-        ? rowsetAnswer({ ...frame, names: [number] })
-        : mddatasetAnswer({ ...frame, members: [number] });
+      requestType === 'DISCOVER_PROPERTIES'
+        ? propertiesAnswer([[name, number, '']], frame)
+        : method === 'Discover'
+          ? rowsetAnswer({ ...frame, names: [number] })
+          : mddatasetAnswer({ ...frame, members: [number] });
     return sendXml(body, session.byHeader ? { headers: { 'x-as-sessionid': id } } : {})(
       response,
       seen,

@@ -1,6 +1,11 @@
 import { Agent } from 'node:http';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { faultAnswer, mddatasetAnswer, rowsetAnswer } from '../support/answers.ts';
+import {
+  faultAnswer,
+  mddatasetAnswer,
+  propertiesAnswer,
+  rowsetAnswer,
+} from '../support/answers.ts';
 import {
   propertyOf,
   readEngineRequest,
@@ -109,12 +114,19 @@ function read(body: Buffer): EngineRequest {
 }
 
 /** What the engine answers at this moment, in the session that is named. */
-function told({ url, body, headers }: Pick<SeenRequest, 'url' | 'body' | 'headers'>): string {
+const told = (seen: Pick<SeenRequest, 'url' | 'body' | 'headers'>) => tellsOf(seen).text;
+
+/** With names and values of the properties that it tells. */
+function tellsOf({ url, body, headers }: Pick<SeenRequest, 'url' | 'body' | 'headers'>): {
+  readonly text: string;
+  readonly properties?: readonly (readonly [name: string, value: string])[];
+} {
   const asked = read(body);
   const { method, requestType, restrictions, statement, session } = asked;
   const { properties: begun = [], headers: kept = '' } = sessions.get(session.id) ?? {};
   const named = [...asked.properties, ...begun];
-  if (asked.properties.some(([name]) => name === UNKNOWN)) return `unknown property ${UNKNOWN}`;
+  if (asked.properties.some(([name]) => name === UNKNOWN))
+    return { text: `unknown property ${UNKNOWN}` };
   const properties = [asked.properties, begun].map((list) =>
     list
       .map(([name]) => name)
@@ -124,13 +136,16 @@ function told({ url, body, headers }: Pick<SeenRequest, 'url' | 'body' | 'header
   // Nil is another thing to it than empty, and a type another one than none.
   const forms = formsIn(body);
   const names = [toldByHeaders(headers), kept, ...properties];
-  const valueOf = (name: string) => named.find(([one]) => isSame(one, name))?.[1] ?? 'default';
+  // Ignored ones have no value unless they are sent.
+  const unset = (name: string) => (IGNORED.some((one) => isSame(one, name)) ? '' : 'default');
+  const valueOf = (name: string) => named.find(([one]) => isSame(one, name))?.[1] ?? unset(name);
   if (requestType === 'DISCOVER_PROPERTIES') {
     // A restriction that it does not know does not count.
     const only = restrictions.filter(([name]) => name === 'PropertyName').map(([, one]) => one);
     const all = [...new Set([...named.map(([name]) => name), 'ProviderVersion'])].sort();
     const list = only.length === 0 ? all : only.map((one) => one.replaceAll(/[<>]/g, ''));
-    return [...names, forms, ...list.map((name) => `${name}=${valueOf(name)}`)].join(' ');
+    const text = [...names, forms, ...list.map((name) => `${name}=${valueOf(name)}`)].join(' ');
+    return { text, properties: list.map((name) => [name, valueOf(name)]) };
   }
   const inPath = decodeURIComponent(url.split('/')[2] ?? '');
   const restricted = (name: string) => restrictions.find(([one]) => one === name)?.[1] ?? '';
@@ -147,8 +162,10 @@ function told({ url, body, headers }: Pick<SeenRequest, 'url' | 'body' | 'header
       : restricted('CUBE_NAME');
   const isLive = at === 0 && numberOf(cube, CUBES) === 0;
   const version = at < 0 ? data.join('+') : isLive ? `live ${live}` : data[at];
-  return [...names, forms, statement, at, numberOf(cube, CUBES), version].join(' ');
+  return { text: [...names, forms, statement, at, numberOf(cube, CUBES), version].join(' ') };
 }
+
+const escaped = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 
 function answer(seen: SeenRequest): string {
   const { session, method, properties } = read(seen.body);
@@ -156,9 +173,14 @@ function answer(seen: SeenRequest): string {
   if (session.kind === 'begin')
     sessions.set(id, { properties, headers: toldByHeaders(seen.headers) });
   const header = session.kind === 'none' ? '' : `<Session xmlns="${XMLA}" SessionId="${id}"/>`;
-  const text = told(seen);
+  const { text, properties: told = [] } = tellsOf(seen);
   if (text.startsWith('unknown')) return faultAnswer({ header }).replace('cube not found', text);
-  const shown = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+  const shown = escaped(text);
+  if (told.length > 0)
+    return propertiesAnswer(
+      told.map(([name, value]) => [escaped(name), `(${shown})`, escaped(value)]),
+      { header },
+    );
   return method === 'Discover'
     ? rowsetAnswer({ header, names: [`(${shown})`] })
     : mddatasetAnswer({ header, members: [`(${shown})`] });

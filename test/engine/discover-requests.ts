@@ -86,6 +86,15 @@ export const DISCOVER_REQUESTS: readonly CacheableRequest[] = [
     ['PropertyName', 'ProviderName'],
     ['PropertyName', 'ProviderVersion'],
   ]),
+  // Mondrian reads this spelling as one name, which no property has.
+  aboutServer(
+    'Server properties as values',
+    'DISCOVER_PROPERTIES',
+    [['PropertyName', ['ProviderName', 'ProviderVersion']]],
+    [],
+    { holds: ['</root>'] },
+  ),
+  aboutServer('The current catalog', 'DISCOVER_PROPERTIES', [['PropertyName', 'Catalog']]),
   aboutServer('Keywords', 'DISCOVER_KEYWORDS'),
   aboutServer('Literals', 'DISCOVER_LITERALS'),
   aboutServer('One literal', 'DISCOVER_LITERALS', [['LiteralName', 'DBLITERAL_QUOTE']]),

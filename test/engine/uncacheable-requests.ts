@@ -173,20 +173,10 @@ export const BYPASSED_REQUESTS: readonly BypassedRequest[] = [
   ),
   bypassed(
     'discover-type',
-    'The current catalog',
-    discover('DISCOVER_PROPERTIES', { restrictions: [['PropertyName', 'Catalog']] }),
-  ),
-  bypassed(
-    'discover-type',
     'A property of which each client has its own value',
-    discover('DISCOVER_PROPERTIES', { restrictions: [['PropertyName', 'Timeout']] }),
-  ),
-  // Mondrian reads this spelling as one name, which no property has.
-  bypassed(
-    'discover-type',
-    'Server properties as values',
     discover('DISCOVER_PROPERTIES', {
-      restrictions: [['PropertyName', ['ProviderName', 'ProviderVersion']]],
+      restrictions: [['PropertyName', 'Timeout']],
+      properties: [['Timeout', '300']],
     }),
   ),
   bypassed(

@@ -63,6 +63,18 @@ export function rowsetAnswer(
   return response('Discover', 'rowset', ROWSET_SCHEMA + names.map(cubeRow).join(''), options);
 }
 
+/** An answer to DISCOVER_PROPERTIES: a name, a description and a value in each row, as they stand in XML. */
+export function propertiesAnswer(
+  rows: readonly (readonly [name: string, description: string, value: string])[],
+  options: FrameOptions = {},
+): string {
+  const texts = rows.map(
+    ([name, description, value]) =>
+      `<row><PropertyName>${name}</PropertyName><PropertyDescription>${description}</PropertyDescription><PropertyType>string</PropertyType><PropertyAccessType>ReadWrite</PropertyAccessType><IsRequired>false</IsRequired><Value>${value}</Value></row>`,
+  );
+  return response('Discover', 'rowset', texts.join('\n'), options);
+}
+
 /** An answer to an Execute with as many cells as asked for; `cell` gives what stands inside a Cell. */
 export function mddatasetAnswer(
   options: FrameOptions & {

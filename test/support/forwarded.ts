@@ -104,9 +104,11 @@ function valuesAskedFor(list: XmlElement): readonly string[] | undefined {
   const [type] = elements(list, '//*[local-name()="RequestType"]');
   if (type?.content !== 'DISCOVER_PROPERTIES') return [];
   const names = elements(list, '//*[local-name()="RestrictionList"]/*');
-  const isPlain = names.every((one) => one.name === 'PropertyName' && one.find('*').length === 0);
-  if (names.length === 0 || !isPlain) return undefined;
-  const asked = new Set(names.map(({ content }) => content.normalize('NFKC').trim().toLowerCase()));
+  if (names.length === 0 || names.some((one) => one.name !== 'PropertyName')) return undefined;
+  // An engine may read the texts of a list as one name.
+  const inLists = names.flatMap((one) => elements(one, '*'));
+  const texts = [...names, ...inLists].map(({ content }) => content);
+  const asked = new Set(texts.map((text) => text.normalize('NFKC').trim().toLowerCase()));
   return IGNORED.filter((name) => asked.has(name.toLowerCase()));
 }
 

@@ -61,7 +61,7 @@ export function stampedAnswer(
   const texts = [JSON.stringify(stamp), computedIn].map(escapeText);
   const [told = '', where = ''] = texts;
   if (form === 'rowset') {
-    const row = `<row><STAMP>${told}</STAMP><COMPUTED_IN>${where}</COMPUTED_IN></row>`;
+    const row = `<row>${propertyColumn(stamp)}<STAMP>${told}</STAMP><COMPUTED_IN>${where}</COMPUTED_IN></row>`;
     return response(method, 'rowset', row, framed(frame));
   }
   const [, megabytes = '0'] = WIDE.exec(stamp.asked) ?? [];
@@ -75,6 +75,12 @@ export function stampedAnswer(
       return `<Value xsi:type="xsd:string">${text}</Value><${name}>${text}</${name}>`;
     },
   });
+}
+
+/** Rows of DISCOVER_PROPERTIES say of which property they are. */
+function propertyColumn({ asked }: Stamp): string {
+  const [, name] = /"DISCOVER_PROPERTIES",\[\["PropertyName","<?([\w ]+)/.exec(asked) ?? [];
+  return name === undefined ? '' : `<PropertyName>${name}</PropertyName>`;
 }
 
 /** The answer to what is no query. */

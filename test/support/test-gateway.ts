@@ -42,6 +42,12 @@ type TestParts = Partial<Omit<Parts, 'emit' | 'clock'>> & { clock?: Pick<Clock, 
 /** So long that what the head of a short answer says does not depend on how busy the machine is (ms). */
 const HOLD_TIME = 10_000;
 
+/** What starts a gateway: of this program, or of one with a fault. */
+export interface GatewayProgram {
+  readonly createGateway: typeof createGateway;
+  readonly loadConfig: typeof loadConfig;
+}
+
 /**
  * Starts a gateway in this process, through the real loader of configurations.
  * @param settings what the YAML file would hold; `listen` and `auth.users` are added
@@ -52,6 +58,7 @@ export async function startTestGateway(
   settings: Settings,
   { clock, ...parts }: TestParts = {},
   users: readonly string[] = [],
+  program: GatewayProgram = { createGateway, loadConfig },
 ): Promise<TestGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'mdx-gateway-test-'));
   const lines = [...(await usersFile), ...(await linesOf(users))];
@@ -70,7 +77,7 @@ export async function startTestGateway(
         auth: { users: './users.htpasswd', ...(changed['auth'] as object | undefined) },
       }),
     );
-    return loadConfig({
+    return program.loadConfig({
       file,
       env: {},
       workingFolder: folder,
@@ -78,7 +85,7 @@ export async function startTestGateway(
     });
   };
   const events: GatewayEvent[] = [];
-  const gateway = await createGateway(
+  const gateway = await program.createGateway(
     load(settings),
     {
       clock: { ...systemClock, ...clock },

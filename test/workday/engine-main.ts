@@ -18,11 +18,17 @@ const models = new Map<string, SessionModel>();
 let weather = FINE;
 let requests = 0;
 let endless = 0;
+/** Headers Authorization that are right; undefined where all are. */
+let logins: ReadonlySet<string> | undefined;
+/** How often each statement that takes long came. */
+const slow = new Map<string, number>();
 
 const REFUSALS = [
   sendXml(OVERLOADED, { status: 503, headers: { 'content-type': 'text/plain' } }),
   sendXml(faultAnswer().replace('The Mondrian XML: cube not found', OVERLOADED)),
 ] as const;
+
+const UNKNOWN = sendXml('Who is that?', { status: 401, headers: { 'content-type': 'text/plain' } });
 
 function modelAt(path: string): SessionModel {
   const kind = path.split('/')[1] ?? '';
@@ -36,8 +42,11 @@ const stub = await startStubEngine(async (response, seen) => {
   stub.seen.length = 0;
   const request = readEngineRequest(seen.body, seen.headers);
   requests += 1;
+  if (logins?.has(seen.headers.authorization ?? '') === false) return UNKNOWN(response, seen);
   const { least, most, refusesOneIn } = weather;
-  const time = Math.max(ownTime(request.statement), least + below(most - least + 1));
+  const own = ownTime(request.statement);
+  if (own > 0) slow.set(request.statement, (slow.get(request.statement) ?? 0) + 1);
+  const time = Math.max(own, least + below(most - least + 1));
   if (time === Infinity) return void (endless += 1);
   // The probes of gateways have no login; an engine that is overloaded is there.
   if (refusesOneIn > 0 && request.user !== '' && below(refusesOneIn) === 0) {
@@ -56,5 +65,6 @@ serveRemote({
   weather: (next: Weather) => void (weather = next),
   leave: () => stub.leave(),
   comeBack: () => stub.comeBack(),
-  counts: () => ({ requests, endless }),
+  logins: (right: readonly string[]) => void (logins = new Set(right)),
+  counts: () => ({ requests, endless, slow: Object.fromEntries(slow) }),
 });

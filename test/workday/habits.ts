@@ -23,14 +23,16 @@ export function workbook(
     /** How many questions it asks when it is opened. */
     readonly metadata?: number;
     readonly closes?: boolean;
+    /** How many different pivots its clicks ask for. */
+    readonly pivots?: number;
   },
 ): readonly Act[] {
   const { below } = stage;
-  const { from, until, every, changes, metadata = 6, closes = true } = options;
+  const { from, until, every, changes, metadata = 6, closes = true, pivots = PIVOTS } = options;
   const questions = Array.from({ length: metadata }, (_, at) => at);
   return [
     { do: 'open', at: from, questions, catalogLater: below(2) === 0 },
-    ...clicks(stage, { from: from + every, until, every }, () => FIRST_PIVOT + below(PIVOTS)),
+    ...clicks(stage, { from: from + every, until, every }, () => FIRST_PIVOT + below(pivots)),
     ...(changes === undefined ? [] : [{ do: 'change', at: changes } as const]),
     ...(closes ? [{ do: 'close', at: until } as const] : []),
   ];

@@ -8,7 +8,7 @@ import { freePort } from '../support/free-port.ts';
 import { listening, runCommand, type GatewayProcess } from '../support/gateway-process.ts';
 import { startProxy } from '../support/proxies.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
-import { ADMIN, KINDS, type Person } from './plan.ts';
+import { ADMIN, authorizationOf, KINDS, type Person } from './plan.ts';
 import { startRemote, type Remote } from './remote.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -102,7 +102,8 @@ async function furnish(
   const proxy = await startProxy('nginx', ports);
   stack.defer(proxy.stop);
   await asking.call('ready');
-  const { engine: own, cache } = configuration(0, '') as unknown as Configuration;
+  const { engine: own, cache, auth } = configuration(0, '') as unknown as Configuration;
+  if (auth.provider === 'engine') await engine.call('logins', people.map(authorizationOf));
   return {
     gateways,
     redis,
@@ -135,6 +136,7 @@ function counted(texts: readonly string[]): readonly string[] {
 }
 
 interface Configuration {
+  readonly auth: { readonly provider?: string };
   readonly engine: { readonly login: string };
   readonly cache: { readonly share?: string };
 }

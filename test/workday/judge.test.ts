@@ -6,6 +6,7 @@ import { execute, type SessionSpec } from '../support/envelopes.ts';
 import { createSessionModel } from '../support/session-model.ts';
 import { basic } from '../support/test-gateway.ts';
 import type { Received } from './client.ts';
+import { judgeScene } from './history.ts';
 import { asTheEngineReads, judge, type Expected } from './judge.ts';
 import type { Outcome } from './outcome.ts';
 import { brokenBars, tableOf, type SceneReport } from './report.ts';
@@ -90,6 +91,18 @@ describe('the judge of the drill finds', () => {
     expect(verdicts).toEqual(['cut', 'cut', 'cut', 'cut', 'cut']);
   });
 
+  test('one wrong that is past its ttl and does not say why, or says so and is not', () => {
+    const told = (cacheStatus: string) =>
+      verdictOn(received(rightText(), { cacheStatus: `mdx-gateway; hit; ${cacheStatus}` }));
+    expect(told('ttl=-7; detail=engine-away')).toEqual({
+      verdict: 'right',
+      words: '200 hit engine-away',
+    });
+    expect(told('ttl=7; detail=engine-away').verdict).toBe('wrong');
+    expect(told('detail=engine-away').verdict).toBe('wrong');
+    expect(told('ttl=-7; detail=memory').verdict).toBe('wrong');
+  });
+
   test('one wrong that was computed for another user or another question', () => {
     expect(verdictOn(received(rightText('bob')))).toEqual({
       verdict: 'wrong',
@@ -145,7 +158,46 @@ const outcome = (verdict: Outcome['verdict'], words: string): Outcome => ({
 
 const scene = (outcomes: readonly Outcome[], more: Partial<SceneReport> = {}): SceneReport => ({
   ...{ name: 'restart', title: 'one', notBarred: undefined, people: 2, outcomes, notes: [] },
-  ...{ allowed: new Set(), engineRequests: 7, cpu: 30, ...more },
+  ...{ allowed: new Set(), missing: [], engineRequests: 7, cpu: 30, ...more },
+});
+
+describe('a scene', () => {
+  const STALE = outcome('right', '200 hit engine-away');
+  const HIT = outcome('right', '200 hit memory');
+  /** Sent later than those before it. */
+  const later = (one: Outcome, at: number, more: Partial<Outcome> = {}): Outcome => ({
+    ...{ ...one, sent: at, answered: at + 5 },
+    ...more,
+  });
+  const judged = (outcomes: readonly Outcome[], play: Parameters<typeof judgeScene>[1] = {}) =>
+    judgeScene(outcomes, play, new Map());
+
+  test('has an answer past its ttl be wrong, unless it says that the engine was away then', () => {
+    expect(judged([HIT, STALE]).outcomes.map(({ verdict }) => verdict)).toEqual(['right', 'wrong']);
+    const { outcomes } = judged([STALE], { mayBeStale: () => true });
+    expect(outcomes).toEqual([STALE]);
+  });
+
+  test('knows what the cache holds when something is refused', () => {
+    const refused = later(outcome('refused', '502 miss engine-unreachable'), 100);
+    const allowedBehind = (...before: readonly Outcome[]) =>
+      judged([...before, refused], { allows: (one, _moments, wasAnswered) => !wasAnswered(one) })
+        .allowed.size;
+    expect(allowedBehind(HIT)).toBe(0);
+    expect(allowedBehind(later(HIT, 98))).toBe(1);
+    expect(allowedBehind({ ...HIT, asked: 'SELECT FROM [Other]' })).toBe(1);
+    expect(allowedBehind({ ...HIT, sessionBegan: 0 })).toBe(1);
+    expect(allowedBehind(outcome('right', '200 bypass uncacheable'))).toBe(1);
+    const purge = outcome('right', 'purged');
+    expect(allowedBehind(HIT, later(purge, 20, { deed: 'purge' }))).toBe(1);
+    expect(allowedBehind(later(purge, 20, { deed: 'purge' }), later(HIT, 30))).toBe(0);
+    expect(allowedBehind(HIT, later(HIT, 20, { deed: 'change' }))).toBe(1);
+  });
+
+  test('breaks a bar by what it does not show', () => {
+    const { missing } = judged([HIT], { misses: () => ['nothing was refused'] });
+    expect(brokenBars([scene([HIT], { missing })])).toEqual(['restart: nothing was refused']);
+  });
 });
 
 describe('the report of the drill', () => {

@@ -59,6 +59,8 @@ export function judge(
   if (bytes.length !== received.length || crc32(bytes) !== received.crc) {
     return is('cut', `${received.length} bytes that are not the ${bytes.length} of the engine`);
   }
+  const mark = wrongMark(cacheStatus);
+  if (mark !== undefined) return is('wrong', mark);
   if (stamp !== undefined && stamp.data < leastData) {
     return is('old', `data ${stamp.data}, purged up to ${leastData}, ${cacheStatus}`);
   }
@@ -73,6 +75,14 @@ function firstDifference(right: Stamp, got: Stamp, isShared: boolean): string | 
     if (expected !== found) return `${part} is ${found}, not ${expected}`;
   }
   return undefined;
+}
+
+/** An answer past its ttl says so, and no other does. */
+function wrongMark(cacheStatus: string): string | undefined {
+  const ttl = /\bttl=(-?\d+)/.exec(cacheStatus)?.[1];
+  const isMarked = /\bdetail=engine-away\b/.test(cacheStatus);
+  const isOver = ttl !== undefined && (Number(ttl) < 0 || ttl === '-0');
+  return isMarked === isOver ? undefined : `marked as ${cacheStatus}`;
 }
 
 /** What was answered, in short: status, and the word of the gateway or who else spoke. */

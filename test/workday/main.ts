@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ensureDebianPackages } from '../support/debian-packages.ts';
 import { randomFrom } from '../support/mutate.ts';
 import { readOrder, usage, type Order } from './arguments.ts';
+import { isStale, judgeScene } from './history.ts';
 import { buildProgram, openHouse, type House } from './house.ts';
 import { machineTime, type Outcome } from './outcome.ts';
 import { PASSWORDS, type Plan } from './plan.ts';
@@ -106,12 +107,18 @@ const NOTHING = {
   engineRequests: 0,
   cpu: 0,
   notes: [],
+  missing: [],
 };
 
 async function played(
-  { cast: { people }, settings = {}, events = [], allows }: Play,
+  play: Play,
   { program, hashes, seed }: Ground,
 ): Promise<Pick<SceneReport, keyof typeof NOTHING>> {
+  const {
+    settings = {},
+    events = [],
+    cast: { people },
+  } = play;
   const house = await openHouse({ program, settings, people, hashes, seed });
   try {
     const before = house.cpu();
@@ -119,18 +126,17 @@ async function played(
     const { url, ca, enginePort: engine, forwardsLogin, isShared } = house;
     const plan: Plan = { people, seed, url, ca, engine, forwardsLogin, isShared };
     const living = house.people.call<readonly Outcome[]>('day', plan);
-    const [outcomes, moments] = await Promise.all([living, direct(events, house, began)]);
+    const [all, moments] = await Promise.all([living, direct(events, house, began)]);
     const { requests, endless } = await house.engine.call<Counts>('counts');
-    const allowed = outcomes.filter(
-      (one) => (one.verdict === 'refused' || one.verdict === 'cut') && allows?.(one, moments),
-    );
+    const verdicts = judgeScene(all, play, moments);
+    const stale = verdicts.outcomes.filter(isStale).length;
     return {
-      outcomes,
-      allowed: new Set(allowed),
+      ...verdicts,
       engineRequests: requests,
       cpu: house.cpu() - before,
       notes: [
         ...(endless === 0 ? [] : [`the query that never ends reached the engine ${endless} times`]),
+        ...(stale === 0 ? [] : [`${stale} were answered past the ttl, the engine being away`]),
         ...house.complaints(),
       ],
     };

@@ -5,7 +5,7 @@ import { createSessionModel, type Made } from '../support/session-model.ts';
 import { ask, connectionsFrom } from './client.ts';
 import { asTheEngineReads, judge } from './judge.ts';
 import { machineTime, type Deed, type Judgement, type Outcome } from './outcome.ts';
-import type { Act, Asked, Person, Plan } from './plan.ts';
+import { authorizationOf, type Act, type Asked, type Person, type Plan } from './plan.ts';
 import { programOf, type Written } from './programs.ts';
 
 /** What all people of a scene know together: the house, and how old answers may be. */
@@ -77,7 +77,7 @@ function createDesk(person: Person, scene: Scene, agent: Agent) {
         session = alone((open) => end(open, due));
         return void (await session);
       case 'load':
-        return await load(due);
+        return await load(due, one.purgesAt);
     }
   }
 
@@ -157,16 +157,17 @@ function createDesk(person: Person, scene: Scene, agent: Agent) {
     const written = program.change(open.id);
     const { outcome, received } = await send('change', written, due, open);
     if (outcome.verdict === 'right') engine.apply(written);
-    // Nothing tells whether the engine has done it.
-    return received.status === 0 ? undefined : open;
+    // Nothing tells whether the engine has done it, or will.
+    return received.status === 0 || received.status === 504 ? undefined : open;
   }
 
   async function end(open: Session, due: number): Promise<undefined> {
     await send('end', program.end(open.id), due, open);
   }
 
-  async function load(due: number): Promise<void> {
+  async function load(due: number, purgesAt = 0): Promise<void> {
     const count = await scene.load();
+    await delay(Math.max(0, scene.began + purgesAt - machineTime()));
     const sent = machineTime();
     const { received, answered } = await get('/mdx/xmla/clearCache');
     const isDone = received.status === 200;
@@ -179,7 +180,7 @@ function createDesk(person: Person, scene: Scene, agent: Agent) {
     note({ ...judgement, deed: 'purge', asked: 'clearCache', due, sent, answered });
   }
 
-  const authorization = `Basic ${Buffer.from(`${person.name}:${person.password}`).toString('base64')}`;
+  const authorization = authorizationOf(person);
   const { url } = scene.plan;
   const to = { url, agent, patience: person.patience };
 
@@ -227,8 +228,7 @@ function withoutCatalog(written: Written): Written {
 function createMirror(person: Person, { forwardsLogin }: Plan) {
   let id = '';
   const model = createSessionModel({ kind: person.kind, sessionIds: () => id });
-  const { name, password } = person;
-  const authorization = `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
+  const authorization = authorizationOf(person);
   const make = ({ body, headers }: Written): Made => {
     const request = readEngineRequest(body, { ...headers, authorization });
     return model.make(asTheEngineReads(request, forwardsLogin), body);

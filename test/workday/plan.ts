@@ -13,8 +13,11 @@ export type Act = { readonly at: number } & (
   /** Groups, or makes a member, which stays in the session. */
   | { readonly do: 'change' }
   | { readonly do: 'close' }
-  /** Loads data into all engines and then has the gateways clear their caches, as a job does. */
-  | { readonly do: 'load' }
+  /**
+   * Loads data into all engines and then has the gateways clear their caches, as a job does: at once, or when it is
+   * `purgesAt`.
+   */
+  | { readonly do: 'load'; readonly purgesAt?: number }
 );
 
 /** By its place among the questions of the program, or a statement. */
@@ -32,6 +35,10 @@ export interface Person {
   /** After so long without an answer a request is given up (ms). */
   readonly patience: number;
 }
+
+/** The header Authorization. */
+export const authorizationOf = ({ name, password }: Person): string =>
+  `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`;
 
 /** What the process of the people needs to know. */
 export interface Plan {

@@ -1,11 +1,15 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { processStopped } from '../support/oracle/process-states.ts';
 
 /** A process of the drill that does what it is told. */
 export interface Remote {
   /** @throws Error with what went wrong there */
   call<Value>(name: string, argument?: unknown): Promise<Value>;
+  /** Stops the process where it stands: its port takes connections, and nothing is answered. */
+  freeze(): Promise<void>;
+  thaw(): void;
   stop(): Promise<void>;
 }
 
@@ -48,6 +52,11 @@ export function startRemote(file: string, env: Readonly<Record<string, string>> 
       child.send({ id: calls, name, argument } satisfies Call);
       return answer.promise as Promise<Value>;
     },
+    async freeze() {
+      child.kill('SIGSTOP');
+      if (child.pid !== undefined) await processStopped(child.pid);
+    },
+    thaw: () => void child.kill('SIGCONT'),
     async stop() {
       child.kill('SIGKILL');
       await ended;

@@ -12,6 +12,8 @@ export interface SceneReport {
   readonly engineRequests: number;
   /** CPU time of both gateways (ms). */
   readonly cpu: number;
+  /** What it had to show and did not. */
+  readonly missing: readonly string[];
   /** Why it could not be played to its end. */
   readonly failed?: string;
   /** What a reader must know beside the figures. */
@@ -85,9 +87,10 @@ export function brokenBars(reports: readonly SceneReport[]): readonly string[] {
     if (failed !== undefined) return [`${name}: ${failed}`];
     if (notBarred !== undefined) return [];
     if (!outcomes.some(({ verdict }) => verdict === 'right')) return [`${name}: no right answer`];
-    return BAD.flatMap((verdict) => {
+    const bad = BAD.flatMap((verdict) => {
       const count = countOf(report, verdict);
       return count === 0 ? [] : [`${name}: ${count} ${verdict}, and 0 are allowed`];
     });
+    return [...bad, ...report.missing.map((what) => `${name}: ${what}`)];
   });
 }

@@ -29,8 +29,19 @@ export interface Play {
   /** What happens to the house meanwhile. */
   readonly events?: readonly Event[];
   /** Whether a request may be refused; one that was, or that was cut. All others may not. */
-  readonly allows?: (outcome: Outcome, moments: Moments) => boolean;
+  readonly allows?: (outcome: Outcome, moments: Moments, wasAnswered: WasAnswered) => boolean;
+  /** Whether the answer may be one past its ttl, as it says. All others may not. */
+  readonly mayBeStale?: (outcome: Outcome, moments: Moments) => boolean;
+  /** What it had to show and did not, in words. */
+  readonly misses?: (
+    outcomes: readonly Outcome[],
+    moments: Moments,
+    wasAnswered: WasAnswered,
+  ) => readonly string[];
 }
+
+/** Whether the cache has had what is asked since the last purge. */
+export type WasAnswered = (outcome: Outcome) => boolean;
 
 export interface Event {
   /** Milliseconds from the beginning of the scene. */

@@ -12,9 +12,9 @@ export const FINE: Weather = { least: 5, most: 60, refusesOneIn: 0 };
 /** Stands in what the engine says when it is overloaded. */
 export const OVERLOADED = 'The engine is overloaded, it says';
 
-/** A statement whose answer takes so many seconds, whatever the weather. */
-export const slowStatement = (seconds: number, question: string): string =>
-  `SELECT {[Measures].[Unit Sales]} ON COLUMNS FROM [Takes ${seconds} s] WHERE ([Time].[${question}])`;
+/** A statement whose answer takes so many milliseconds at least, whatever the weather. */
+export const slowStatement = (milliseconds: number, question: string): string =>
+  `SELECT {[Measures].[Unit Sales]} ON COLUMNS FROM [Takes ${milliseconds} ms] WHERE ([Time].[${question}])`;
 
 /** One that is never answered. */
 export const ENDLESS = 'SELECT {[Measures].[Unit Sales]} ON COLUMNS FROM [Takes for ever]';
@@ -22,5 +22,5 @@ export const ENDLESS = 'SELECT {[Measures].[Unit Sales]} ON COLUMNS FROM [Takes 
 /** How long a statement takes by itself (ms); Infinity for one that never ends. */
 export function ownTime(statement: string): number {
   if (statement.includes('[Takes for ever]')) return Infinity;
-  return Number(/\[Takes (\d+) s\]/.exec(statement)?.[1] ?? 0) * 1_000;
+  return Number(/\[Takes (\d+) ms\]/.exec(statement)?.[1] ?? 0);
 }

@@ -4,6 +4,7 @@ import { GatewayError } from '../../common/errors.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { type Principal, principalOf } from '../../common/principal.ts';
 import { inXml } from '../../engine/own-questions.ts';
+import { circumstancesOf } from '../../line/circumstances.ts';
 import { ofNoClient, withoutReader } from '../../line/no-client.ts';
 import type { QueryOf } from '../../line/query.ts';
 import { enterSession, type Examine, noteBegun } from '../../line/session-step.ts';
@@ -73,7 +74,7 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
     const engine = engineOf(address.project);
     const to = destinationOf(engine, address, principal, as.authorization);
     const destination = { ...to, addressee: { ...to.addressee, admitted: slots.leave } };
-    const asked = await understand(headers, body, destination);
+    const asked = await understand(circumstancesOf(headers, destination), body);
     return { destination, body, ...(await examine(asked, destination, principal)) };
   }
 

@@ -12,6 +12,7 @@ import { XSI } from '../../xml/xml-scanner.ts';
 import { XMLA, XSD } from '../names.ts';
 import { answerReader, CHILD, ENVELOPE, envelopeFrame, HEADER_OR_BODY } from './answer-reader.ts';
 import { Refused } from './answer-reader.ts';
+import { withPropertyRows } from './property-rows.ts';
 
 /** Bytes that should be inspected in one turn of the event loop; the caller cuts larger chunks. */
 export const INSPECTION_SLICE = 64 * 1024;
@@ -29,9 +30,13 @@ export function inspectAnswer(answer: {
   readonly contentType: string | undefined;
   readonly method: 'Discover' | 'Execute';
   readonly errorsAsData: readonly ErrorAsData[];
+  /** Properties that were asked for, where the rows are of such. */
+  readonly properties?: ReadonlySet<string> | undefined;
   readonly readers?: TagReaders | undefined;
 }) {
-  const sink = answerShape(answer.method, answer.errorsAsData);
+  const { properties } = answer;
+  const shape = answerShape(answer.method, answer.errorsAsData);
+  const sink = properties === undefined ? shape : withPropertyRows(shape, properties);
   const reader = answerReader(answer.contentType, sink, answer.readers);
 
   // No getter: see `textDecoder`.
@@ -43,7 +48,7 @@ export function inspectAnswer(answer: {
     end() {
       const reason = (inspector.refusal ??= reader.end());
       if (reason !== undefined) return { ok: false as const, reason };
-      const session = sink.session();
+      const session = shape.session();
       return { ok: true as const, session: session && reader.inBytes(session) };
     },
     /** The first refusal found, so that the caller may stop keeping bytes early. */

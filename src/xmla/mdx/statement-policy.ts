@@ -62,7 +62,7 @@ export interface StatementRules extends Partial<
   Pick<EngineTraits, 'endsBySemicolon' | 'computesNames'>
 > {
   /** Folded names of `cache.volatile`: statements with them pass. */
-  readonly volatile?: ReadonlySet<string> | undefined;
+  readonly volatile?: readonly string[] | undefined;
 }
 
 class Findings {
@@ -73,8 +73,8 @@ class Findings {
   readonly volatile: ReadonlySet<string>;
   readsTexts = false;
 
-  constructor({ volatile = new Set() }: StatementRules) {
-    this.volatile = volatile;
+  constructor({ volatile }: StatementRules) {
+    this.volatile = new Set(volatile);
   }
 
   result() {

@@ -10,10 +10,10 @@ import {
 } from '../mdx/statement-policy.ts';
 import { foldName } from '../names.ts';
 import { DISCOVER_TYPES } from './named-objects.ts';
-import { classifyProperties, IDENTITY, IGNORED_PROPERTIES } from './property-policy.ts';
-import type { DiscoverRequest, ExecuteRequest, Restriction, XmlaRequest } from './read-request.ts';
+import { asksForKeyedValues, classifyProperties } from './property-policy.ts';
+import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './read-request.ts';
 
-type ReadsDiscovers = Pick<EngineTraits, 'forwardedDiscovers'>;
+type ReadsDiscovers = Pick<EngineTraits, 'catalogsReread'>;
 const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
 /** Longer statements (UTF-16 units) are not searched: their tokens would take too much memory. */
 const MAX_SEARCHED = 512 * 1024;
@@ -36,16 +36,19 @@ function isOneStatement({ commands }: ExecuteRequest): boolean {
   return commands.length === 1 && commands[0] === 'Statement';
 }
 
+/** @param inSession by envelope or header */
 export function classify(
   request: XmlaRequest,
   engine: ReadsDiscovers & StatementRules,
   statement = readStatement(request, engine),
+  inSession = request.session.kind === 'in',
 ): BypassReason | undefined {
   if (request.security) return 'security';
   if (request.unexpected !== undefined) return 'unknown-shape';
   const ofProperties = classifyProperties(request.properties);
   const isDiscover = request.method === 'Discover';
-  const ofMethod = isDiscover && !mayDiscover(request, engine) ? 'discover-type' : undefined;
+  const isRefused = isDiscover && !mayDiscover(request, engine, inSession);
+  const ofMethod = isRefused ? 'discover-type' : undefined;
   const bypass = ofProperties ?? statement.bypass ?? ofMethod;
   return bypass ?? (namesNow(textsOf(request), engine) ? 'volatile' : undefined);
 }
@@ -58,31 +61,11 @@ function textsOf(request: XmlaRequest): readonly string[] {
   return [...inProperties, request.statement, ...request.parameters.map(({ value }) => value)];
 }
 
-function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers): boolean {
-  const { requestType, restrictions } = request;
-  if (engine.forwardedDiscovers.includes(requestType)) return false;
-  if (requestType === 'DISCOVER_PROPERTIES') {
-    return restrictions.length > 0 && restrictions.every(namesHarmlessProperties);
-  }
+function mayDiscover(request: DiscoverRequest, engine: ReadsDiscovers, inSession: boolean) {
+  const { requestType } = request;
+  if (requestType === 'DISCOVER_PROPERTIES') return asksForKeyedValues(request, engine, inSession);
+  if (requestType === 'DBSCHEMA_CATALOGS' && engine.catalogsReread) return false;
   return DISCOVER_TYPES.has(requestType);
-}
-
-/**
- * Accepts the one form that every engine reads. Engines tell the values of this very request, so
- * identity and properties whose values are not keyed are out. Asked for Catalog, Kylin reads
- * datasets and permissions anew.
- */
-function namesHarmlessProperties({ name, form, values }: Restriction): boolean {
-  return name === 'PropertyName' && form === 'plain' && values.every(isHarmlessProperty);
-}
-
-const VALUES_NOT_KEYED: ReadonlySet<string> = new Set([...IGNORED_PROPERTIES].map(foldName));
-/** Accepts ASCII only: engines may take other letters for these. */
-function isHarmlessProperty(text: string): boolean {
-  const name = text.trim();
-  const folded = foldName(name);
-  if (!/^[a-z\d]+$/i.test(name) || folded.includes('catalog')) return false;
-  return !VALUES_NOT_KEYED.has(folded) && !IDENTITY.has(folded);
 }
 
 /** Tells whether the request may leave state in its session; true unless it plainly only reads. */

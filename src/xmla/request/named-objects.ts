@@ -18,6 +18,8 @@ interface DiscoverType {
   readonly catalog?: string;
   /** 'each': every row is of one cube, which CUBE_NAME selects; 'none': no row is of a cube. */
   readonly cube?: 'each' | 'none';
+  /** It says the same whichever catalog its session is in. */
+  readonly everywhere?: true;
 }
 
 /**
@@ -26,9 +28,10 @@ interface DiscoverType {
  */
 export const DISCOVER_TYPES = byWords<DiscoverType>([
   [
-    { catalog: 'none', cube: 'none' },
-    'DISCOVER_LITERALS DISCOVER_KEYWORDS DISCOVER_ENUMERATORS DISCOVER_SCHEMA_ROWSETS DBSCHEMA_PROVIDER_TYPES',
+    { catalog: 'none', cube: 'none', everywhere: true },
+    'DISCOVER_LITERALS DISCOVER_KEYWORDS DISCOVER_ENUMERATORS DISCOVER_SCHEMA_ROWSETS',
   ],
+  [{ catalog: 'none', cube: 'none' }, 'DBSCHEMA_PROVIDER_TYPES'],
   [{ cube: 'none' }, 'DISCOVER_DATASOURCES DISCOVER_PROPERTIES MDSCHEMA_FUNCTIONS'],
   [
     { catalog: 'CATALOG_NAME', cube: 'none' },

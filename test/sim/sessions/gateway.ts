@@ -148,7 +148,7 @@ export function openGateway(options: {
       await told?.end('whole');
     },
   };
-  const chosen = { engine, settings: settingsOf(kind), volatile: new Set() };
+  const chosen = { engine, settings: settingsOf(kind), volatile: [] };
 
   async function answerTo(
     ...[user, shape, id, { arrives, isSure }]: Parameters<OracleGateway['ask']>

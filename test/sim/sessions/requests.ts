@@ -1,4 +1,5 @@
 import { ENGINE_KIND_NAMES, ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
+import { circumstancesOf } from '../../../src/line/circumstances.ts';
 import {
   openGateway,
   REQUEST_PARTS,
@@ -98,10 +99,13 @@ async function runRequests(
   const accuse = (promise: string, words: string) => accuseOf(`${promise}: ${words}`);
 
   const shapes = await makeShapes((headers, body) =>
-    program.understand.understand(headers, body, {
-      ...{ traits, settings: settingsOf(kind) as never, volatile: new Set<string>() },
-      ...{ engine: { id: 'engine' }, addressee: { project: undefined, query: [] } },
-    }),
+    program.understand.understand(
+      circumstancesOf(headers, {
+        ...{ traits, settings: settingsOf(kind) as never, volatile: [] },
+        ...{ engine: { id: 'engine' }, addressee: { project: undefined, query: [] } },
+      }),
+      body,
+    ),
   );
   const gateways = Array.from({ length: settings.gateways }, (_, number) => {
     outages.push(0);

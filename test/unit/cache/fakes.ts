@@ -115,9 +115,12 @@ export function queryOf(
     session?: QuerySession;
     fresh?: boolean;
     began?: Query['began'];
+    /** How long past its ttl an entry may answer it behind a failure of the engine (ms). */
+    ifError?: () => number;
+    isAway?: () => boolean;
   } = {},
 ): Query {
-  const { project = 'a', ttl = 60_000, session } = options;
+  const { project = 'a', ttl = 60_000, session, ifError, isAway } = options;
   return {
     parts: keyParts({ project, session: session === undefined ? null : 'profile' }),
     scopes: entryScopes([project], false),
@@ -128,6 +131,8 @@ export function queryOf(
     session,
     fresh: options.fresh ?? false,
     began: options.began ?? (async () => {}),
+    ...(ifError && { ifError: async () => ifError }),
+    ...(isAway && { isAway }),
     ask,
   };
 }

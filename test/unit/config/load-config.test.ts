@@ -46,6 +46,7 @@ const DEFAULTS = {
   },
   cache: {
     ttl: 12 * HOUR,
+    stale_if_error: 0,
     memory: 256 * MIB,
     max_entry: 64 * MIB,
     share: 'user',
@@ -144,6 +145,7 @@ engine:
   timeout: 10m
 cache:
   ttl: 2d
+  stale_if_error: 4h
   memory: 1GiB
   max_entry: 1048576
   share: everyone
@@ -234,6 +236,7 @@ statistics: { text: on }
     },
     cache: {
       ttl: 48 * HOUR,
+      stale_if_error: 4 * HOUR,
       memory: 1024 * MIB,
       max_entry: MIB,
       share: 'everyone',

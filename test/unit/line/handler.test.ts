@@ -61,6 +61,7 @@ beforeEach(async () => {
     sessionId: undefined,
   });
   const engineOf = () => ({
+    volatile: [],
     engine: { id: 'e', tellsProject: false } as never,
     settings: {
       kind: 'mondrian',
@@ -93,14 +94,14 @@ beforeEach(async () => {
     cache: {
       recall() {
         answered.byMemo += 1;
-        return { answer: stored, source: 'memory' as const, ttl: 1_000, age: 0 };
+        return { answer: stored, source: 'memory' as const, ttl: 1_000, age: 0, ending: false };
       },
       bring: () => undefined,
       textOf: (_key: string, { body }: StoredAnswer) => body,
       async answer(query: Query, client: Client) {
         answered.byKey += 1;
         client.replay(stored, facts());
-        query.found?.(KEY);
+        query.found?.(KEY, undefined);
       },
     },
     sessions: {} as never,

@@ -11,6 +11,7 @@ const QUESTION: SessionQuestion = {
   bypass: undefined,
   leavesState: false,
   catalog: undefined,
+  everywhere: false,
 };
 
 const RECORD: SessionRecord = {
@@ -137,6 +138,10 @@ describe('the catalog of a session', () => {
     // Nothing says whether such a request reached the engine before the one that named the catalog.
     const later = known({ catalog: 'A', profile: extendProfile('p', 'A') });
     expect(plan({}, later, kind)).toBe('first-catalog, nothing');
+    expect(plan({ everywhere: true }, later, kind)).toBe('clean');
+    expect(plan({ everywhere: true, catalog: 'A' }, known(), kind)).toBe(
+      'first-catalog, take-catalog',
+    );
     expect(plan({ catalog: 'A' }, later, kind)).toBe('clean');
     // Also by what is passed through for another reason.
     expect(plan({ catalog: 'A', bypass: 'discover-type' }, known(), kind)).toBe(

@@ -1,6 +1,7 @@
 import type { Scene } from '../scene.ts';
 import { everyHalfMinute, lunch } from './clicks.ts';
-import { engineAway, minute, neverEnds } from './engine.ts';
+import { engineScenes } from './engine-away.ts';
+import { minute, neverEnds } from './engine.ts';
 import { loadJob } from './load-job.ts';
 import { nineOclock } from './nine-oclock.ts';
 import { redisScenes } from './redis-away.ts';
@@ -9,7 +10,8 @@ import { restart } from './restart.ts';
 /** Those that stand together run together, each in its own house. */
 export const BATCHES: readonly (readonly Scene[])[] = [
   [nineOclock],
-  [everyHalfMinute, lunch, minute, neverEnds, engineAway],
+  [everyHalfMinute, lunch, minute, neverEnds],
+  engineScenes,
   redisScenes,
   [restart, loadJob],
 ];

@@ -2,7 +2,9 @@ import { FINE } from '../weather.ts';
 import type { Act } from '../plan.ts';
 import { createCast, KINDS } from '../plan.ts';
 import { programOfNumber } from '../habits.ts';
-import { bySize, type Scene, type Stage } from '../scene.ts';
+import { isHit } from '../history.ts';
+import { bySize, momentOf, type Moments, type Scene, type Stage } from '../scene.ts';
+import type { Outcome } from '../outcome.ts';
 
 const PEOPLE = 12;
 
@@ -36,21 +38,38 @@ export const everyHalfMinute: Scene = {
 export const lunch: Scene = {
   name: 'lunch',
   title: 'back from lunch, with logins that the engine checks',
-  notBarred: 'logins of an engine are checked anew after verified_for',
   play(stage) {
-    const [gone, back] = bySize(stage, [2_500, 6_000] as const, [10_000, 90_000] as const);
-    const verifiedFor = bySize(stage, '1s', '60s');
+    // Back while the entries still live, and again when their ttl is over.
+    const [gone, back, over, again] = bySize(
+      stage,
+      [2_500, 5_000, 8_500, 10_500] as const,
+      [10_000, 90_000, 130_000, 150_000] as const,
+    );
     return {
-      cast: comingBack(stage, [gone - 500, back]),
-      settings: { auth: { provider: 'engine', verified_for: verifiedFor } },
+      cast: comingBack(stage, [gone - 500, back, again]),
+      settings: {
+        auth: { provider: 'engine', verified_for: bySize(stage, '1s', '60s') },
+        cache: { ttl: bySize(stage, '9s', '120s') },
+      },
       events: [
-        // Until the checks that wait for the engine have to wait long.
+        // Until the checks that wait for the engine have to wait long, or are refused.
         {
           at: gone + 1_500,
           name: 'busy',
           work: ({ engine }) => engine.call('weather', { ...FINE, refusesOneIn: 3 }),
         },
+        { at: over, name: 'fine', work: ({ engine }) => engine.call('weather', FINE) },
       ],
+      // Where Redis was not heard for a moment, on a busy machine.
+      allows: (outcome, moments, wasAnswered) =>
+        isAtLunch(outcome, moments) && !wasAnswered(outcome),
+      misses: (outcomes, moments, wasAnswered) =>
+        outcomes
+          .filter((one) => isAtLunch(one, moments) && wasAnswered(one) && !isHit(one))
+          .map(({ words }) => `back from lunch it was no hit: ${words}`),
     };
   },
 };
+
+const isAtLunch = ({ sent, answered }: Outcome, moments: Moments): boolean =>
+  sent > momentOf(moments, 'busy').ended && answered < momentOf(moments, 'fine').began;

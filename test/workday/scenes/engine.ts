@@ -1,10 +1,16 @@
 import { clicks, newStatement, programOfNumber, workbook } from '../habits.ts';
 import { createCast, KINDS, type Cast } from '../plan.ts';
-import { bySize, momentOf, type Scene, type Stage } from '../scene.ts';
+import { bySize, type Scene, type Stage } from '../scene.ts';
 import { ENDLESS, slowStatement } from '../weather.ts';
 
 /** People who work with what is cached, and ask something new now and then. */
-function joinUsual(cast: Cast, stage: Stage, count: number, until: number, every: number) {
+export function joinUsual(
+  cast: Cast,
+  stage: Stage,
+  options: Record<'count' | 'until' | 'every', number> & { readonly pivots?: number },
+) {
+  const { count, ...habit } = options;
+  const { until, every } = habit;
   const { below } = stage;
   for (let number = 0; number < count; number += 1) {
     const from = below(1_500);
@@ -12,7 +18,7 @@ function joinUsual(cast: Cast, stage: Stage, count: number, until: number, every
       program: programOfNumber(number),
       kind: KINDS[number % KINDS.length] ?? 'generic',
       acts: [
-        ...workbook(stage, { from, until, every, closes: false }),
+        ...workbook(stage, { ...habit, from, closes: false }),
         ...clicks(stage, { from: from + every, until, every: every * 4 }, () =>
           newStatement(below),
         ),
@@ -32,10 +38,12 @@ export const minute: Scene = {
       [60, 80_000, 4_000] as const,
     );
     const cast = createCast();
-    joinUsual(cast, stage, 16, until, every);
+    joinUsual(cast, stage, { count: 16, until, every });
     for (let number = 0; number < 8; number += 1) {
       // Two ask the same, and each asks again when the answer has come.
-      const questions = Array.from({ length: 2 }, () => slowStatement(seconds, `[${number >> 1}]`));
+      const questions = Array.from({ length: 2 }, () =>
+        slowStatement(seconds * 1_000, `[${number >> 1}]`),
+      );
       const acts = [{ do: 'ask', at: 1_000 + below(2_000), questions } as const];
       cast.join({ program: 'olap4j', kind: 'generic', acts, patience: seconds * 1_000 + 60_000 });
     }
@@ -68,7 +76,7 @@ export const neverEnds: Scene = {
       [60_000, 3_000, [20_000, 40_000]] as const,
     );
     const cast = createCast();
-    joinUsual(cast, stage, 24, until, every);
+    joinUsual(cast, stage, { count: 24, until, every });
     for (let number = 0; number < 24; number += 1) {
       const acts = [1_500, ...again].map(
         (from) => ({ do: 'ask', at: from + below(2_000), questions: [ENDLESS] }) as const,
@@ -84,33 +92,6 @@ export const neverEnds: Scene = {
       /** Those who ask for it, when they are told in time. */
       allows: ({ asked, words }) =>
         asked === ENDLESS && /^504\b.*(?:engine-timeout|query-times-out)/.test(words),
-    };
-  },
-};
-
-export const engineAway: Scene = {
-  name: 'engine-away',
-  title: 'the engine is away',
-  notBarred: 'nothing is kept beyond its ttl',
-  play(stage) {
-    const [goes, back, until, every] = bySize(
-      stage,
-      [4_000, 9_000, 13_000, 1_200] as const,
-      [10_000, 70_000, 80_000, 4_000] as const,
-    );
-    const cast = createCast();
-    joinUsual(cast, stage, 20, until, every);
-    return {
-      cast,
-      events: [
-        { at: goes, name: 'goes', work: ({ engine }) => engine.call('leave') },
-        { at: back, name: 'comes back', work: ({ engine }) => engine.call('comeBack') },
-      ],
-      /** What is not cached, when it is told at once that the engine is away. */
-      allows: ({ words, answered, sent }, moments) =>
-        /^502\b.*engine-unreachable/.test(words) &&
-        answered > momentOf(moments, 'goes').began &&
-        sent < momentOf(moments, 'comes back').ended,
     };
   },
 };

@@ -133,7 +133,13 @@ describe('an answer in memory is recalled', () => {
 
   test('as old as it is, with the time that is left', () => {
     memory.set('k', stored);
-    expect(recalled()).toEqual({ answer: stored, source: 'memory', ttl: TTL - AGE, age: AGE });
+    expect(recalled()).toEqual({
+      answer: stored,
+      source: 'memory',
+      ttl: TTL - AGE,
+      age: AGE,
+      ending: false,
+    });
     expect(recalled()?.answer).toBe(stored);
   });
 
@@ -172,6 +178,7 @@ describe('an answer that memory does not hold is brought from tier 2', () => {
     expect(answers.recall(KNOWN, answer)).toEqual({
       answer: stored,
       source: 'redis',
+      ending: false,
       ttl: TTL - AGE,
       age: AGE,
     });

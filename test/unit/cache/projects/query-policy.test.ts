@@ -20,7 +20,7 @@ type Project = Partial<Omit<ProjectConfig, 'cubes' | 'engine' | 'watch'>> & {
 };
 
 function policyOf(projects: Record<string, Project>) {
-  const cache = { ttl: HOUR, share: 'everyone', functions: ['Common'] } as const;
+  const cache = { ttl: HOUR, stale_if_error: 0, share: 'everyone', functions: ['Common'] } as const;
   return projectPolicy({
     cache: cache as unknown as Config['cache'],
     projects: new Map(
@@ -28,6 +28,7 @@ function policyOf(projects: Record<string, Project>) {
         const project: Omit<ProjectConfig, 'engine' | 'watch'> = {
           cache: 'on',
           ttl: HOUR,
+          stale_if_error: 0,
           share: 'everyone',
           functions: cache.functions,
           ...rest,

@@ -34,6 +34,7 @@ export const ORDER = { principal: 'ADMIN', cause: 'clear-cache' } as const;
 export interface Replica {
   /** Asks for an answer, and resolves when nothing is left to do. */
   answer(query: Query, client?: FakeClient): Promise<FakeClient>;
+  readonly cache: QueryCache;
   readonly explain: QueryCache['explain'];
   readonly timedOut: QueryCache['timedOut'];
   readonly purge: Purge;
@@ -61,6 +62,8 @@ export function replica(
     inFlight?: number;
     maxMemory?: number;
     random?: () => number;
+    /** How long past its ttl an entry is kept (ms). */
+    staleIfError?: number;
     epochs?: Epochs;
     clearEngines?: ClearEngines;
     /** How a purge waits. */
@@ -75,7 +78,8 @@ export function replica(
     createEpochs({ store: store ?? memoryStore(clock), clock, lease: () => lease });
   const { inFlight, maxMemory = 10 * 1024 * 1024 } = options;
   const account = bodyAccount(inFlight);
-  const memory = createMemoryTier({ maxBytes: maxMemory, clock, account });
+  const staleIfError = () => options.staleIfError ?? 0;
+  const memory = createMemoryTier({ maxBytes: maxMemory, clock, account, staleIfError });
   const flights = createFlights({ clock, deadline: () => FLIGHT_DEADLINE });
   const cache = createQueryCache({
     epochs,
@@ -90,6 +94,7 @@ export function replica(
         maxEntry: () => maxEntry,
         account,
         emit,
+        staleIfError,
       }),
     sharedFlights:
       options.locks &&
@@ -124,6 +129,7 @@ export function replica(
     flights,
     clock,
     events,
+    cache,
     purge,
     explain: cache.explain,
     timedOut: cache.timedOut,

@@ -23,7 +23,7 @@ projects:
     });
     const functions = ['Today'];
     const common = {
-      ...{ cache: 'on', ttl: HOUR, share: 'everyone', cubes: new Map(), engine },
+      ...{ cache: 'on', ttl: HOUR, share: 'everyone', cubes: new Map(), stale_if_error: 0, engine },
       functions,
     };
     expect(projects).toEqual(

@@ -447,7 +447,7 @@ describe('what is called must be known', () => {
 });
 
 describe('what the configuration says is volatile passes', () => {
-  const volatile = new Set(['lastday']);
+  const volatile = ['lastday'];
   test.each([
     ['as a property', '[Time].LastDay', 'volatile'],
     ['called', '[Time].Lag(LastDay())', 'volatile'],

@@ -96,47 +96,76 @@ test('DBSCHEMA_CATALOGS may be cached except on Kylin', () => {
 });
 
 describe('DISCOVER_PROPERTIES', () => {
+  const list = (...values: string[]): readonly Restriction[] => [
+    { name: 'PropertyName', form: 'value', values },
+  ];
+  const ALL = KINDS.length;
+  const NOT_KYLIN = KINDS.filter((kind) => kind !== ENGINE_KINDS.kylin).length;
+  /** How many kinds may cache it: outside of a session, in one, and where it has an ignored property. */
+  function cachedBy(restrictions: readonly Restriction[]): readonly number[] {
+    const request = asking('DISCOVER_PROPERTIES', restrictions);
+    const inSession = { ...request, session: { kind: 'in', id: '1', understand: '' } } as const;
+    const withIgnored = { ...request, properties: [{ name: 'Timeout', value: '10' }] };
+    return [request, inSession, withIgnored].map(
+      (one) => KINDS.filter((kind) => !classify(one, kind)).length,
+    );
+  }
+
   test.each<[string, readonly Restriction[]]>([
     ['one name', names('ProviderVersion')],
     ['two names', names('ProviderVersion', 'MdpropMdxSubqueries')],
     ['a name with outer white space', names('\n  ProviderVersion\t')],
+    ['a list', list('ProviderVersion', 'MdpropMdxSubqueries')],
+    ['a name and a list', [...names('ProviderVersion'), ...list('A', 'B')]],
   ])('may be cached: %s', (_, restrictions) => {
-    const request = asking('DISCOVER_PROPERTIES', restrictions);
-    expect(KINDS.filter((kind) => classify(request, kind))).toEqual([]);
+    expect(cachedBy(restrictions)).toEqual([ALL, ALL, ALL]);
   });
+
+  test.each<[string, readonly Restriction[]]>([
+    ['alone', names('Catalog')],
+    ['among others', names('ProviderVersion', 'catalog')],
+    ['with white space', names(' Catalog\n')],
+    ['in a list', list('A', 'CATALOG')],
+    ['in the parts of a list', list('Cata', 'log')],
+  ])('may be cached but for Kylin, which reads anew: Catalog %s', (_, restrictions) => {
+    expect(cachedBy(restrictions)).toEqual([NOT_KYLIN, NOT_KYLIN, NOT_KYLIN]);
+  });
+
+  test.each<[string, readonly Restriction[]]>([
+    ['in the parts of a list', list('Time', 'out')],
+    ...[...IGNORED_PROPERTIES].flatMap((name): [string, readonly Restriction[]][] => [
+      [`${name} alone`, names(name)],
+      [`${name} among others, spelt otherwise`, names('A', ` ${name.toUpperCase()}\n`)],
+      [`${name} in a list`, list('ProviderVersion', name)],
+    ]),
+  ])(
+    'may be cached outside of a session where the request has no ignored property: %s',
+    (_, restrictions) => {
+      expect(cachedBy(restrictions)).toEqual([ALL, 0, 0]);
+    },
+  );
 
   test.each<[string, readonly Restriction[]]>([
     ['no restriction', []],
     ['another restriction only', [{ name: 'X', form: 'plain', values: ['ProviderVersion'] }]],
     ['a restriction spelt otherwise', [{ name: 'propertyname', form: 'plain', values: ['A'] }]],
     ['a name beside another restriction', [...names('A'), { ...names('B')[0]!, name: 'Value' }]],
-    ['a name in the value form', [{ name: 'PropertyName', form: 'value', values: ['A'] }]],
-    // An engine that does not know this form reads the text of all values together.
-    ['names in the value form', [{ name: 'PropertyName', form: 'value', values: ['Time', 'out'] }]],
     ['a name that may stand for several', names('%')],
     ['two names in one', names('ProviderVersion,Timeout')],
     ['letters of another width', names('Ｃａｔａｌｏｇ')],
     ['a letter that cannot be seen', names('Time\u00adout')],
     ['an empty name', names('')],
-    ['Catalog', names('Catalog')],
-    ['Catalog among others', names('ProviderVersion', 'catalog')],
-    ['Catalog with space', names(' Catalog\n')],
-    [
-      'Catalog in the value form',
-      [{ name: 'PropertyName', form: 'value', values: ['A', 'CATALOG'] }],
-    ],
+    ['an empty name in a list', list('A', '')],
     ['who asks', names('UserName')],
     ['who asks, spelt otherwise', names(' effectiveusername')],
-    ...[...IGNORED_PROPERTIES].flatMap((name): [string, readonly Restriction[]][] => [
-      [`${name}, of which each client has its own value`, names(name)],
-      [
-        `${name} among others, spelt otherwise`,
-        names('ProviderVersion', ` ${name.toUpperCase()}\n`),
-      ],
-      [`${name} in letters of another width`, names(wide(name))],
+    ['who asks, in a list', list('ProviderVersion', 'Roles')],
+    // An engine that does not know this form reads the text of all values together.
+    ['who asks, in the parts of a list', list('User', 'Name')],
+    ...[...IGNORED_PROPERTIES].map((name): [string, readonly Restriction[]] => [
+      `${name} in letters of another width`,
+      names(wide(name)),
     ]),
   ])('is passed through: %s', (_, restrictions) => {
-    const request = asking('DISCOVER_PROPERTIES', restrictions);
-    expect(KINDS.filter((kind) => !classify(request, kind))).toEqual([]);
+    expect(cachedBy(restrictions)).toEqual([0, 0, 0]);
   });
 });

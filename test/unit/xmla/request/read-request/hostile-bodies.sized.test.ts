@@ -55,7 +55,7 @@ async function readAll(body: Buffer): Promise<void> {
   gapsIn(body);
   if (reading.kind !== 'understood') return;
   const { request } = reading;
-  classify(request, { forwardedDiscovers: [] } as never);
+  classify(request, { catalogsReread: false } as never);
   leavesState(request);
   passingChange(request);
   const sources = sourcesOf(request);
