@@ -68,11 +68,10 @@ export function createLeaseCache<V>(options: {
   const { clock, lease, ownerOf } = options;
   const entries = createOwnedTable<Kept<V>>(options.max, undefined, (entry) => {
     entry.since = undefined;
-    unused.delete(entry);
+    uses.end(entry);
   });
   const { watch, overtake } = createWatches();
-  /** Times that each was read beside others since its last use. */
-  const unused = new Map<Leased<V>, number>();
+  const uses = createUses<V>(clock);
   const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
 
   const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
@@ -90,20 +89,6 @@ export function createLeaseCache<V>(options: {
       return entries.set(name, ownerOf(value), { name, value, since });
     }
     [entry.value, entry.since] = [value, since];
-  }
-
-  /** Finds those in use whose leases are half over, or over for less than a lease. */
-  function inUse(isWanted: (name: string) => boolean, most: number): readonly Leased<V>[] {
-    const now = clock.now();
-    const found: Leased<V>[] = [];
-    for (const entry of unused.keys()) {
-      const { name, since } = entry;
-      const leases = since === undefined ? Infinity : (now - since.now) / since.length;
-      if (leases > 2) unused.delete(entry);
-      else if (leases >= 1 / 2 && isWanted(name)) found.push({ ...entry });
-      if (found.length === most) break;
-    }
-    return found;
   }
 
   async function read<R, T>(
@@ -148,8 +133,8 @@ export function createLeaseCache<V>(options: {
     leased,
     held: (name: string): V | undefined => leased(name)?.value,
     holds,
-    use: (entry: Leased<V>): void => void unused.set(entry, 0),
-    inUse,
+    use: uses.begin,
+    inUse: uses.list,
     /** Never for an answer to a request: it may be of any age. */
     last: (name: string) => entries.get(name)?.value,
     keep,
@@ -158,9 +143,7 @@ export function createLeaseCache<V>(options: {
       const entry = entries.get(before.name);
       if (entry === undefined || entry.since !== before.since) return;
       keep(before.name, value, since);
-      const times = (unused.get(entry) ?? 0) + 1;
-      if (times > MOST_UNUSED) unused.delete(entry);
-      else unused.set(entry, times);
+      uses.age(entry);
     },
     amend(name: string, change: (value: V) => V): void {
       const entry = entries.get(name);
@@ -179,6 +162,35 @@ export function createLeaseCache<V>(options: {
       const inUse = entries.values().filter((entry) => holds(entry));
       const ages = inUse.map(({ since }) => now - (since?.now ?? now));
       return ages.reduce<number | undefined>((most = 0, age) => Math.max(most, age), undefined);
+    },
+  };
+}
+
+function createUses<V>(clock: Pick<Clock, 'now'>) {
+  /** Times that each was read beside others since its last use. */
+  const unused = new Map<Leased<V>, number>();
+  const end = (entry: Leased<V>): void => void unused.delete(entry);
+
+  return {
+    begin: (entry: Leased<V>): void => void unused.set(entry, 0),
+    end,
+    age(entry: Leased<V>): void {
+      const times = (unused.get(entry) ?? 0) + 1;
+      if (times > MOST_UNUSED) end(entry);
+      else unused.set(entry, times);
+    },
+    /** Lists those in use whose leases are half over, or over for less than a lease. */
+    list(isWanted: (name: string) => boolean, most: number): readonly Leased<V>[] {
+      const now = clock.now();
+      const found: Leased<V>[] = [];
+      for (const entry of unused.keys()) {
+        const { name, since } = entry;
+        const leases = since === undefined ? Infinity : (now - since.now) / since.length;
+        if (leases > 2) end(entry);
+        else if (leases >= 1 / 2 && isWanted(name)) found.push({ ...entry });
+        if (found.length === most) break;
+      }
+      return found;
     },
   };
 }

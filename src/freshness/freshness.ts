@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Cancel, Clock } from '../common/clock.ts';
 import { createLeaseCache, type Leased, leaseStart } from '../common/leases.ts';
-import type { CacheScope, FreshnessStore, Renewed } from './freshness-store.ts';
+import type { CacheScope, FreshnessStore, Reading, Renewed } from './freshness-store.ts';
 
 export interface KeyEpochs {
   readonly scopes: readonly CacheScope[];
@@ -61,8 +61,14 @@ export function createEpochs(options: {
   /** From the latest read. If Redis loses it and makes another, their keys never meet. */
   let keySecret: string | undefined;
 
-  /** Ends of the reads under way that bring a scope: whether they brought what was asked. */
-  const bringing = new Map<string, Promise<boolean>>();
+  const { bring, coming, ...brought } = createBringing(
+    known,
+    store,
+    (scopes, { keySecret: read }) => {
+      keySecret = options.keySecret ?? read;
+      return held(scopes);
+    },
+  );
 
   store.listen({
     renewed: forget,
@@ -82,38 +88,7 @@ export function createEpochs(options: {
 
   function forget(scopes: readonly CacheScope[]): void {
     known.forget(scopes);
-    for (const scope of scopes) bringing.delete(scope);
-  }
-
-  /** Reads the scopes, and with them the others in use whose leases end soon. */
-  async function bring(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined> {
-    const over = Promise.withResolvers<boolean>();
-    let beside: readonly Leased<string>[] = [];
-    let names = scopes;
-    function leaveOff(): void {
-      for (const name of names) if (bringing.get(name) === over.promise) bringing.delete(name);
-    }
-    function ask() {
-      leaveOff();
-      for (const scope of scopes) bringing.set(scope, over.promise);
-      beside = known.inUse((name) => !bringing.has(name), MOST_BESIDE);
-      names = [...scopes, ...beside.map(({ name }) => name as CacheScope)];
-      for (const name of names) bringing.set(name, over.promise);
-      return store.read(names);
-    }
-    const captured = await known.read(scopes, ask, ({ tokens, keySecret: read }, since) => {
-      if (tokens.length < names.length) throw new Error('the store answered with too few tokens');
-      keySecret = options.keySecret ?? read;
-      const tokenOf = (at: number) => tokens[at] ?? '';
-      for (const [i, scope] of scopes.entries()) known.keep(scope, tokenOf(i), since);
-      for (const [i, one] of beside.entries()) {
-        known.keepInstead(one, tokenOf(scopes.length + i), since);
-      }
-      return held(scopes);
-    });
-    leaveOff();
-    over.resolve(captured !== undefined);
-    return captured;
+    brought.forget(scopes);
   }
 
   async function renew(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
@@ -132,10 +107,9 @@ export function createEpochs(options: {
       // No request waits for a renewal that may take long to fail.
       if (isPending(scopes)) return undefined;
       const missing = scopes.filter((scope) => known.leased(scope) === undefined);
-      const coming = missing.map((scope) => bringing.get(scope));
-      if (coming.length === 0 || coming.includes(undefined)) return bring(scopes);
-      const brought = await Promise.all(coming);
-      return brought.includes(false) ? undefined : (held(scopes) ?? bring(scopes));
+      const others = coming(missing);
+      if (others === undefined) return bring(scopes);
+      return (await others) ? (held(scopes) ?? bring(scopes)) : undefined;
     },
     areCurrent({ scopes, tokens, keySecret: captured, leases }: CapturedEpochs): boolean {
       if (keySecret !== captured || isPending(scopes)) return false;
@@ -149,6 +123,61 @@ export function createEpochs(options: {
     ...owing,
     owed,
     age: known.age,
+  };
+}
+
+/**
+ * Reads scopes, and with them the others in use whose leases end soon.
+ * @param take what was asked for, once it is kept
+ */
+function createBringing<T>(
+  known: ReturnType<typeof createLeaseCache<string>>,
+  store: Pick<FreshnessStore, 'read'>,
+  take: (scopes: readonly CacheScope[], reading: Reading) => T | undefined,
+) {
+  /** Ends of the reads under way by what they bring: whether they brought what was asked. */
+  const bringing = new Map<string, Promise<boolean>>();
+
+  async function bring(scopes: readonly CacheScope[]): Promise<T | undefined> {
+    const over = Promise.withResolvers<boolean>();
+    let beside: readonly Leased<string>[] = [];
+    let names = scopes;
+    function leaveOff(): void {
+      for (const name of names) if (bringing.get(name) === over.promise) bringing.delete(name);
+    }
+    function ask() {
+      leaveOff();
+      for (const scope of scopes) bringing.set(scope, over.promise);
+      beside = known.inUse((name) => !bringing.has(name), MOST_BESIDE);
+      names = [...scopes, ...beside.map(({ name }) => name as CacheScope)];
+      for (const name of names) bringing.set(name, over.promise);
+      return store.read(names);
+    }
+    const taken = await known.read(scopes, ask, (reading, since) => {
+      const { tokens } = reading;
+      if (tokens.length < names.length) throw new Error('the store answered with too few tokens');
+      const tokenOf = (at: number) => tokens[at] ?? '';
+      for (const [i, scope] of scopes.entries()) known.keep(scope, tokenOf(i), since);
+      for (const [i, one] of beside.entries()) {
+        known.keepInstead(one, tokenOf(scopes.length + i), since);
+      }
+      return take(scopes, reading);
+    });
+    leaveOff();
+    over.resolve(taken !== undefined);
+    return taken;
+  }
+
+  return {
+    bring,
+    /** Resolves when all are read, to false where a read failed; undefined if some are not read. */
+    coming(scopes: readonly CacheScope[]): Promise<boolean> | undefined {
+      const ends = scopes.flatMap((scope) => bringing.get(scope) ?? []);
+      if (ends.length === 0 || ends.length < scopes.length) return undefined;
+      return Promise.all(ends).then((all) => all.every(Boolean));
+    },
+    /** Later callers do not wait for reads of these that are under way. */
+    forget: (scopes: readonly CacheScope[]) => scopes.forEach((scope) => bringing.delete(scope)),
   };
 }
 
