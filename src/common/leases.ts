@@ -72,7 +72,6 @@ export function createLeaseCache<V>(options: {
   });
   const { watch, overtake } = createWatches();
   const uses = createUses<V>(clock);
-  const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
 
   const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
   const holds = ({ since }: Leased<V>, at = leaseStart(clock)) =>
@@ -91,45 +90,10 @@ export function createLeaseCache<V>(options: {
     [entry.value, entry.since] = [value, since];
   }
 
-  async function read<R, T>(
-    names: readonly string[],
-    ask: () => Promise<R>,
-    take: (reply: R, since: Lease) => T | undefined,
-  ): Promise<T | undefined> {
-    for (let sent = 0; sent < MAX_READS; sent += 1) {
-      const since = begin();
-      using watching = watch(names);
-      try {
-        const reply = await ask();
-        const taken = watching.overtaken ? undefined : take(reply, since);
-        if (taken !== undefined) return taken;
-      } catch (error) {
-        options.onError(error);
-        return undefined;
-      }
-    }
-    return undefined;
-  }
-
   return {
     begin,
     watch,
-    /** Asks again until a reply counts; undefined when none does. Never rejects. */
-    read,
-    /** Shares a read with callers that come before it ends and before the names change. */
-    readOnce<R, T>(...question: Parameters<typeof read<R, T>>): Promise<T | undefined> {
-      const [names] = question;
-      const key = JSON.stringify(names);
-      const running = reads.get(key);
-      if (running?.watch.overtaken === false) return running.result as Promise<T | undefined>;
-      const watching = watch(names);
-      const result = read(...question).finally(() => {
-        watching[Symbol.dispose]();
-        if (reads.get(key)?.watch === watching) reads.delete(key);
-      });
-      reads.set(key, { watch: watching, result });
-      return result;
-    },
+    ...createReads(begin, watch, options.onError),
     leased,
     held: (name: string): V | undefined => leased(name)?.value,
     holds,
@@ -159,11 +123,65 @@ export function createLeaseCache<V>(options: {
     age(): number | undefined {
       // Taken first: what holds later is younger than its lease.
       const now = clock.now();
-      const inUse = entries.values().filter((entry) => holds(entry));
-      const ages = inUse.map(({ since }) => now - (since?.now ?? now));
-      return ages.reduce<number | undefined>((most = 0, age) => Math.max(most, age), undefined);
+      return longestAge(
+        entries.values().filter((entry) => holds(entry)),
+        now,
+      );
     },
   };
+}
+
+function createReads(
+  begin: () => Lease,
+  watch: Watches['watch'],
+  onError: (error: unknown) => void,
+) {
+  const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
+
+  async function read<R, T>(
+    names: readonly string[],
+    ask: () => Promise<R>,
+    take: (reply: R, since: Lease) => T | undefined,
+  ): Promise<T | undefined> {
+    for (let sent = 0; sent < MAX_READS; sent += 1) {
+      const since = begin();
+      using watching = watch(names);
+      try {
+        const reply = await ask();
+        const taken = watching.overtaken ? undefined : take(reply, since);
+        if (taken !== undefined) return taken;
+      } catch (error) {
+        onError(error);
+        return undefined;
+      }
+    }
+    return undefined;
+  }
+
+  return {
+    /** Asks again until a reply counts; undefined when none does. Never rejects. */
+    read,
+    /** Shares a read with callers that come before it ends and before the names change. */
+    readOnce<R, T>(...question: Parameters<typeof read<R, T>>): Promise<T | undefined> {
+      const [names] = question;
+      const key = JSON.stringify(names);
+      const running = reads.get(key);
+      if (running?.watch.overtaken === false) return running.result as Promise<T | undefined>;
+      const watching = watch(names);
+      const result = read(...question).finally(() => {
+        watching[Symbol.dispose]();
+        if (reads.get(key)?.watch === watching) reads.delete(key);
+      });
+      reads.set(key, { watch: watching, result });
+      return result;
+    },
+  };
+}
+
+function longestAge(all: Iterable<Leased<unknown>>, now: number): number | undefined {
+  let longest: number | undefined;
+  for (const { since } of all) longest = Math.max(longest ?? 0, now - (since?.now ?? now));
+  return longest;
 }
 
 function createUses<V>(clock: Pick<Clock, 'now'>) {
@@ -195,6 +213,7 @@ function createUses<V>(clock: Pick<Clock, 'now'>) {
   };
 }
 
+type Watches = ReturnType<typeof createWatches>;
 function createWatches() {
   const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
   return {
