@@ -102,7 +102,7 @@ export function createLeaseCache<V>(options: {
     /** Never for an answer to a request: it may be of any age. */
     last: (name: string) => entries.get(name)?.value,
     keep,
-    /** Keeps what was read beside others, unless the lease of `before` was ended or replaced meanwhile. */
+    /** Keeps what was read beside others, unless the lease of `before` is another now. */
     keepInstead(before: Leased<V>, value: V, since: Lease): void {
       const entry = entries.get(before.name);
       if (entry === undefined || entry.since !== before.since) return;

@@ -216,20 +216,6 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     }),
     seed: 2,
   },
-  'a scope that was read beside others counts its lease from the answer': {
-    replacements: instead(
-      'freshness/freshness.ts',
-      `known.keepInstead(one, tokenOf(scopes.length + i), since);`,
-      `known.keepInstead(one, tokenOf(scopes.length + i), known.begin());`,
-    ),
-    simulation: within(FLEET, {
-      ...WORKERS,
-      troubles: [...DEAF.troubles, 'rough links'],
-      links: LATE,
-      lease: 100,
-    }),
-    seed: 39,
-  },
   'a session that begins while Redis is away is kept, and noted, as a clean one': {
     replacements: [
       ...instead(SESSIONS, `{ ...data, dirty: true, version`, `{ ...data, dirty: false, version`),
