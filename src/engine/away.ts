@@ -1,5 +1,5 @@
 import type { Clock } from '../common/clock.ts';
-import type { Emit } from '../common/events.ts';
+import type { Emit, EngineAway } from '../common/events.ts';
 import { messageOf } from '../common/errors.ts';
 import type { EngineConfig } from './config.ts';
 
@@ -29,7 +29,7 @@ export type Away = ReturnType<typeof createAway>;
  * Servers of engines to which no connection could be made, and that have sent no head since. All
  * that this process sends them is seen here: requests, logins, probes.
  */
-export function createAway({ clock, emit }: { clock: Pick<Clock, 'now'>; emit?: Emit }) {
+export function createAway({ clock, emit }: { clock: Pick<Clock, 'now' | 'wall'>; emit?: Emit }) {
   const servers = new Map<string, Server>();
   const isTriedNow = ({ triedAt }: Server) => clock.now() - triedAt < TRY_MS;
   /** All of them, if each is away. */
@@ -73,7 +73,10 @@ export function createAway({ clock, emit }: { clock: Pick<Clock, 'now'>; emit?: 
       const ms = clock.now() - server.since;
       emit?.({ type: 'engine-away', url: server.url, state: 'up', why: 'it answers again', ms });
     },
-    /** URL and time of those that are away (ms). */
-    list: () => [...servers.values()].map(({ url, since }) => ({ url, ms: clock.now() - since })),
+    list: (): readonly EngineAway[] =>
+      [...servers.values()].map(({ url, since }) => {
+        const at = clock.wall() - (clock.now() - since);
+        return { url, since: new Date(at).toISOString() };
+      }),
   };
 }
