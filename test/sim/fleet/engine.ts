@@ -1,6 +1,6 @@
 import type { EngineAnswer } from '../../../src/cache/query.ts';
 import type { Away } from '../../../src/engine/away.ts';
-import { rowsetAnswer } from '../../support/answers.ts';
+import { faultAnswer, rowsetAnswer } from '../../support/answers.ts';
 import { oneIn, pick, type Random } from '../random.ts';
 import type { SimulatedTime } from '../time.ts';
 import { CHANGED, type Ledger, type Places, PROJECTS, type Stamp, WATCHED } from './ledger.ts';
@@ -56,6 +56,7 @@ export interface Asked {
 export interface Asker {
   readonly clock: { now(): number; wall(): number };
   readonly failure: (reason: Reason) => Error;
+  readonly overloaded: () => Error;
   readonly met: Met;
   readonly away: Away;
 }
@@ -86,6 +87,7 @@ export function createEngine(options: {
   let signature = 1;
   let requests = 0;
   let breaks = 0;
+  let fails = 0;
   let clearsFrom = 0;
   /** How it is away, or was the last time, from which moment, and until when. */
   let mood: Mood = 'mixed';
@@ -106,6 +108,8 @@ export function createEngine(options: {
     const middle = Math.floor(body.length / 2);
     yield body.subarray(0, middle);
     if (oneIn(random, 3)) await time.sleep(random(30));
+    // By then the client may have the head.
+    if (isBroken) await time.sleep(random(150));
     if (isBroken || leftAt >= since) throw new Error('the engine broke off');
     yield body.subarray(middle);
     if (oneIn(random, 3)) await time.sleep(random(30));
@@ -138,6 +142,8 @@ export function createEngine(options: {
     requests: () => requests,
     /** One request in so many is broken off from now on (0: none). */
     breakOneIn: (many: number) => void (breaks = many),
+    /** One request in so many meets a full queue, or is answered with a Fault, from now on (0: none). */
+    failOneIn: (many: number) => void (fails = many),
     /** No call of its own operation succeeds for so long (ms). */
     failClears: (ms: number) => void (clearsFrom = now() + ms),
     /** Is away for so long (ms). */
@@ -158,6 +164,11 @@ export function createEngine(options: {
       };
       if (refusal !== undefined) throw fail('unconnected', refusal);
       requests += 1;
+      const isFull = oneIn(random, fails);
+      if (isFull) {
+        visit.refused();
+        throw asker.overloaded();
+      }
       const began = { now: clock.now(), wall: clock.wall() };
       const since = now();
       const isTry = away.tries(REPLICA);
@@ -173,7 +184,8 @@ export function createEngine(options: {
       if (failed !== undefined) throw fail(failed);
       away.answered(REPLICA);
       visit.answers();
-      const body = Buffer.from(rowsetAnswer({ names }));
+      const isFault = oneIn(random, fails);
+      const body = Buffer.from(isFault ? faultAnswer() : rowsetAnswer({ names }));
       const pieces = inPieces(body, oneIn(random, breaks));
       return { head: HEAD, body: pieces, length: () => body.length, began, replica: REPLICA };
     },
@@ -194,7 +206,8 @@ export function createEngine(options: {
     },
     /** What a watcher asks. @param by name of its gateway */
     async signature(by: string): Promise<string> {
-      await time.sleep(takes());
+      // Polls of a source that takes longer than the pause between them follow each other at once.
+      await time.sleep(1 + random(usually));
       const isSeen = !isAway() && !oneIn(random, breaks);
       polled = { by, at: now(), failingSince: isSeen ? undefined : (polled.failingSince ?? now()) };
       if (!isSeen) throw new Error('no signature');

@@ -193,10 +193,11 @@ export async function openGateway(options: {
 
   const met = createMet(time.clock.now);
   const away = program.away.createAway(parts);
-  const { EngineFailure } = program.errors;
+  const { EngineFailure, GatewayError } = program.errors;
   const asker: Asker = {
     ...{ clock, met, away },
     failure: (reason) => new EngineFailure(reason, 'simulated'),
+    overloaded: () => new GatewayError('overloaded', 'simulated'),
   };
   const authenticator = program.logins.createEngineAuthenticator({
     ...{ clock, emit, random: parts.randomBytes, ...options.trust },

@@ -96,7 +96,10 @@ export function createJudge(options: {
       accuse('marked though its ttl is not over');
     }
     if (isFresh(sent)) accuse('answered with an old one though a new one was wanted');
-    const failure = met.failure(wordOf(login.user, question), at);
+    const failure = met.failure(wordOf(login.user, question), login.authorization, at);
+    if (met.triedInVain(wordOf(login.user, question), at) > MOST_TRIES) {
+      accuse('answered with an old one though more than one a second had tried before');
+    }
     if (failure === undefined) accuse('answered with an old one though no engine failed');
     if (failure === 'down' && met.isQuietFor(TRIED_WITHIN)) {
       accuse(`answered with an old one though none has tried for ${TRIED_WITHIN} ms`);
@@ -133,6 +136,7 @@ export function createJudge(options: {
       if (!gateway.isAlive() || text === undefined) return false;
       // That was judged in the turn that sent it.
       if (how.startsWith('hit')) return true;
+      if (isFault(text)) return false;
       const told = toldOf(sent, how);
       const read = whole(sent, text, told);
       if (read === undefined) return true;
@@ -143,5 +147,9 @@ export function createJudge(options: {
   };
 }
 
+const isFault = (text: string) => text.includes('SOAP-ENV:Fault>');
+
+/** Of requests that met no other, some try in the turn in which others do. */
+const MOST_TRIES = 4;
 /** While the engine counts as down, one request a second tries it (ms). */
 const TRIED_WITHIN = 1_100;

@@ -15,12 +15,13 @@ interface Right {
 
 /** @param now simulated time (ms) */
 export function createMet(now: () => number) {
-  /** By what was asked: the latest failure, and the latest silence. */
+  /** By what was asked, or a login that was checked: the latest failure, and the latest silence. */
   const failedAt = new Map<string, number>();
   const silentAt = new Map<string, number>();
   /** Since a connection failed and no head came; until when that was so. */
   let downSince: number | undefined;
   let downUntil = -Infinity;
+  const inVain = new Set<number>();
   let underWay = 0;
   let busyAt = -Infinity;
   const rights = new Map<string, Right[]>();
@@ -35,6 +36,8 @@ export function createMet(now: () => number) {
       };
       if (isTry) underWay += 1;
       return {
+        /** It found no place at the engine. */
+        refused: ends,
         failed(how: Failed): void {
           ends();
           failedAt.set(word, now());
@@ -52,10 +55,22 @@ export function createMet(now: () => number) {
      * Why an old answer may be given to a request of that moment: one for the same failed since, none could be connected
      * meanwhile, or one was met with silence a short time ago.
      */
-    failure(word: string, since: number): 'own' | 'down' | 'silence' | undefined {
-      if ((failedAt.get(word) ?? -Infinity) >= since) return 'own';
+    failure(word: string, login: string, since: number): 'own' | 'down' | 'silence' | undefined {
+      const hasFailed = (what: string) => (failedAt.get(what) ?? -Infinity) >= since;
+      if (hasFailed(word) || hasFailed(login)) return 'own';
       if (downSince !== undefined || downUntil >= since) return 'down';
-      return now() - (silentAt.get(word) ?? -Infinity) < RETRIED_WITHIN ? 'silence' : undefined;
+      return since - (silentAt.get(word) ?? -Infinity) < RETRIED_WITHIN ? 'silence' : undefined;
+    },
+    /**
+     * A request of that moment was not answered before it, or another for the same, had tried an engine that was known to
+     * be away. @returns how many tries there were in the last second of which that was so
+     */
+    triedInVain(word: string, since: number): number {
+      const isKnown = downSince !== undefined && downSince < since;
+      const failed = failedAt.get(word) ?? -Infinity;
+      if (isKnown && failed >= since) inVain.add(failed);
+      for (const at of inVain) if (at < now() - 1_000) inVain.delete(at);
+      return inVain.size;
     },
     /** Whether nothing is under way, and was for so long (ms). */
     isQuietFor: (ms: number) => underWay === 0 && now() - busyAt > ms,
@@ -64,6 +79,7 @@ export function createMet(now: () => number) {
       const sentAt = now();
       return (outcome: LoggedIn) => {
         const known = rights.get(login)?.slice(-3) ?? [];
+        if (outcome === 'away') failedAt.set(login, now());
         if (outcome === 'rejected')
           for (const one of known) one.endedAt = Math.min(one.endedAt, now());
         if (outcome === 'accepted') known.push({ sentAt, foundAt: now(), endedAt: Infinity });

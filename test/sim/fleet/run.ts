@@ -51,6 +51,7 @@ const TROUBLES = [
   'a reload',
   'the engine breaks off',
   'the engine is away',
+  'the engine fails',
   'passwords change',
   'a connection is broken',
   'Redis saves',
@@ -338,6 +339,12 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
         engine.breakOneIn(0);
         return '';
       },
+      'the engine fails': async () => {
+        engine.failOneIn(4);
+        await time.sleep(random(1_000));
+        engine.failOneIn(0);
+        return '';
+      },
       'the engine is away': async () => {
         const how = pick(random, AWAY);
         const ms = 1 + random(oneIn(random, 3) ? LONG_AWAY : BRIEFLY_AWAY);
@@ -358,6 +365,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     isRough = false;
     phase = 'calm';
     engine.breakOneIn(0);
+    engine.failOneIn(0);
     engine.comeBack();
     for (const mend of mends) mend();
     for (const [number, gateway] of gateways.entries()) {
