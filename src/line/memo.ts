@@ -5,12 +5,14 @@ import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { CacheShare } from '../cache/config.ts';
 import type { KnownKey } from '../cache/query.ts';
+import type { RequestReservation } from '../common/body-account.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
+import { MAX_STATEMENT } from '../xmla/mdx/statement-policy.ts';
 import { circumstancesOf } from './circumstances.ts';
 import {
   placeOf,
@@ -24,6 +26,7 @@ import { addLayout, LAYOUT_BYTES, type Layouts } from './layouts.ts';
 import { createReadings, type Read } from './readings.ts';
 import type { KnownSession } from './session-step.ts';
 import {
+  LONG,
   createOwnTurns,
   type Destination,
   inSession,
@@ -60,11 +63,16 @@ export interface Known extends Pick<Read, 'recognised'> {
   readonly answer: Answer | undefined;
 }
 
+/** Memory (bytes) that reading takes for each byte of a long body: tokens, also of a long formula. */
+const READING_BYTES = 16;
+
 export interface Arrived {
   readonly client: XmlaClient;
   readonly address: XmlaAddress;
   readonly principal: Principal;
   readonly body: Buffer;
+  /** Memory of the body. */
+  readonly room: Pick<RequestReservation, 'grow' | 'shrinkTo'>;
   readonly known: Known | undefined;
   readonly ofPage: boolean;
 }
@@ -141,7 +149,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       return { head, sessionId, asked: reading.asked, answer, recognised };
     },
     async read(arrived: Arrived, destination: Destination): Promise<Read> {
-      const { client, principal, body, known } = arrived;
+      const { client, principal, body, room, known } = arrived;
       if (known !== undefined) {
         const { asked, sessionId, recognised } = known;
         return { asked: inSession(asked, sessionId), recognised };
@@ -153,7 +161,10 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
         signal.throwIfAborted();
       };
       const circumstances = circumstancesOf(request.headers, destination);
-      return readings.read({ body, circumstances, owner, ownTurn: turnOfClient });
+      const read = () => readings.read({ body, circumstances, owner, ownTurn: turnOfClient });
+      if (body.length <= LONG) return read();
+      await room.grow(READING_BYTES * Math.min(body.length, MAX_STATEMENT), signal);
+      return read().finally(() => room.shrinkTo(body.length));
     },
     /** Notes a query answered from the cache. */
     rememberAnswer(
