@@ -63,7 +63,7 @@ export interface Known extends Pick<Read, 'recognised'> {
   readonly answer: Answer | undefined;
 }
 
-/** Memory (bytes) that reading takes for each byte of a long body: tokens, also of a long formula. */
+/** Bytes that reading takes for each byte of a long body: tokens, also of a long formula. */
 const READING_BYTES = 16;
 
 export interface Arrived {
