@@ -3,7 +3,6 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
-import type { CacheShare } from '../cache/config.ts';
 import type { KnownKey } from '../cache/query.ts';
 import type { RequestReservation } from '../common/body-account.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
@@ -23,6 +22,7 @@ import {
   type XmlaClient,
 } from './client.ts';
 import { addLayout, LAYOUT_BYTES, type Layouts } from './layouts.ts';
+import type { SharedQuery } from './query.ts';
 import { createReadings, type Read } from './readings.ts';
 import type { KnownSession } from './session-step.ts';
 import {
@@ -34,15 +34,20 @@ import {
   type UnderstoodRequest,
 } from './understand.ts';
 
-interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
+export interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
+  readonly engine: Pick<Destination['engine'], 'isAway'>;
   readonly project: string | undefined;
   readonly login: RememberedLogin;
 }
 
-interface Answer {
-  readonly key: KnownKey;
+/** Roles and session for which an entry may answer. */
+export interface Claim {
   readonly roles: string | undefined;
   readonly session: SessionRecord | undefined;
+}
+
+interface Answer extends Claim, Pick<SharedQuery, 'staleIfError'> {
+  readonly key: KnownKey;
 }
 
 export interface KnownHead extends Asker {
@@ -81,7 +86,7 @@ export interface Handled extends Read {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: Pick<Destination, 'endpoint' | 'settings' | 'user'>;
+  readonly destination: Pick<Asker, 'endpoint' | 'engine' | 'settings' | 'user'>;
 }
 
 interface MemoParts {
@@ -115,10 +120,10 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       return known;
     }
     // Neither the query, which may be long, nor all of the destination, which may hold credentials.
-    const { endpoint, settings, user } = destination;
+    const { endpoint, engine, settings, user } = destination;
     const wishes = wishesOf(headers, parts.pageOrigins);
     const places = placesIn(request.rawHeaders);
-    const asker = { project: address.project, login, endpoint, settings, user };
+    const asker = { project: address.project, login, endpoint, engine, settings, user };
     return { ...asker, wishes, places, layouts: [], answers: new Map() };
   }
 
@@ -169,13 +174,13 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
     /** Notes a query answered from the cache. */
     rememberAnswer(
       handled: Handled,
-      { share, roles }: { readonly share: CacheShare; readonly roles: string | undefined },
+      { share, roles, staleIfError }: Pick<SharedQuery, 'share' | 'roles' | 'staleIfError'>,
       session: KnownSession | undefined,
       key: KnownKey,
     ): void {
       // A user who has no roles yet may get some.
       if (share === 'roles' && roles === undefined) return;
-      note(handled, { key, roles, session: session?.record });
+      note(handled, { key, roles, session: session?.record, staleIfError });
     },
     /** Notes a request that bypasses the cache. */
     rememberPassing: (handled: Handled): void => note(handled, undefined),
