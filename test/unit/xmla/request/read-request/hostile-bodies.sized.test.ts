@@ -51,7 +51,7 @@ async function stepsTaken(): Promise<number> {
 async function readAll(body: Buffer): Promise<void> {
   const reading = readRequest(body, TYPE);
   await sessionIdsInLong(body, TYPE, () => Promise.resolve());
-  asksForOtherIdentity(body, TYPE, reading);
+  await asksForOtherIdentity(body, TYPE, reading, () => undefined);
   gapsIn(body);
   if (reading.kind !== 'understood') return;
   const { request } = reading;
