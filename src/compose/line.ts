@@ -76,7 +76,7 @@ export function createLine(
   });
   const steps = { ...common, memo, queryOf };
   const look = createLook({ engineOf, queryOf, examine: peek });
-  const walked = { engineOf, examine, queryOf, look, cache, sessions, memory, admitBackground };
+  const walked = { ...common, examine, queryOf, look, memory, admitBackground };
   return {
     handle: createXmlaHandler({
       ...steps,
@@ -87,6 +87,6 @@ export function createLine(
       answerBody,
     }),
     explain: createExplanation({ ...common, look }),
-    steps: { ...walked, work: parts.work } satisfies Line,
+    steps: walked satisfies Line,
   };
 }

@@ -67,9 +67,9 @@ export function createXmlaHandler(parts: {
     try {
       const taken = client.takeBody(head !== undefined);
       let known = taken && memo.recognise(head, taken);
-      if (known && replay.atOnce(known, client)) return;
+      if (known && taken && replay.atOnce(known, client, taken)) return;
       client.watch();
-      if (known && taken && (await replay.fetched(known, client, taken.length))) return;
+      if (known && taken && (await replay.fetched(known, client, taken))) return;
       if (client.isGone) return;
 
       const asked = path ?? (readXmlaPath(request.url ?? '') as AskedPath);
@@ -96,8 +96,8 @@ export function createXmlaHandler(parts: {
         const arrived = { client, address, principal, body, known, ofPage };
         if (believed !== undefined) {
           const hit = await parts.believedHit(arrived, believed);
-          if (hit && replay.atOnce(hit, client)) return;
-          if (hit && (await replay.fetched(hit, client, body.length))) return;
+          if (hit && replay.atOnce(hit, client, body)) return;
+          if (hit && (await replay.fetched(hit, client, body))) return;
           believed = undefined;
           await check();
         }
@@ -127,7 +127,8 @@ export function createAnswerBody(parts: {
   readonly keepAlive: KeepAlive;
   readonly cache: Pick<QueryCache, 'answer'>;
   readonly pass: Pass;
-  readonly seen: readonly Pick<Seen, 'query'>[];
+  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly seen: readonly Pick<Seen, 'query' | 'ending'>[];
   readonly dropped: Pick<DroppedHeaders, 'note'>;
 }) {
   const { memo, queryOf, pass } = parts;
@@ -170,8 +171,16 @@ export function createAnswerBody(parts: {
     for (const one of parts.seen) one.query(handled, principal.name, query.parts, session);
     const told: Query = {
       ...query,
-      found(key) {
-        if (control === 'none') memo.rememberAnswer(handled, query, session, key);
+      found(known, ending) {
+        if (control !== 'none') return;
+        memo.rememberAnswer(handled, query, session, known);
+        if (ending === undefined) return;
+        const { key } = known;
+        const { authorization = '' } = headers;
+        const login = parts.authenticator.remembered(authorization);
+        const of = { key, login, authorization, session: session?.record };
+        for (const { ending: tell } of parts.seen)
+          tell({ ...handled, ...of, requestedAt: ending.requestedAt });
       },
     };
     return parts.cache.answer(told, client);

@@ -7,8 +7,9 @@ import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { XmlaClient } from './client.ts';
 import type { Known } from './memo.ts';
-import type { Judge } from './ports.ts';
+import type { Judge, Seen } from './ports.ts';
 import { isTouchDue } from './session-step.ts';
+import { inSession } from './understand.ts';
 
 /** @returns the key of a request whose login, session and roles are unchanged; for this turn */
 export const createKeyOf =
@@ -41,11 +42,12 @@ export function createReplay(parts: {
   readonly keyOf: ReturnType<typeof createKeyOf>;
   readonly cache: Pick<QueryCache, 'recall' | 'bring' | 'textOf'>;
   readonly authenticator: Pick<Authenticator, 'checkBehind'>;
+  readonly seen: readonly Pick<Seen, 'ending'>[];
 }) {
-  const { keyOf, cache, authenticator } = parts;
+  const { keyOf, cache, authenticator, seen } = parts;
 
   /** Returns false where memory has no answer, and Redis brought none. */
-  function atOnce(known: Known, client: XmlaClient, brought?: StoredAnswer): boolean {
+  function atOnce(known: Known, client: XmlaClient, body: Buffer, brought?: StoredAnswer): boolean {
     const key = keyOf(known);
     const recalled = key && cache.recall(key, brought);
     if (key === undefined || recalled === undefined) return false;
@@ -59,13 +61,29 @@ export function createReplay(parts: {
     const { sessionId } = known;
     client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, text });
     if (!login.counts()) authenticator.checkBehind(client.request.headers.authorization ?? '');
+    else if (recalled.ending) tellEnding(known, client, body, key.key, stored);
     return true;
   }
 
-  async function fetched(known: Known, client: XmlaClient, bytes: number): Promise<boolean> {
+  function tellEnding(
+    { head, asked: learnt, sessionId, answer }: Known,
+    { request }: XmlaClient,
+    body: Buffer,
+    key: string,
+    { requestedAt }: StoredAnswer,
+  ): void {
+    const { login, project } = head;
+    const { authorization = '' } = request.headers;
+    const asked = inSession(learnt, sessionId);
+    const destination = { addressee: { project, query: asked.parts?.query ?? [] } };
+    const of = { key, login, authorization, session: answer?.session, requestedAt };
+    for (const one of seen) one.ending({ asked, body, destination, ...of });
+  }
+
+  async function fetched(known: Known, client: XmlaClient, body: Buffer): Promise<boolean> {
     const key = keyOf(known);
-    const brought = key && (await cache.bring(key, bytes));
-    return brought !== undefined && !client.isGone && atOnce(known, client, brought);
+    const brought = key && (await cache.bring(key, body.length));
+    return brought !== undefined && !client.isGone && atOnce(known, client, body, brought);
   }
 
   return { atOnce, fetched };

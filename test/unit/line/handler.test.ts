@@ -142,7 +142,7 @@ beforeEach(async () => {
     ...parts,
     clientOf,
     memo,
-    replay: createReplay({ ...parts, keyOf: createKeyOf(parts) }),
+    replay: createReplay({ ...parts, seen: [], keyOf: createKeyOf(parts) }),
     maxBodyBytes: 100_000,
     believedHit: never,
     answerBody,
