@@ -119,7 +119,7 @@ type AnswerBody = ReturnType<typeof createAnswerBody>;
 
 export function createAnswerBody(parts: {
   readonly engineOf: EngineOf;
-  readonly memo: Pick<Memo, 'read' | 'rememberPassing' | 'rememberAnswer'>;
+  readonly memo: Pick<Memo, 'read' | 'remember'>;
   readonly examine: Examine;
   readonly sessions: Parameters<typeof enterSession>[2];
   readonly permissions: Pick<Permissions, 'mayControlCache'>;
@@ -149,7 +149,7 @@ export function createAnswerBody(parts: {
     client.asks(read);
     const { asked, purges, step } = await parts.examine(read, destination, principal, ofPage);
     const handled = { ...toEngine, ...taken, request, address, body };
-    if (known === undefined && read.bypass !== undefined) memo.rememberPassing(handled);
+    if (known === undefined && read.bypass !== undefined) memo.remember(handled);
     const entered = await enterSession(asked, step, parts.sessions);
     const passing = { ...toEngine, asked, body, step: entered, purges };
     const control = clientControl(headers, parts.permissions.mayControlCache(principal));
@@ -173,7 +173,8 @@ export function createAnswerBody(parts: {
       ...query,
       found(known, ending) {
         if (control !== 'none') return;
-        memo.rememberAnswer(handled, query, session, known);
+        const { share, roles } = query;
+        memo.remember(handled, { key: known, share, roles, session: session?.record });
         if (ending === undefined) return;
         const { key } = known;
         const { authorization = '' } = headers;

@@ -123,8 +123,8 @@ export function createMemoHouse() {
     const { body = asked(), headers, share = 'user', roles, key = 'k' } = taught;
     const whole = { ...(await handled(body, headers)), ...taught.change };
     const { session: own } = whole.asked;
-    const known = own.kind === 'in' ? { name: { endpoint: '', id: own.id }, record } : undefined;
-    memo.rememberAnswer(whole, { share, roles }, known, { ...FOUND, key });
+    const session = own.kind === 'in' ? record : undefined;
+    memo.remember(whole, { key: { ...FOUND, key }, share, roles, session });
   }
 
   /** The key under which the answer of a request is looked for, where it is known. */
