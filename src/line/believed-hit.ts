@@ -40,7 +40,8 @@ export function createBelievedHit(parts: {
     const key = typeof query === 'string' ? undefined : await cache.keyOf(query);
     if (typeof query === 'string' || key === undefined) return undefined;
     const head = { ...destination, login, project: address.project };
-    const answer = { key, roles: query.roles, session: session?.record };
+    const { roles, staleIfError } = query;
+    const answer = { key, roles, session: session?.record, staleIfError };
     return { head, asked: read, sessionId: session?.name.id, answer };
   };
 }

@@ -4,6 +4,7 @@ import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { Query } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
+import { asEngineFailure } from '../common/errors.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { isPreflight } from '../http/page-origins.ts';
@@ -17,7 +18,7 @@ import type { Arrived, KnownHead, Memo } from './memo.ts';
 import type { Pass } from './pass.ts';
 import type { Seen } from './ports.ts';
 import type { QueryOf } from './query.ts';
-import type { Replay } from './replay.ts';
+import type { IfError, Replay } from './replay.ts';
 import { enterSession, type Examine, type KeepAlive } from './session-step.ts';
 import { type AskedPath, checkHead, checkRequest, destinationOf } from './understand.ts';
 import { type EngineOf, errorShape } from './understand.ts';
@@ -98,8 +99,13 @@ export function createXmlaHandler(parts: {
           const hit = await parts.believedHit(arrived, believed);
           if (hit && replay.atOnce(hit, client, body)) return;
           if (hit && (await replay.fetched(hit, client, body))) return;
+          const login = believed;
           believed = undefined;
-          await check();
+          const failure = await check().then(() => undefined, asEngineFailure);
+          // Looked up anew, as behind any failure of the engine.
+          const old = failure && hit && (await parts.believedHit(arrived, login));
+          if (old && (await replay.fetched(old, client, body, true))) return;
+          if (failure !== undefined) throw failure;
         }
         await parts.answerBody(arrived);
       } finally {
@@ -122,6 +128,7 @@ export function createAnswerBody(parts: {
   readonly memo: Pick<Memo, 'read' | 'remember'>;
   readonly examine: Examine;
   readonly sessions: Parameters<typeof enterSession>[2];
+  readonly ifError: IfError;
   readonly permissions: Pick<Permissions, 'mayControlCache'>;
   readonly queryOf: QueryOf;
   readonly keepAlive: KeepAlive;
@@ -169,12 +176,15 @@ export function createAnswerBody(parts: {
       return client.end(gone.body.length, gone.body);
     }
     for (const one of parts.seen) one.query(handled, principal.name, query.parts, session);
+    const mayBeOld = control === 'none' && query.staleIfError > 0;
     const told: Query = {
       ...query,
+      ...(mayBeOld && { ifError: parts.ifError(handled, query, session) }),
       found(known, ending) {
         if (control !== 'none') return;
-        const { share, roles } = query;
-        memo.remember(handled, { key: known, share, roles, session: session?.record });
+        const { share, roles, staleIfError } = query;
+        const answer = { key: known, share, roles, staleIfError, session: session?.record };
+        memo.remember(handled, answer);
         if (ending === undefined) return;
         const { key } = known;
         const { authorization = '' } = headers;

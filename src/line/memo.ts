@@ -3,7 +3,6 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
-import type { CacheShare } from '../cache/config.ts';
 import type { KnownKey } from '../cache/query.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
@@ -21,6 +20,7 @@ import {
   type XmlaClient,
 } from './client.ts';
 import { addLayout, LAYOUT_BYTES, type Layouts } from './layouts.ts';
+import type { SharedQuery } from './query.ts';
 import { createReadings, type Read } from './readings.ts';
 import {
   createOwnTurns,
@@ -30,15 +30,20 @@ import {
   type UnderstoodRequest,
 } from './understand.ts';
 
-interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
+export interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
+  readonly engine: Pick<Destination['engine'], 'isAway'>;
   readonly project: string | undefined;
   readonly login: RememberedLogin;
 }
 
-interface Answer {
-  readonly key: KnownKey;
+/** Roles and session for which an entry may answer. */
+export interface Claim {
   readonly roles: string | undefined;
   readonly session: SessionRecord | undefined;
+}
+
+interface Answer extends Claim, Pick<SharedQuery, 'staleIfError'> {
+  readonly key: KnownKey;
 }
 
 export interface KnownHead extends Asker {
@@ -72,7 +77,7 @@ export interface Handled extends Read {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: Pick<Destination, 'endpoint' | 'settings' | 'user'>;
+  readonly destination: Pick<Asker, 'endpoint' | 'engine' | 'settings' | 'user'>;
 }
 
 export type Memo = ReturnType<typeof createMemo>;
@@ -107,10 +112,10 @@ export function createMemo(
       return known;
     }
     // Neither the query, which may be long, nor all of the destination, which may hold credentials.
-    const { endpoint, settings, user } = destination;
+    const { endpoint, engine, settings, user } = destination;
     const wishes = wishesOf(headers, parts.pageOrigins);
     const places = placesIn(request.rawHeaders);
-    const asker = { project: address.project, login, endpoint, settings, user };
+    const asker = { project: address.project, login, endpoint, engine, settings, user };
     return { ...asker, wishes, places, layouts: [], answers: new Map() };
   }
 
@@ -139,7 +144,7 @@ export function createMemo(
       return readings.read({ body, circumstances, owner, ownTurn: turnOfClient });
     },
     /** Notes what was recognised; and under what it was answered, where the cache answered it. */
-    remember(handled: Handled, answer?: Answer & { readonly share: CacheShare }): void {
+    remember(handled: Handled, answer?: Answer & Pick<SharedQuery, 'share'>): void {
       // A user who has no roles yet may get some.
       if (answer?.share === 'roles' && answer.roles === undefined) return;
       const { recognised, request, principal } = handled;

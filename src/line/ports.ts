@@ -6,8 +6,11 @@ import type { EngineAddressee } from '../engine/replicas.ts';
 import type { KnownSession } from './session-step.ts';
 import type { UnderstoodRequest } from './understand.ts';
 
-/** Port: says why no entry of these scopes may be served now; undefined where entries may be. */
-export type Judge = (scopes: readonly CacheScope[]) => BypassReason | undefined;
+/**
+ * Port: says why no entry of these scopes may be served now; undefined where entries may be.
+ * @param isOld one past its ttl, behind a failure of the engine
+ */
+export type Judge = (scopes: readonly CacheScope[], isOld?: boolean) => BypassReason | undefined;
 
 /** A request that a cache may answer, or one that began a clean session. */
 export interface SeenRequest {

@@ -6,7 +6,7 @@ import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 import type { CacheScope, SessionRecord } from '../../../src/freshness/freshness-store.ts';
 import { type Arrived, createMemo, type Handled } from '../../../src/line/memo.ts';
-import { createKeyOf } from '../../../src/line/replay.ts';
+import { createKeyOf, createStands } from '../../../src/line/replay.ts';
 import type { OwnTurn } from '../../../src/line/understand.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
@@ -14,7 +14,7 @@ import { handClock } from '../cache/fakes.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 export const DESTINATION = {
-  engine: { id: 'engine' },
+  engine: { id: 'engine', isAway: () => false },
   addressee: { project: undefined, query: [] },
   traits: ENGINE_KINDS.mondrian,
   volatile: [],
@@ -103,9 +103,9 @@ export function createMemoHouse() {
     ],
     clock,
     secret: 's',
-  } as unknown as Parameters<typeof createMemo>[0] & Parameters<typeof createKeyOf>[0];
+  } as unknown as Parameters<typeof createMemo>[0] & Parameters<typeof createStands>[0];
   const memo = createMemo(parts, (...given) => state.ownTurn(...given));
-  const unchangedKeyOf = createKeyOf(parts);
+  const unchangedKeyOf = createKeyOf(createStands(parts));
 
   /** Understands a request as the handler does. */
   async function handled(body: Buffer, headers: Headers = {}): Promise<Handled> {
@@ -124,7 +124,7 @@ export function createMemoHouse() {
     const whole = { ...(await handled(body, headers)), ...taught.change };
     const { session: own } = whole.asked;
     const session = own.kind === 'in' ? record : undefined;
-    memo.remember(whole, { key: { ...FOUND, key }, share, roles, session });
+    memo.remember(whole, { key: { ...FOUND, key }, share, roles, staleIfError: 0, session });
   }
 
   /** The key under which the answer of a request is looked for, where it is known. */
