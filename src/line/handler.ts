@@ -94,7 +94,7 @@ export function createXmlaHandler(parts: {
         const { signal } = client;
         const body = await readBody(request, parts.maxBodyBytes, { room, signal, taken });
         if (taken === undefined) known = memo.recognise(head, body);
-        const arrived = { client, address, principal, body, known, ofPage };
+        const arrived = { client, address, principal, body, room, known, ofPage };
         if (believed !== undefined) {
           const hit = await parts.believedHit(arrived, believed);
           if (hit && replay.atOnce(hit, client, body)) return;

@@ -4,12 +4,14 @@ import type { Socket } from 'node:net';
 import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { KnownKey } from '../cache/query.ts';
+import type { RequestReservation } from '../common/body-account.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
+import { MAX_STATEMENT } from '../xmla/mdx/statement-policy.ts';
 import { circumstancesOf } from './circumstances.ts';
 import {
   placeOf,
@@ -23,6 +25,7 @@ import { addLayout, LAYOUT_BYTES, type Layouts } from './layouts.ts';
 import type { SharedQuery } from './query.ts';
 import { createReadings, type Read } from './readings.ts';
 import {
+  LONG,
   createOwnTurns,
   type Destination,
   inSession,
@@ -64,11 +67,16 @@ export interface Known extends Pick<Read, 'recognised'> {
   readonly answer: Answer | undefined;
 }
 
+/** Bytes that reading takes for each byte of a long body: tokens, also of a long formula. */
+const READING_BYTES = 16;
+
 export interface Arrived {
   readonly client: XmlaClient;
   readonly address: XmlaAddress;
   readonly principal: Principal;
   readonly body: Buffer;
+  /** Memory of the body. */
+  readonly room: Pick<RequestReservation, 'grow' | 'shrinkTo'>;
   readonly known: Known | undefined;
   readonly ofPage: boolean;
 }
@@ -129,7 +137,7 @@ export function createMemo(
       return { head, sessionId, asked: reading.asked, answer, recognised };
     },
     async read(arrived: Arrived, destination: Destination): Promise<Read> {
-      const { client, principal, body, known } = arrived;
+      const { client, principal, body, room, known } = arrived;
       if (known !== undefined) {
         const { asked, sessionId, recognised } = known;
         return { asked: inSession(asked, sessionId), recognised };
@@ -141,7 +149,10 @@ export function createMemo(
         signal.throwIfAborted();
       };
       const circumstances = circumstancesOf(request.headers, destination);
-      return readings.read({ body, circumstances, owner, ownTurn: turnOfClient });
+      const read = () => readings.read({ body, circumstances, owner, ownTurn: turnOfClient });
+      if (body.length <= LONG) return read();
+      await room.grow(READING_BYTES * Math.min(body.length, MAX_STATEMENT), signal);
+      return read().finally(() => room.shrinkTo(body.length));
     },
     /** Notes what was recognised; and under what it was answered, where the cache answered it. */
     remember(handled: Handled, answer?: Answer & Pick<SharedQuery, 'share'>): void {

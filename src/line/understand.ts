@@ -190,7 +190,7 @@ export function inSession(asked: UnderstoodRequest, id: string | undefined): Und
 export type OwnTurn = (bytes?: number, user?: string) => Promise<unknown> | undefined;
 
 /** Longer bodies (bytes) get a turn each: a hostile one of this length takes some 12 ms. */
-const LONG = 64 * 1024;
+export const LONG = 64 * 1024;
 /** Short bodies (bytes), and how much of them one turn reads beside longer ones. */
 const SHORT = 8 * 1024;
 const OF_SHORT = 16 * 1024;
