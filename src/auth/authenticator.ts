@@ -3,7 +3,7 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import type { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
+import { EngineFailure, GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { inLatin1, type Principal } from '../common/principal.ts';
 import { createCheckLine, type Place } from './check-line.ts';
@@ -22,7 +22,7 @@ import {
  */
 export type Login = (request: IncomingMessage, id: string) => Principal | Promise<Principal>;
 
-type CheckOutcome = 'right' | 'wrong' | 'unavailable';
+type CheckOutcome = 'right' | 'wrong' | 'unavailable' | 'away';
 
 /** Port: checks passwords, `atOnce` at one time. */
 export interface PasswordCheck {
@@ -111,6 +111,7 @@ export function createPasswordAuthenticator(check: PasswordCheck, options: Login
     const wasRight = verified.wasRight(attempt.digest);
     const outcome = await (wasRight ? checkAgain(attempt) : tryFirst(attempt, inLine));
     if (outcome === 'right') return attempt.principal;
+    if (outcome === 'away') throw new EngineFailure('engine-unreachable', UNAVAILABLE);
     if (outcome === 'unavailable') throw new GatewayError('engine-unreachable', UNAVAILABLE);
     throw refusal(attempt, 'rejected');
   }

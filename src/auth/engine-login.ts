@@ -8,11 +8,14 @@ import {
   type PasswordCheck,
 } from './authenticator.ts';
 
-/** Port: tries a header Authorization at the engine. A rejection means `unavailable`. */
+/**
+ * Port: tries a header Authorization at the engine. A rejection means `unavailable`. `away`: no
+ * answer came.
+ */
 export type TryLogin = (
   authorization: string,
   signal: AbortSignal,
-) => Promise<'accepted' | 'rejected' | 'unavailable'>;
+) => Promise<'accepted' | 'rejected' | 'unavailable' | 'away'>;
 
 const MAX_KNOWN = 10_000;
 /** How long an engine that rejected made-up credentials is trusted. */
@@ -62,6 +65,7 @@ export function createEngineAuthenticator(
     async check({ authorization, nameAsSent }) {
       const answer = await ask(authorization);
       if (answer === 'rejected') return 'wrong';
+      if (answer === 'away') return 'away';
       if (answer === 'unavailable' || !(await checksLogins())) return 'unavailable';
       known.set(nameAsSent, true);
       return 'right';

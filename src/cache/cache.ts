@@ -155,9 +155,9 @@ export function createQueryCache(parts: QueryCacheParts) {
       return true;
     },
     keyOf: keys.keyOf,
-    /** Past its ttl only where tier 2, which may have a later answer, was asked too. */
-    recall: (known: KnownKey, brought?: StoredAnswer, past = 0) =>
-      found.take(known, known.ttl, brought, brought === undefined && entries ? 0 : past),
+    hasTier2: entries !== undefined,
+    recall: (known: KnownKey, brought?: StoredAnswer, past?: number) =>
+      found.take(known, known.ttl, brought, past),
     /** Brings for `recall` from tier 2. Never rejects. @param besideBytes that the asker takes */
     bring({ key, captured }: KnownKey, besideBytes: number) {
       if (entries === undefined || !epochs.areCurrent(captured)) return undefined;

@@ -42,6 +42,10 @@ const purge = section({
 export const cacheKeys = {
   /** How long an answer may be repeated, unless a purge comes first (cache resident time). */
   ttl: key(kinds.duration('1s', '30d'), '12h'),
+  /** on asks the engine again behind an answer from the cache that has less than a tenth of its ttl
+   * left and took the engine 250 ms or more, so that no user waits when the ttl is over. What was
+   * asked in a session is asked only with warm.mode: auto. See docs/WARMUP.md. */
+  refresh_ahead: key(kinds.onOrOff, 'on'),
   /** How long past its ttl an entry is kept and may still be answered, only while the engine cannot
    * be reached or does not answer (RFC 5861), and never across a purge. Such answers are marked:
    * Cache-Status: …; ttl=-N; detail=engine-away. 0 switches this off. */

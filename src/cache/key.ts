@@ -1,5 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
-import { normalizeStatement } from '../xmla/mdx/statement-policy.ts';
+import type { MdxTokens } from '../xmla/mdx/mdx-tokens.ts';
+import { MAX_STATEMENT, normalizeStatement } from '../xmla/mdx/statement-policy.ts';
 import { soapActionOf } from '../xmla/names.ts';
 import { keyedProperties } from '../xmla/request/property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from '../xmla/request/read-request.ts';
@@ -26,6 +27,8 @@ export interface AskedParts {
   readonly contentType: string;
   readonly namedHeaders: Readonly<Record<string, string>> | undefined;
   readonly request: XmlaRequest;
+  /** Those of its statement, where they were read. */
+  readonly tokens?: MdxTokens | undefined;
 }
 
 /** Made once for each request. Holds no id of a session. */
@@ -57,8 +60,10 @@ type Part = readonly [
 ];
 
 const ofAsked = (asked: (parts: AskedParts) => unknown) => ({ asked });
-const ofExecute = (value: (request: ExecuteRequest) => unknown) =>
-  ofAsked(({ request }) => (request.method === 'Execute' ? value(request) : undefined));
+const ofExecute = (value: (request: ExecuteRequest, tokens?: MdxTokens) => unknown) =>
+  ofAsked(({ request, tokens }) =>
+    request.method === 'Execute' ? value(request, tokens) : undefined,
+  );
 const ofDiscover = (value: (request: DiscoverRequest) => unknown) =>
   ofAsked(({ request }) => (request.method === 'Discover' ? value(request) : undefined));
 
@@ -81,7 +86,15 @@ export const KEY_PARTS = [
     'headers',
     ofAsked(({ request }) => request.headers.map((h) => [h.uri, h.local, h.attributes, h.content])),
   ],
-  ['statement', ofExecute((request) => normalizeStatement(request.statement))],
+  [
+    'statement',
+    ofExecute(({ statement }, tokens) =>
+      // One that is not read is in no key.
+      statement.length > MAX_STATEMENT
+        ? hash('sha256', statement)
+        : normalizeStatement(statement, tokens),
+    ),
+  ],
   ['request-type', ofDiscover((request) => request.requestType)],
   [
     'restrictions',

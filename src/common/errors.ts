@@ -43,6 +43,12 @@ export class GatewayError extends AnsweredError<GatewayReason> {
 /** No connection to the engine, or no byte of an answer: an entry past its ttl may answer. */
 export class EngineFailure extends GatewayError {}
 
+/** @throws any other error */
+export function asEngineFailure(error: unknown): EngineFailure {
+  if (error instanceof EngineFailure) return error;
+  throw error;
+}
+
 export class ApiError extends AnsweredError<ApiReason> {
   override readonly name: string = 'ApiError';
 }

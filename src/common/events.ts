@@ -149,6 +149,8 @@ export interface EventMap {
     readonly error: unknown;
   };
   'engine-state': ReplicaState;
+  /** A connection to a server could not be made, or it answers again after so long (`ms`). */
+  'engine-away': ReplicaState & { readonly ms: number };
   stored: { readonly project: string; readonly bytes: number };
   'shared-flight': { readonly end: (typeof FLIGHT_ENDS)[number] };
   'not-stored': { readonly project: string; readonly reason: words.RefusalReason };

@@ -42,9 +42,12 @@ export function leaseHolds(start: LeaseStart, length: number, { now, wall }: Lea
 
 /** Reads of one question whose reply a renewal, or slowness, made worthless. */
 const MAX_READS = 4;
+/** Times that a name is read beside others, though it is not used. */
+const MOST_UNUSED = 10;
 
 /** One object while its name is kept; afterwards it never holds again. */
 export interface Leased<V> {
+  readonly name: string;
   readonly value: V;
   readonly since: Lease | undefined;
 }
@@ -65,9 +68,10 @@ export function createLeaseCache<V>(options: {
   const { clock, lease, ownerOf } = options;
   const entries = createOwnedTable<Kept<V>>(options.max, undefined, (entry) => {
     entry.since = undefined;
+    uses.end(entry);
   });
   const { watch, overtake } = createWatches();
-  const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
+  const uses = createUses<V>(clock);
 
   const begin = (): Lease => ({ ...leaseStart(clock), length: lease() });
   const holds = ({ since }: Leased<V>, at = leaseStart(clock)) =>
@@ -76,6 +80,63 @@ export function createLeaseCache<V>(options: {
     const entry = entries.get(name);
     return entry !== undefined && holds(entry) ? entry : undefined;
   }
+
+  /** @param since before the store was asked; undefined: not to be used */
+  function keep(name: string, value: V, since: Lease | undefined): void {
+    const entry = entries.get(name);
+    if (entry === undefined || ownerOf(entry.value) !== ownerOf(value)) {
+      return entries.set(name, ownerOf(value), { name, value, since });
+    }
+    [entry.value, entry.since] = [value, since];
+  }
+
+  return {
+    begin,
+    watch,
+    ...createReads(begin, watch, options.onError),
+    leased,
+    held: (name: string): V | undefined => leased(name)?.value,
+    holds,
+    use: uses.begin,
+    inUse: uses.list,
+    /** Never for an answer to a request: it may be of any age. */
+    last: (name: string) => entries.get(name)?.value,
+    keep,
+    /** Keeps what was read beside others, unless the lease of `before` is another now. */
+    keepInstead(before: Leased<V>, value: V, since: Lease): void {
+      const entry = entries.get(before.name);
+      if (entry === undefined || entry.since !== before.since) return;
+      keep(before.name, value, since);
+      uses.age(entry);
+    },
+    amend(name: string, change: (value: V) => V): void {
+      const entry = entries.get(name);
+      if (entry !== undefined) entry.value = change(entry.value);
+    },
+    /** Ends leases, and discards replies under way. */
+    forget(names: readonly string[] | 'all'): void {
+      overtake(names);
+      const forgotten = names === 'all' ? entries.values() : names.map(entries.get);
+      for (const entry of forgotten) if (entry !== undefined) entry.since = undefined;
+    },
+    drop: entries.delete,
+    age(): number | undefined {
+      // Taken first: what holds later is younger than its lease.
+      const now = clock.now();
+      return longestAge(
+        entries.values().filter((entry) => holds(entry)),
+        now,
+      );
+    },
+  };
+}
+
+function createReads(
+  begin: () => Lease,
+  watch: Watches['watch'],
+  onError: (error: unknown) => void,
+) {
+  const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
 
   async function read<R, T>(
     names: readonly string[],
@@ -90,7 +151,7 @@ export function createLeaseCache<V>(options: {
         const taken = watching.overtaken ? undefined : take(reply, since);
         if (taken !== undefined) return taken;
       } catch (error) {
-        options.onError(error);
+        onError(error);
         return undefined;
       }
     }
@@ -98,8 +159,6 @@ export function createLeaseCache<V>(options: {
   }
 
   return {
-    begin,
-    watch,
     /** Asks again until a reply counts; undefined when none does. Never rejects. */
     read,
     /** Shares a read with callers that come before it ends and before the names change. */
@@ -116,39 +175,45 @@ export function createLeaseCache<V>(options: {
       reads.set(key, { watch: watching, result });
       return result;
     },
-    leased,
-    held: (name: string): V | undefined => leased(name)?.value,
-    holds,
-    /** Never for an answer to a request: it may be of any age. */
-    last: (name: string) => entries.get(name)?.value,
-    /** @param since before the store was asked; undefined: not to be used */
-    keep(name: string, value: V, since: Lease | undefined): void {
-      const entry = entries.get(name);
-      if (entry === undefined || ownerOf(entry.value) !== ownerOf(value)) {
-        entries.set(name, ownerOf(value), { value, since });
-      } else [entry.value, entry.since] = [value, since];
+  };
+}
+
+function longestAge(all: Iterable<Leased<unknown>>, now: number): number | undefined {
+  let longest: number | undefined;
+  for (const { since } of all) longest = Math.max(longest ?? 0, now - (since?.now ?? now));
+  return longest;
+}
+
+function createUses<V>(clock: Pick<Clock, 'now'>) {
+  /** Times that each was read beside others since its last use. */
+  const unused = new Map<Leased<V>, number>();
+  const end = (entry: Leased<V>): void => void unused.delete(entry);
+
+  return {
+    begin: (entry: Leased<V>): void => void unused.set(entry, 0),
+    end,
+    age(entry: Leased<V>): void {
+      const times = (unused.get(entry) ?? 0) + 1;
+      if (times > MOST_UNUSED) end(entry);
+      else unused.set(entry, times);
     },
-    amend(name: string, change: (value: V) => V): void {
-      const entry = entries.get(name);
-      if (entry !== undefined) entry.value = change(entry.value);
-    },
-    /** Ends leases, and discards replies under way. */
-    forget(names: readonly string[] | 'all'): void {
-      overtake(names);
-      const forgotten = names === 'all' ? entries.values() : names.map(entries.get);
-      for (const entry of forgotten) if (entry !== undefined) entry.since = undefined;
-    },
-    drop: entries.delete,
-    age(): number | undefined {
-      // Taken first: what holds later is younger than its lease.
+    /** Lists those in use whose leases are half over, or over for less than a lease. */
+    list(isWanted: (name: string) => boolean, most: number): readonly Leased<V>[] {
       const now = clock.now();
-      const inUse = entries.values().filter((entry) => holds(entry));
-      const ages = inUse.map(({ since }) => now - (since?.now ?? now));
-      return ages.reduce<number | undefined>((most = 0, age) => Math.max(most, age), undefined);
+      const found: Leased<V>[] = [];
+      for (const entry of unused.keys()) {
+        const { name, since } = entry;
+        const leases = since === undefined ? Infinity : (now - since.now) / since.length;
+        if (leases > 2) end(entry);
+        else if (leases >= 1 / 2 && isWanted(name)) found.push({ ...entry });
+        if (found.length === most) break;
+      }
+      return found;
     },
   };
 }
 
+type Watches = ReturnType<typeof createWatches>;
 function createWatches() {
   const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
   return {

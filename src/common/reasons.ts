@@ -7,7 +7,7 @@
 export const BYPASS_REASONS = {
   malformed: 'The body is not a well-formed XMLA envelope.',
   encoding: 'The text encoding of the body is unknown or misnamed, or contradicts the request.',
-  'long-request': 'The body is too long to be read without making others wait.',
+  'long-request': 'The body is longer than 4 MiB, or the statement than 1,048,576 UTF-16 units.',
   'unknown-shape': 'The envelope holds something that is not part of the known shape of XMLA.',
   'soap-action': 'The header SOAPAction contradicts the body.',
   'content-type':

@@ -1,16 +1,13 @@
 import type { ReplicaState } from '../common/events.ts';
 import type { Config } from '../config/config.ts';
-import type { EngineConfig } from '../engine/config.ts';
+import { type Away, serverName as keyOf } from '../engine/away.ts';
 import { createProbe } from '../engine/probe.ts';
 import type { Parts } from './parts.ts';
-
-const keyOf = ({ ca, certificate, key }: EngineConfig, url: string) =>
-  JSON.stringify([url, ca, certificate, key]);
 
 /** Asks no engine before a state is asked for. @param before states that hold until then */
 export function createEngineStates(
   { engine, projects }: Pick<Config, 'engine' | 'projects'>,
-  parts: Pick<Parts, 'clock' | 'emit'>,
+  parts: Pick<Parts, 'clock' | 'emit'> & { readonly away?: Away },
   before: readonly ReplicaState[] = [],
 ) {
   const ofProjects = [...projects].map(([project, own]) => ({ config: own.engine, project }));

@@ -4,6 +4,7 @@ import { clearsAsCaller } from '../common/engine-kinds.ts';
 import type { Config } from '../config/config.ts';
 import type { EngineConfig } from '../engine/config.ts';
 import { createAdmission } from '../engine/admission.ts';
+import type { Away } from '../engine/away.ts';
 import { createHttpEngine } from '../engine/http-engine.ts';
 import type { ChosenEngine, EngineOf } from '../line/understand.ts';
 import { foldName } from '../xmla/names.ts';
@@ -12,7 +13,7 @@ import type { Parts } from './parts.ts';
 /** Makes one engine for each distinct set of engine settings; projects may share one. */
 export function createEngines(
   { engine, projects, limits, cache }: Pick<Config, 'engine' | 'projects' | 'limits' | 'cache'>,
-  parts: Pick<Parts, 'clock' | 'emit'>,
+  parts: Pick<Parts, 'clock' | 'emit'> & { readonly away?: Away },
 ) {
   const admission = createAdmission(limits);
   const volatile = cache.volatile.map(foldName);

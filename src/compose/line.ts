@@ -15,7 +15,7 @@ import { createMemo } from '../line/memo.ts';
 import { createPass } from '../line/pass.ts';
 import type { Judge, Seen } from '../line/ports.ts';
 import { createQueryOf } from '../line/query.ts';
-import { createKeyOf, createReplay } from '../line/replay.ts';
+import { createIfError, createReplay, createStands } from '../line/replay.ts';
 import { createExamine, createKeepAlive } from '../line/session-step.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Cache } from './cache.ts';
@@ -66,8 +66,10 @@ export function createLine(
   const peek = createExamine({ config, permissions, sessions: { find }, names: noNames });
   const queryOf = createQueryOf(common);
   const memo = createMemo({ ...common, secret: newId() });
+  const stands = createStands(common);
   const answerBody = createAnswerBody({
     ...common,
+    ifError: createIfError({ ...common, stands }),
     memo,
     examine,
     queryOf,
@@ -76,17 +78,17 @@ export function createLine(
   });
   const steps = { ...common, memo, queryOf };
   const look = createLook({ engineOf, queryOf, examine: peek });
-  const walked = { engineOf, examine, queryOf, look, cache, sessions, memory, admitBackground };
+  const walked = { ...common, examine, queryOf, look, memory, admitBackground };
   return {
     handle: createXmlaHandler({
       ...steps,
       clientOf: createClients(common),
-      replay: createReplay({ ...common, keyOf: createKeyOf(common) }),
+      replay: createReplay({ ...common, stands }),
       maxBodyBytes: config.limits.body,
       believedHit: createBelievedHit({ ...steps, examine: examineAside }),
       answerBody,
     }),
     explain: createExplanation({ ...common, look }),
-    steps: { ...walked, work: parts.work } satisfies Line,
+    steps: walked satisfies Line,
   };
 }

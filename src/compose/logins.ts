@@ -3,6 +3,7 @@ import { createEngineAuthenticator } from '../auth/engine-login.ts';
 import { type AskLeave, createLoginThrottle, leaveOf } from '../auth/login-throttle.ts';
 import { createFileAuthenticator } from '../auth/users-file.ts';
 import type { Config } from '../config/config.ts';
+import type { Away } from '../engine/away.ts';
 import { createLoginTrial } from '../engine/own-questions.ts';
 import type { clientAddressReader } from '../http/request-head.ts';
 import { loginsAtPrimary } from '../workers/shared.ts';
@@ -18,7 +19,7 @@ export interface KeptLogins {
 /** Makes the logins of a configuration. Earlier logins stay where the same checks them. */
 export async function createLogins(
   config: Config,
-  parts: Parts,
+  parts: Parts & { readonly away?: Away },
   addressOf: ReturnType<typeof clientAddressReader>,
   before: KeptLogins | undefined,
 ) {
@@ -36,7 +37,7 @@ export async function createLogins(
 
 async function createAuthenticator(
   { auth, engine }: Config,
-  parts: Parts,
+  parts: Parts & { readonly away?: Away },
   askLeave: AskLeave,
   kept: Kept,
 ) {
@@ -44,7 +45,7 @@ async function createAuthenticator(
   const { verified_for: verifiedFor, believed_for: believedFor } = auth;
   const common = { ...parts, ...kept, random, askLeave, verifiedFor };
   if (auth.provider === 'file') return createFileAuthenticator({ file: auth.users, ...common });
-  const trial = createLoginTrial(engine, parts.clock, emit);
+  const trial = createLoginTrial(engine, parts.clock, emit, parts.away);
   const authenticator = createEngineAuthenticator({ ...common, tryLogin: trial.try, believedFor });
   return { ...authenticator, close: () => authenticator.close().finally(trial.close) };
 }

@@ -19,6 +19,7 @@ import {
 } from '../proxy/forwarded.ts';
 import { NotConnected } from '../proxy/upstream.ts';
 import type { Admission } from './admission.ts';
+import type { Away } from './away.ts';
 import { askOnDemand, createClearCalls, touch } from './own-questions.ts';
 import {
   createReplicas,
@@ -61,10 +62,11 @@ export function createHttpEngine(options: {
   admission: Pick<Admission, 'enter' | 'admit'>;
   clock: Clock;
   emit: Emit;
+  away?: Away;
 }) {
-  const { config, clock, emit } = options;
+  const { config, clock, emit, away } = options;
   const { login, service } = config;
-  const replicas = createReplicas(config, clock, true);
+  const replicas = createReplicas(config, clock, true, away);
   const toClear = config.clear === 'none' ? [] : config.url;
   const cleared = createReplicas({ ...config, url: toClear }, clock, false);
   const ofService = service && serviceAuthorization(service);
@@ -88,6 +90,8 @@ export function createHttpEngine(options: {
     touch: touch.bind(null, ask),
     onDemand: askOnDemand.bind(null, ask),
     replicaFor: replicas.nameFor,
+    /** No connection can be made, and no request need try now. */
+    isAway: replicas.isAway,
     clearCalls: createClearCalls(config, cleared.all, loginFor, emit),
     close() {
       replicas.close();
@@ -123,7 +127,7 @@ function createAsk({ config, admission, clock, emit, replicas, loginFor }: Engin
    * @param unwanted aborted when no client wants the answer: takes a queued request back
    * @param signal ends a request that was sent
    * @throws GatewayError `engine-unreachable`, `engine-timeout`, `engine-login`, `overloaded`; the
-   *   reason of `unwanted`
+   *   reason of `unwanted`; EngineFailure when no byte came
    */
   return async function ask(
     addressee: EngineAddressee,

@@ -4,9 +4,10 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import { foldObjectName } from '../common/fold-case.ts';
+import type { Away } from './away.ts';
 import { type EngineConfig, KYLIN_URL } from './config.ts';
 import { answerHead, bodyUpTo, decodedAnswer } from '../proxy/forwarded.ts';
-import { reasonOf, Silence, type Upstream } from '../proxy/upstream.ts';
+import { NoAnswer, reasonOf, Silence, type Upstream } from '../proxy/upstream.ts';
 import { decodeText } from '../xml/text-encoding.ts';
 import { isElement, readTree, type XmlElement } from '../xml/xml-scanner.ts';
 import { type LoginAnswer, readLoginAnswer } from '../xmla/answer/watch-answer.ts';
@@ -59,7 +60,10 @@ export async function askOnce(
   return { head, body: whole };
 }
 
-/** @param timeout `engine.timeout` (ms), cut to 30 seconds @throws Silence; errors of the work */
+/**
+ * @param timeout `engine.timeout` (ms), cut to 30 seconds
+ * @throws Silence, also as NoAnswer; errors of the work
+ */
 export function inTime<T>(
   timeout: number,
   signals: readonly AbortSignal[],
@@ -67,7 +71,8 @@ export function inTime<T>(
 ): Promise<T> {
   const late = AbortSignal.timeout(Math.min(timeout, LONGEST_MS));
   return work(AbortSignal.any([...signals, late])).catch((error: unknown) => {
-    throw late.aborted ? new Silence() : error;
+    if (!late.aborted) throw error;
+    throw error instanceof NoAnswer ? new NoAnswer(new Silence()) : new Silence();
   });
 }
 
@@ -118,12 +123,13 @@ export function createLoginTrial(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key' | 'timeout'>,
   clock: Clock,
   emit: Emit,
+  away?: Away,
 ) {
-  const replicas = createReplicas(config, clock, false);
+  const replicas = createReplicas(config, clock, false, away);
 
   return {
     /** Never rejects. Takes 30 seconds at most. */
-    async try(authorization: string, signal: AbortSignal): Promise<LoginAnswer> {
+    async try(authorization: string, signal: AbortSignal): Promise<LoginAnswer | 'away'> {
       if (signal.aborted) return 'unavailable';
       try {
         const { head, body } = await inTime(config.timeout, [signal], (ending) =>
@@ -137,8 +143,9 @@ export function createLoginTrial(
         if (said !== 'unavailable') return said;
         throw new Error(`the engine answered a login with status ${status} and no clear word`);
       } catch (error) {
-        if (!signal.aborted) reportFailure(emit, '', error);
-        return 'unavailable';
+        if (signal.aborted) return 'unavailable';
+        reportFailure(emit, '', error);
+        return error instanceof NoAnswer ? 'away' : 'unavailable';
       }
     },
     close: replicas.close,

@@ -1,6 +1,7 @@
 import { type Clock, shareFor, inTime as settledIn } from '../common/clock.ts';
 import { messageOf } from '../common/errors.ts';
 import type { Emit, ReplicaState } from '../common/events.ts';
+import type { Away } from './away.ts';
 import type { EngineConfig } from './config.ts';
 import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf, Silence } from '../proxy/upstream.ts';
@@ -25,9 +26,10 @@ export function createProbe(options: {
   clock: Pick<Clock, 'now'>;
   emit: Emit;
   last?: ReplicaState | undefined;
+  away?: Away;
 }) {
-  const { config, url, project, clock, emit } = options;
-  const replicas = createReplicas({ ...config, url: [url] }, clock, false);
+  const { config, url, project, clock, emit, away } = options;
+  const replicas = createReplicas({ ...config, url: [url] }, clock, false, away);
   const authorization = config.service && serviceAuthorization(config.service);
   const limit = Math.min(config.timeout, LONGEST_MS);
   const closing = new AbortController();

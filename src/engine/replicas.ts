@@ -1,10 +1,12 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
+import { EngineFailure, GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
+import { createAway, serverName } from './away.ts';
 import type { EngineConfig } from './config.ts';
 import {
   createUpstream,
+  NoAnswer,
   NotConnected,
   reasonOf,
   Silence,
@@ -43,7 +45,9 @@ export interface QueryHeaders {
 }
 
 const PAUSE_MS = 5_000;
+/** Limits of a connection while another replica could step in or the server is away, and else. */
 const CONNECT_LIMIT_MS = 3_000;
+const LAST_CONNECT_LIMIT_MS = 10_000;
 /** Survives `new URL`, which would encode the braces. */
 const PLACE = '__project__';
 export const tellsProject = (template: string) => template.includes('{project}');
@@ -66,10 +70,11 @@ export function engineTarget(template: string) {
 export function engineFailure(error: unknown): GatewayError {
   const cause = reasonOf(error);
   if (cause instanceof GatewayError) return cause;
+  const Failure = error instanceof NoAnswer ? EngineFailure : GatewayError;
   // A timeout of the connection alone says nothing of the question.
-  return cause instanceof Silence && cause === error
-    ? new GatewayError('engine-timeout', 'The engine did not answer in time.', { cause })
-    : new GatewayError('engine-unreachable', 'The engine cannot be reached.', { cause });
+  return cause instanceof Silence && !(error instanceof NotConnected)
+    ? new Failure('engine-timeout', 'The engine did not answer in time.', { cause })
+    : new Failure('engine-unreachable', 'The engine cannot be reached.', { cause });
 }
 
 export function reportFailure(emit: Emit, project: string, error: unknown): void {
@@ -85,14 +90,14 @@ export function createReplicas(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>,
   clock: Pick<Clock, 'now'>,
   keepAlive: boolean,
+  away = createAway({ clock }),
 ) {
   const all = config.url.map((url) => {
     const upstream = createUpstream({ ...config, url: url.replace('{project}', PLACE) }, keepAlive);
     // The URL of the configuration, which names the replica in sessions.
-    return { url, upstream, target: engineTarget(url) };
+    return { url, upstream, target: engineTarget(url), name: serverName(config, url) };
   });
   type Replica = (typeof all)[number];
-  const failedAt = new Map<Replica, number>();
   // Two counters: with one, a session followed by a request would always take every other replica.
   let requests = 0;
   let sessions = 0;
@@ -100,46 +105,62 @@ export function createReplicas(
   function inOrder(turn: number): readonly Replica[] {
     if (all.length === 1) return all;
     const since = clock.now() - PAUSE_MS;
-    const isPaused = (replica: Replica) => (failedAt.get(replica) ?? -Infinity) > since;
+    const isPaused = ({ name }: Replica) => away.failedAt(name) > since;
     const [paused, good] = [all.filter(isPaused), all.filter((one) => !isPaused(one))];
     const [first, last] = good.length === 0 ? [paused, []] : [good, paused];
     const start = turn % first.length;
     return [...first.slice(start), ...first.slice(0, start), ...last];
   }
 
+  /** Those that may be asked. */
+  function named(name: string | undefined): readonly Replica[] | undefined {
+    const only = name === undefined ? [] : all.filter(({ url }) => url === name);
+    return only.length > 0 ? only : undefined;
+  }
+  const namesOf = (replicas: readonly Replica[]) => replicas.map(({ name }) => name);
+
   return {
     all,
+    /** No connection can be made, and no request need try now. @param replica as for `reach` */
+    isAway: (replica?: string) => away.isAway(namesOf(named(replica) ?? all)),
     certificate: all.map(({ upstream }) => upstream.certificate).find((one) => one !== '') ?? '',
     /**
-     * Tries one replica after another until a connection can be made.
+     * Tries one replica after another until a connection can be made. Where all are away and a try
+     * takes long, one request in a second tries, and the others fail as it did.
      * @param to.replica the only one to try; an unknown name means all
      * @param to.again repeats a try once whose kept connection had ended
      * @param attempt throws {@link NotConnected} when nothing was sent
      */
     async reach<T>(
-      { replica: name, again = false }: Partial<Pick<EngineAddressee, 'replica' | 'again'>>,
+      { replica: only, again = false }: Partial<Pick<EngineAddressee, 'replica' | 'again'>>,
       signal: AbortSignal,
-      attempt: (replica: Replica, connectLimitMs: number | undefined) => Promise<T>,
+      attempt: (replica: Replica, connectLimitMs: number) => Promise<T>,
     ): Promise<T> {
-      const only = name === undefined ? [] : all.filter(({ url }) => url === name);
-      const ordered = only.length > 0 ? only : inOrder(requests++);
+      const ordered = named(only) ?? inOrder(requests++);
+      const refusal = away.refusal(namesOf(ordered));
+      if (refusal !== undefined) throw refusal;
       let left = ordered.length;
       let isSecond = false;
       for (const replica of ordered) {
         const isLast = (left -= 1) === 0;
-        const limit = isLast ? undefined : CONNECT_LIMIT_MS;
+        const { name, url } = replica;
+        const isShort = away.tries(name) || !isLast;
+        const limit = isShort ? CONNECT_LIMIT_MS : LAST_CONNECT_LIMIT_MS;
+        const began = clock.now();
         try {
-          return await attempt(replica, limit).catch((error: unknown) => {
+          const answer = await attempt(replica, limit).catch((error: unknown) => {
             if (!again || isSecond || !(error instanceof StaleConnection)) throw error;
             isSecond = true;
             // A server that closed one connection has likely closed all.
             replica.upstream.closeIdle();
             return attempt(replica, limit);
           });
+          away.answered(name);
+          return answer;
         } catch (error) {
           // The client left, which says nothing of the replica.
           if (!(error instanceof NotConnected) || signal.aborted) throw error;
-          failedAt.set(replica, clock.now());
+          away.failed(name, url, began, error);
           if (isLast) throw error;
         }
       }

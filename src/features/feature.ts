@@ -7,6 +7,7 @@ import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { KnownNames } from '../cache/projects.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import type { Purge } from '../cache/purge/purge.ts';
+import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
 import type { Emit, RedisFacts, ReplicaState, TimedOutQuery } from '../common/events.ts';
 import type { Finding } from '../common/finding.ts';
@@ -107,6 +108,9 @@ export interface Line {
   readonly cache: QueryCache;
   readonly sessions: Sessions;
   readonly memory: Pick<MemoryTier, 'hold' | 'hasRoom'>;
+  readonly account: Pick<BodyAccount, 'open'>;
+  /** Longest wait of a request until it is at the engine (ms). */
+  readonly patience: (project: string | undefined) => number;
   readonly admitBackground: Admission['admitBackground'];
   /** Counts work under way: what it uses of this configuration is closed after it. */
   readonly work: Readonly<Record<'begin' | 'end', () => void>>;

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Cancel, Clock } from '../common/clock.ts';
 import { createLeaseCache, type Leased, leaseStart } from '../common/leases.ts';
-import type { CacheScope, FreshnessStore, Renewed } from './freshness-store.ts';
+import type { CacheScope, FreshnessStore, Reading, Renewed } from './freshness-store.ts';
 
 export interface KeyEpochs {
   readonly scopes: readonly CacheScope[];
@@ -33,6 +33,8 @@ interface Pending {
 }
 
 const MAX_HELD = 10_000;
+/** Scopes that one read brings beside those asked for: with more it would hold Redis for long. */
+const MOST_BESIDE = 1_000;
 /** Bound of purges in `forgotten`, of their gateways, and of waiters for a renewal. */
 const MOST = 1_000;
 const PAUSE = 500;
@@ -42,7 +44,8 @@ const PAUSE = 500;
  * acknowledged is answered under the new ones: a gateway uses a token for at most `lease` after it
  * *sent* the read that brought it, and a purge waits longer. Announcements only make it faster and
  * set no token. Replies to reads sent before a renewal was known here are discarded: they may be
- * older.
+ * older. Both hold for each scope, also where one read brings many: a gateway reads together what
+ * it uses. What it has not used for some leases is left out, so that the store can forget it.
  */
 export function createEpochs(options: {
   store: FreshnessStore;
@@ -58,8 +61,17 @@ export function createEpochs(options: {
   /** From the latest read. If Redis loses it and makes another, their keys never meet. */
   let keySecret: string | undefined;
 
+  const { bring, coming, ...brought } = createBringing(
+    known,
+    store,
+    (scopes, { keySecret: read }) => {
+      keySecret = options.keySecret ?? read;
+      return held(scopes);
+    },
+  );
+
   store.listen({
-    renewed: known.forget,
+    renewed: forget,
     forgotten(purge, gateway) {
       const gateways = forgotten.get(purge);
       if (gateways !== undefined && gateways.size < MOST) gateways.add(gateway);
@@ -70,12 +82,18 @@ export function createEpochs(options: {
     if (keySecret === undefined || isPending(scopes)) return undefined;
     const leases = scopes.flatMap((scope) => known.leased(scope) ?? []);
     if (leases.length < scopes.length) return undefined;
+    leases.forEach(known.use);
     return { scopes, tokens: leases.map(({ value }) => value), keySecret, leases };
+  }
+
+  function forget(scopes: readonly CacheScope[]): void {
+    known.forget(scopes);
+    brought.forget(scopes);
   }
 
   async function renew(scopes: readonly CacheScope[], purge: string): Promise<Renewal> {
     const renewed = await store.renew(scopes);
-    known.forget(scopes);
+    forget(scopes);
     const gateways = new Set<string>();
     forgotten.set(purge, gateways);
     store.announce({ purge, scopes }).catch(onError);
@@ -88,30 +106,78 @@ export function createEpochs(options: {
     async obtain(scopes: readonly CacheScope[]): Promise<CapturedEpochs | undefined> {
       // No request waits for a renewal that may take long to fail.
       if (isPending(scopes)) return undefined;
-      return known.readOnce(
-        scopes,
-        () => store.read(scopes),
-        (reading, since) => {
-          keySecret = options.keySecret ?? reading.keySecret;
-          for (const [i, scope] of scopes.entries()) {
-            const token = reading.tokens[i];
-            if (token === undefined) throw new Error('the store answered with too few tokens');
-            known.keep(scope, token, since);
-          }
-          return held(scopes);
-        },
-      );
+      const missing = scopes.filter((scope) => known.leased(scope) === undefined);
+      const others = coming(missing);
+      if (others === undefined) return bring(scopes);
+      return (await others) ? (held(scopes) ?? bring(scopes)) : undefined;
     },
     areCurrent({ scopes, tokens, keySecret: captured, leases }: CapturedEpochs): boolean {
       if (keySecret !== captured || isPending(scopes)) return false;
       const at = leaseStart(options.clock);
-      return leases.every((one, i) => one.value === tokens[i] && known.holds(one, at));
+      const areHeld = leases.every((one, i) => one.value === tokens[i] && known.holds(one, at));
+      if (areHeld) leases.forEach(known.use);
+      return areHeld;
     },
     /** Resolves in the turn of the confirmation, when the others are told. */
     renew,
     ...owing,
     owed,
     age: known.age,
+  };
+}
+
+/**
+ * Reads scopes, and with them the others in use whose leases end soon.
+ * @param take what was asked for, once it is kept
+ */
+function createBringing<T>(
+  known: ReturnType<typeof createLeaseCache<string>>,
+  store: Pick<FreshnessStore, 'read'>,
+  take: (scopes: readonly CacheScope[], reading: Reading) => T | undefined,
+) {
+  /** Ends of the reads under way by what they bring: whether they brought what was asked. */
+  const bringing = new Map<string, Promise<boolean>>();
+
+  async function bring(scopes: readonly CacheScope[]): Promise<T | undefined> {
+    const over = Promise.withResolvers<boolean>();
+    let beside: readonly Leased<string>[] = [];
+    let names = scopes;
+    function leaveOff(): void {
+      for (const name of names) if (bringing.get(name) === over.promise) bringing.delete(name);
+    }
+    function ask() {
+      leaveOff();
+      for (const scope of scopes) bringing.set(scope, over.promise);
+      beside = known.inUse((name) => !bringing.has(name), MOST_BESIDE);
+      names = [...scopes, ...beside.map(({ name }) => name as CacheScope)];
+      for (const name of names) bringing.set(name, over.promise);
+      return store.read(names);
+    }
+    const taken = await known.read(scopes, ask, (reading, since) => {
+      const { tokens } = reading;
+      if (tokens.length < names.length) throw new Error('the store answered with too few tokens');
+      const tokenOf = (at: number) => tokens[at] ?? '';
+      for (const [i, scope] of scopes.entries()) known.keep(scope, tokenOf(i), since);
+      for (const [i, one] of beside.entries()) {
+        known.keepInstead(one, tokenOf(scopes.length + i), since);
+      }
+      return take(scopes, reading);
+    });
+    leaveOff();
+    over.resolve(taken !== undefined);
+    return taken;
+  }
+
+  return {
+    bring,
+    /** Resolves when all are read, to false where a read failed; undefined if some are not read. */
+    coming(scopes: readonly CacheScope[]): Promise<boolean> | undefined {
+      const ends = scopes.flatMap((scope) => bringing.get(scope) ?? []);
+      if (ends.length === 0 || ends.length < scopes.length) return undefined;
+      return Promise.all(ends).then((all) => all.every(Boolean));
+    },
+    /** Later callers do not wait for reads of these that are under way. */
+    forget: (scopes: readonly CacheScope[]) => scopes.forEach((scope) => bringing.delete(scope)),
   };
 }
 

@@ -31,7 +31,7 @@ export function createBelievedHit(parts: {
     if (method !== 'POST' || control !== 'none') return undefined;
     const engine = engineOf(address.project);
     const destination = destinationOf(engine, address, principal, headers.authorization);
-    const read = await memo.read(arrived, destination);
+    const { asked: read } = await memo.read(arrived, destination);
     const { asked, step } = await examine(read, destination, principal, ofPage);
     if (step === 'refuse' || step.before !== 'nothing') return undefined;
     const { reason = asked.bypass, known: session } = step;
@@ -40,7 +40,8 @@ export function createBelievedHit(parts: {
     const key = typeof query === 'string' ? undefined : await cache.keyOf(query);
     if (typeof query === 'string' || key === undefined) return undefined;
     const head = { ...destination, login, project: address.project };
-    const answer = { key, roles: query.roles, session: session?.record };
+    const { roles, staleIfError } = query;
+    const answer = { key, roles, session: session?.record, staleIfError };
     return { head, asked: read, sessionId: session?.name.id, answer };
   };
 }

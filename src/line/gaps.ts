@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { GatewayError } from '../common/errors.ts';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
 import { inSession, type UnderstoodRequest } from './understand.ts';
 
 /** Longer bodies (bytes) are not recognised: no client sends any. */
-export const MAX_BODY = 64 * 1024;
+export const MAX_BODY = 4 * 1024 * 1024;
+/** Bytes at the end of a body in which properties are looked for. */
+const MOST_SEARCHED = 64 * 1024;
 /** Bodies with more gaps are not recognised: no client writes so many ignored properties. */
 const MAX_GAPS = 32;
 
@@ -24,6 +25,9 @@ export interface Gaps {
   readonly ids: readonly Gap[];
 }
 
+export const NO_GAPS: Gaps = { session: undefined, ids: [] };
+export const hasGaps = ({ session, ids }: Gaps) => session !== undefined || ids.length > 0;
+
 export const startOf = ({ at }: Gap, length: number): number => (at < 0 ? length + at : at);
 
 export function textIn(body: Buffer, gap: Gap): string {
@@ -34,9 +38,11 @@ export function textIn(body: Buffer, gap: Gap): string {
 /**
  * Letters that may stand in a gap mean nothing to XML. In ignored properties they are those of
  * numbers and GUIDs, so that no word can stand there that an engine looks for in the whole body
- * (`DbpropMsmdMDXCompatibility`). What looks like a gap may not be one: see {@link provenGaps}.
+ * (`DbpropMsmdMDXCompatibility`). What looks like a gap may not be one: see {@link lettersOfProof}.
  */
-const SESSION_GAP = /SessionId=["']([\w{}-]{1,128})["']/y;
+const SESSION = 'SessionId=';
+const SESSION_GAP = /^SessionId=["']([\w{}-]{1,128})["']/;
+const LONGEST_SESSION = 140;
 const IGNORED_GAP = new RegExp(
   `>([0-9A-Fa-f{}-]{1,128})(?=</(?:[\\w.-]+:)?(?:${[...IGNORED_PROPERTIES].join('|')})>)`,
   'g',
@@ -51,20 +57,18 @@ function lettersOf(letters: RegExp): Uint8Array {
 }
 
 /**
- * Finds what looks like gaps. The statement stands before the properties and is not searched.
- * Undefined for what may name two sessions, has too many gaps, or is too long for one turn.
+ * Finds what looks like gaps. The statement stands before the properties and is not searched; of a
+ * long body only its end is. Undefined for what may name two sessions, or has too many gaps.
  */
 export function gapsIn(body: Buffer): Gaps | undefined {
-  if (body.length > MAX_BODY) return undefined;
-  const text = body.toString('latin1');
-  const named = text.indexOf('SessionId=');
-  SESSION_GAP.lastIndex = Math.max(0, named);
-  const [whole = '', id] = (named < 0 ? undefined : SESSION_GAP.exec(text)) ?? [];
+  const named = body.indexOf(SESSION);
+  const place = named < 0 ? '' : body.toString('latin1', named, named + LONGEST_SESSION);
+  const [whole = '', id] = SESSION_GAP.exec(place) ?? [];
   const behind = Math.max(0, named) + whole.length;
-  if (id !== undefined && text.includes('SessionId=', behind)) return undefined;
+  if (id !== undefined && body.includes(SESSION, behind)) return undefined;
   const session = id === undefined ? undefined : { at: behind - 1 - id.length, length: id.length };
-  const properties = text.indexOf('PropertyList', behind);
-  const tail = properties < 0 ? '' : text.slice(properties);
+  const properties = body.indexOf('PropertyList', Math.max(behind, body.length - MOST_SEARCHED));
+  const tail = properties < 0 ? '' : body.toString('latin1', properties);
   const ids = tail
     .matchAll(IGNORED_GAP)
     .map(({ index, 1: id = '' }) => ({ at: index + 1 - tail.length, length: id.length }))
@@ -76,37 +80,38 @@ export function gapsIn(body: Buffer): Gaps | undefined {
 /** Encodings in which each ASCII byte is its letter. */
 export const ASCII_BASED: ReadonlySet<string> = new Set(['utf-8', 'us-ascii', 'iso-8859-1']);
 
+const listed = ({ session, ids }: Gaps) => (session === undefined ? ids : [session, ...ids]);
+
 /**
- * Proves the gaps of a body: each body that differs in them alone asks the same, in the session
- * named in its gap. The proof is a second full reading with other letters in all gaps. No reader
- * tells such letters apart, so one pair of values stands for all of that length. A false gap (in a
- * statement, a comment, another attribute) shows in the second reading. A refusal proves nothing.
+ * Makes the letters that prove the gaps of a body: each body that differs in them alone asks the
+ * same, in the session named in its gap. The proof is a second full reading with these letters in
+ * the gaps. No reader tells such letters apart, so one pair of values stands for all of that
+ * length. A false gap (in a statement, a comment, another attribute) shows in the second reading.
+ * @returns undefined where nothing can be proven, as where it names a session outside of its gap
  */
-export async function provenGaps(
+export function lettersOfProof(
   body: Buffer,
+  gaps: Gaps,
   asked: UnderstoodRequest,
-  read: (body: Buffer) => Promise<UnderstoodRequest>,
-): Promise<Gaps | undefined> {
-  const gaps = gapsIn(body);
-  const isRead = asked.encoding !== undefined && ASCII_BASED.has(asked.encoding.name);
-  if (gaps === undefined || !isRead) return undefined;
-  const { session } = gaps;
-  const other = Buffer.from(body);
-  for (const gap of session === undefined ? gaps.ids : [session, ...gaps.ids]) {
-    const changed = textIn(body, gap).replaceAll(/./g, (letter) => (letter === '1' ? '2' : '1'));
-    other.write(changed, startOf(gap, body.length), 'latin1');
-  }
-  const otherAsked = await read(other).catch((error: unknown) => {
-    if (error instanceof GatewayError) return undefined;
-    throw error;
-  });
-  if (otherAsked === undefined) return undefined;
-  const inGap = (of: Buffer) => session && textIn(of, session);
-  const isInGap = sessionIdOf(asked) === inGap(body) && sessionIdOf(otherAsked) === inGap(other);
-  return isInGap && asksTheSame(asked, otherAsked) ? gaps : undefined;
+): readonly string[] | undefined {
+  const own = gaps.session && textIn(body, gaps.session);
+  const { sessionIds, encoding } = asked;
+  if (sessionIds === 'unknown' || sessionIds.some((id) => id !== own)) return undefined;
+  if (sessionIdOf(asked) !== own) return undefined;
+  const all = listed(gaps);
+  if (all.length > 0 && !ASCII_BASED.has(encoding?.name ?? '')) return undefined;
+  return all.map((gap) => textIn(body, gap).replaceAll(/./g, (one) => (one === '1' ? '2' : '1')));
 }
 
-function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
+export function withLetters(body: Buffer, gaps: Gaps, letters: readonly string[]): Buffer {
+  const other = Buffer.from(body);
+  for (const [i, gap] of listed(gaps).entries()) {
+    other.write(letters[i] ?? '', startOf(gap, body.length), 'latin1');
+  }
+  return other;
+}
+
+export function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
   return session.kind === 'in' ? session.id : undefined;
 }
 

@@ -4,6 +4,7 @@ import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { QueryCache } from '../cache/cache.ts';
 import type { Query } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
+import { asEngineFailure } from '../common/errors.ts';
 import type { ErrorShape } from '../http/answers.ts';
 import type { ClearCacheHandler } from '../http/clear-cache.ts';
 import { isPreflight } from '../http/page-origins.ts';
@@ -17,7 +18,7 @@ import type { Arrived, KnownHead, Memo } from './memo.ts';
 import type { Pass } from './pass.ts';
 import type { Seen } from './ports.ts';
 import type { QueryOf } from './query.ts';
-import type { Replay } from './replay.ts';
+import type { IfError, Replay } from './replay.ts';
 import { enterSession, type Examine, type KeepAlive } from './session-step.ts';
 import { type AskedPath, checkHead, checkRequest, destinationOf } from './understand.ts';
 import { type EngineOf, errorShape } from './understand.ts';
@@ -67,9 +68,9 @@ export function createXmlaHandler(parts: {
     try {
       const taken = client.takeBody(head !== undefined);
       let known = taken && memo.recognise(head, taken);
-      if (known && replay.atOnce(known, client)) return;
+      if (known && taken && replay.atOnce(known, client, taken)) return;
       client.watch();
-      if (known && taken && (await replay.fetched(known, client, taken.length))) return;
+      if (known && taken && (await replay.fetched(known, client, taken))) return;
       if (client.isGone) return;
 
       const asked = path ?? (readXmlaPath(request.url ?? '') as AskedPath);
@@ -93,13 +94,18 @@ export function createXmlaHandler(parts: {
         const { signal } = client;
         const body = await readBody(request, parts.maxBodyBytes, { room, signal, taken });
         if (taken === undefined) known = memo.recognise(head, body);
-        const arrived = { client, address, principal, body, known, ofPage };
+        const arrived = { client, address, principal, body, room, known, ofPage };
         if (believed !== undefined) {
           const hit = await parts.believedHit(arrived, believed);
-          if (hit && replay.atOnce(hit, client)) return;
-          if (hit && (await replay.fetched(hit, client, body.length))) return;
+          if (hit && replay.atOnce(hit, client, body)) return;
+          if (hit && (await replay.fetched(hit, client, body))) return;
+          const login = believed;
           believed = undefined;
-          await check();
+          const failure = await check().then(() => undefined, asEngineFailure);
+          // Looked up anew, as behind any failure of the engine.
+          const old = failure && hit && (await parts.believedHit(arrived, login));
+          if (old && (await replay.fetched(old, client, body, true))) return;
+          if (failure !== undefined) throw failure;
         }
         await parts.answerBody(arrived);
       } finally {
@@ -119,15 +125,17 @@ type AnswerBody = ReturnType<typeof createAnswerBody>;
 
 export function createAnswerBody(parts: {
   readonly engineOf: EngineOf;
-  readonly memo: Pick<Memo, 'read' | 'rememberPassing' | 'rememberAnswer'>;
+  readonly memo: Pick<Memo, 'read' | 'remember'>;
   readonly examine: Examine;
   readonly sessions: Parameters<typeof enterSession>[2];
+  readonly ifError: IfError;
   readonly permissions: Pick<Permissions, 'mayControlCache'>;
   readonly queryOf: QueryOf;
   readonly keepAlive: KeepAlive;
   readonly cache: Pick<QueryCache, 'answer'>;
   readonly pass: Pass;
-  readonly seen: readonly Pick<Seen, 'query'>[];
+  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly seen: readonly Pick<Seen, 'query' | 'ending'>[];
   readonly dropped: Pick<DroppedHeaders, 'note'>;
 }) {
   const { memo, queryOf, pass } = parts;
@@ -143,11 +151,12 @@ export function createAnswerBody(parts: {
     // Bodies of other methods are read too: an engine may take them for a POST.
     if (method !== 'POST' && body.length === 0) return pass(toEngine, 'method');
 
-    const read = await memo.read(arrived, destination);
+    const taken = await memo.read(arrived, destination);
+    const { asked: read } = taken;
     client.asks(read);
     const { asked, purges, step } = await parts.examine(read, destination, principal, ofPage);
-    const handled = { ...toEngine, request, address, body, asked: read };
-    if (known === undefined && read.bypass !== undefined) void memo.rememberPassing(handled);
+    const handled = { ...toEngine, ...taken, request, address, body };
+    if (known === undefined && read.bypass !== undefined) memo.remember(handled);
     const entered = await enterSession(asked, step, parts.sessions);
     const passing = { ...toEngine, asked, body, step: entered, purges };
     const control = clientControl(headers, parts.permissions.mayControlCache(principal));
@@ -167,10 +176,22 @@ export function createAnswerBody(parts: {
       return client.end(gone.body.length, gone.body);
     }
     for (const one of parts.seen) one.query(handled, principal.name, query.parts, session);
+    const mayBeOld = control === 'none' && query.staleIfError > 0;
     const told: Query = {
       ...query,
-      found(key) {
-        if (control === 'none') void memo.rememberAnswer(handled, query, session, key);
+      ...(mayBeOld && { ifError: parts.ifError(handled, query, session) }),
+      found(known, ending) {
+        if (control !== 'none') return;
+        const { share, roles, staleIfError } = query;
+        const answer = { key: known, share, roles, staleIfError, session: session?.record };
+        memo.remember(handled, answer);
+        if (ending === undefined) return;
+        const { key } = known;
+        const { authorization = '' } = headers;
+        const login = parts.authenticator.remembered(authorization);
+        const of = { key, login, authorization, session: session?.record };
+        for (const { ending: tell } of parts.seen)
+          tell({ ...handled, ...of, requestedAt: ending.requestedAt });
       },
     };
     return parts.cache.answer(told, client);

@@ -1,22 +1,18 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { isDeepStrictEqual } from 'node:util';
-import { LRUCache } from 'lru-cache';
 import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { KnownKey } from '../cache/query.ts';
-import type { BodyAccount } from '../common/body-account.ts';
-import type { Emit } from '../common/events.ts';
+import type { RequestReservation } from '../common/body-account.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
-import type { CacheShare } from '../cache/config.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
-import type { TagReaders } from '../xml/start-tag.ts';
-import { type AskedOf, circumstancesOf } from './circumstances.ts';
+import { MAX_STATEMENT } from '../xmla/mdx/statement-policy.ts';
+import { circumstancesOf } from './circumstances.ts';
 import {
   placeOf,
   type Places,
@@ -25,29 +21,32 @@ import {
   type Wishes,
   type XmlaClient,
 } from './client.ts';
+import { addLayout, LAYOUT_BYTES, type Layouts } from './layouts.ts';
+import type { SharedQuery } from './query.ts';
+import { createReadings, type Read } from './readings.ts';
 import {
-  type Gap,
-  type Gaps,
-  IN_IGNORED_GAP,
-  IN_SESSION_GAP,
-  MAX_BODY,
-  provenGaps,
-  startOf,
-  textIn,
-} from './gaps.ts';
-import type { KnownSession } from './session-step.ts';
-import {
-  understand,
+  LONG,
   createOwnTurns,
-  inSession,
   type Destination,
+  inSession,
   type OwnTurn,
   type UnderstoodRequest,
 } from './understand.ts';
 
-interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
+export interface Asker extends Pick<Destination, 'endpoint' | 'settings' | 'user'> {
+  readonly engine: Pick<Destination['engine'], 'isAway'>;
   readonly project: string | undefined;
   readonly login: RememberedLogin;
+}
+
+/** Roles and session for which an entry may answer. */
+export interface Claim {
+  readonly roles: string | undefined;
+  readonly session: SessionRecord | undefined;
+}
+
+interface Answer extends Claim, Pick<SharedQuery, 'staleIfError'> {
+  readonly key: KnownKey;
 }
 
 export interface KnownHead extends Asker {
@@ -56,80 +55,63 @@ export interface KnownHead extends Asker {
   readonly wishes: Wishes;
   readonly places: Places;
   readonly layouts: Layouts;
+  /** Under what its queries were answered, by the ids of their readings. */
+  readonly answers: Map<symbol, Answer>;
 }
 
-interface KnownRequest {
-  /** Names the session of the request that was learnt. */
-  readonly asked: UnderstoodRequest;
-  readonly answer:
-    | {
-        readonly key: KnownKey;
-        readonly roles: string | undefined;
-        readonly session: SessionRecord | undefined;
-      }
-    | undefined;
-}
-
-export interface Known extends KnownRequest {
+export interface Known extends Pick<Read, 'recognised'> {
   readonly head: Asker;
   readonly sessionId: string | undefined;
+  /** May name another session. */
+  readonly asked: UnderstoodRequest;
+  readonly answer: Answer | undefined;
 }
+
+/** Bytes that reading takes for each byte of a long body: tokens, also of a long formula. */
+const READING_BYTES = 16;
 
 export interface Arrived {
   readonly client: XmlaClient;
   readonly address: XmlaAddress;
   readonly principal: Principal;
   readonly body: Buffer;
+  /** Memory of the body. */
+  readonly room: Pick<RequestReservation, 'grow' | 'shrinkTo'>;
   readonly known: Known | undefined;
   readonly ofPage: boolean;
 }
 
-export interface Handled {
+export interface Handled extends Read {
   readonly request: IncomingMessage;
   readonly address: XmlaAddress;
   readonly principal: Principal;
-  readonly destination: AskedOf & Pick<Destination, 'endpoint' | 'settings' | 'user'>;
-  readonly body: Buffer;
-  readonly asked: UnderstoodRequest;
-}
-
-/** Bytes of a property, header, restriction or value beside its text (20 to 55 measured). */
-const PIECE_BYTES = 60;
-/** Requests of more pieces are not recognised: no client sends any. */
-const MOST_PIECES = 500;
-/** Learning a body costs about as much as reading it so often. */
-const READINGS = 3;
-/** Statements that passed once. Bytes, with those of each beside its text. */
-const PASSED_ONCE = {
-  maxSize: 1024 * 1024,
-  sizeCalculation: (_true: true, statement: string) => statement.length + 200,
-};
-
-interface MemoParts {
-  readonly authenticator: Pick<Authenticator, 'remembered'>;
-  readonly pageOrigins: PageOrigins;
-  readonly account: Pick<BodyAccount, 'open'>;
-  /** Keys digests of heads. */
-  readonly secret: string;
-  readonly newId: () => string;
-  readonly emit: Emit;
+  readonly destination: Pick<Asker, 'endpoint' | 'engine' | 'settings' | 'user'>;
 }
 
 export type Memo = ReturnType<typeof createMemo>;
 
 /**
- * Remembers what was understood of requests, byte by byte but for ids that clients make anew
- * ({@link Layout}), so that an equal one need not be read. Decides nothing.
+ * Remembers, byte by byte but for ids that clients make anew ({@link Layout}), what was understood
+ * of bodies, for all users, and how the requests of a head were answered, for its user. Decides
+ * nothing.
  */
-export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()) {
-  const readers: TagReaders = [];
+export function createMemo(
+  parts: {
+    readonly authenticator: Pick<Authenticator, 'remembered'>;
+    readonly pageOrigins: PageOrigins;
+    /** Keys digests of heads. */
+    readonly secret: string;
+  },
+  ownTurn: OwnTurn = createOwnTurns(),
+) {
   const heads = createKnownHeads(parts.secret, bytesOfHead);
-  const requests = createKnownBodies(({ asked }: KnownRequest) => besideBody(asked));
-  const passedOnce = new LRUCache<string, true>(PASSED_ONCE);
+  const readings = createReadings();
 
-  /** Undefined where nothing may be noted under the head, and on its first request. */
+  /** Undefined where nothing may be noted under the head. */
   function headFor({ request, address, destination, principal }: Handled): KnownHead | undefined {
-    const { headers } = request;
+    const { headers, method } = request;
+    // The body that is recognised is the one that came.
+    if (method !== 'POST' || headers['content-encoding'] !== undefined) return undefined;
     const login = parts.authenticator.remembered(headers.authorization ?? '');
     if (login?.principal.name !== principal.name) return undefined;
     const known = heads.of(request);
@@ -138,111 +120,63 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       return known;
     }
     // Neither the query, which may be long, nor all of the destination, which may hold credentials.
-    const { endpoint, settings, user } = destination;
+    const { endpoint, engine, settings, user } = destination;
     const wishes = wishesOf(headers, parts.pageOrigins);
     const places = placesIn(request.rawHeaders);
-    const asker = { project: address.project, login, endpoint, settings, user };
-    heads.note(request, principal.owner, { ...asker, wishes, places, layouts: [] });
-    return undefined;
-  }
-
-  async function note(head: KnownHead, handled: Handled, answer: KnownRequest['answer']) {
-    const { request, body, asked, destination, principal } = handled;
-    const room = parts.account.open('fill');
-    try {
-      if (!room.grow(body.length)) return;
-      await ownTurn(READINGS * body.length, principal.owner);
-      const before = requests.find(head.layouts, body);
-      const read = (other: Buffer) =>
-        understand(circumstancesOf(request.headers, destination), other, () => undefined, readers);
-      const gaps = before ? before.layout.gaps : await provenGaps(body, asked, read);
-      if (gaps === undefined) return;
-      const value = { asked: before?.value.asked ?? asked, answer };
-      if (requests.keep(head.layouts, gaps, body, value))
-        heads.note(request, principal.owner, head);
-    } catch (error) {
-      parts.emit({ type: 'internal-error', id: parts.newId(), error });
-    } finally {
-      room.release();
-    }
+    const asker = { project: address.project, login, endpoint, engine, settings, user };
+    return { ...asker, wishes, places, layouts: [], answers: new Map() };
   }
 
   return {
     headOf: (request: IncomingMessage): KnownHead | undefined => heads.of(request),
     recognise(head: KnownHead | undefined, body: Buffer): Known | undefined {
-      if (head === undefined || body.length > MAX_BODY) return undefined;
-      const found = requests.find(head.layouts, body);
-      if (found === undefined) return undefined;
-      const { asked, answer } = found.value;
-      return { head, sessionId: found.session, asked, answer };
+      const recognised = head && readings.find(head.layouts, body);
+      if (head === undefined || recognised === undefined) return undefined;
+      const { reading, sessionId } = recognised;
+      const answer = head.answers.get(reading.id);
+      return { head, sessionId, asked: reading.asked, answer, recognised };
     },
-    async read(arrived: Arrived, destination: Destination): Promise<UnderstoodRequest> {
-      const { client, principal, body, known } = arrived;
-      if (known !== undefined) return inSession(known.asked, known.sessionId);
+    async read(arrived: Arrived, destination: Destination): Promise<Read> {
+      const { client, principal, body, room, known } = arrived;
+      if (known !== undefined) {
+        const { asked, sessionId, recognised } = known;
+        return { asked: inSession(asked, sessionId), recognised };
+      }
       const { request, signal } = client;
+      const { owner } = principal;
       const turnOfClient: OwnTurn = async (bytes) => {
-        await ownTurn(bytes, principal.owner);
+        await ownTurn(bytes, owner);
         signal.throwIfAborted();
       };
-      return understand(circumstancesOf(request.headers, destination), body, turnOfClient, readers);
+      const circumstances = circumstancesOf(request.headers, destination);
+      const read = () => readings.read({ body, circumstances, owner, ownTurn: turnOfClient });
+      if (body.length <= LONG) return read();
+      await room.grow(READING_BYTES * Math.min(body.length, MAX_STATEMENT), signal);
+      return read().finally(() => room.shrinkTo(body.length));
     },
-    /** Notes a query answered from the cache. Never rejects. */
-    async rememberAnswer(
-      handled: Handled,
-      { share, roles }: { readonly share: CacheShare; readonly roles: string | undefined },
-      session: KnownSession | undefined,
-      key: KnownKey,
-    ): Promise<void> {
+    /** Notes what was recognised; and under what it was answered, where the cache answered it. */
+    remember(handled: Handled, answer?: Answer & Pick<SharedQuery, 'share'>): void {
       // A user who has no roles yet may get some.
-      const hasNoRoles = share === 'roles' && roles === undefined;
-      const head = hasNoRoles || !isPlain(handled) ? undefined : headFor(handled);
-      if (head === undefined) return;
-      await note(head, handled, { key, roles, session: session?.record });
-    },
-    /** Notes a request that bypasses the cache, from its second time on. Never rejects. */
-    async rememberPassing(handled: Handled): Promise<void> {
-      const { request } = handled.asked;
-      if (request === undefined || !isPlain(handled)) return;
-      const asks = request.method === 'Execute' ? request.statement : request.requestType;
-      // A statement that never comes again must not cost a second reading.
-      const isNew = !passedOnce.has(asks);
-      if (isNew) passedOnce.set(asks, true);
-      const head = headFor(handled);
-      if (head !== undefined && !isNew) await note(head, handled, undefined);
+      if (answer?.share === 'roles' && answer.roles === undefined) return;
+      const { recognised, request, principal } = handled;
+      const head = recognised && headFor(handled);
+      if (recognised === undefined || head === undefined) return;
+      const { answers } = head;
+      const { id } = recognised.reading;
+      const isLarger = addLayout(head.layouts, recognised.layout) || !answers.has(id);
+      if (answer !== undefined) answers.set(id, answer);
+      const [oldest] = answers.size > MOST_ANSWERS ? answers.keys() : [];
+      if (oldest !== undefined) answers.delete(oldest);
+      if (isLarger) heads.note(request, principal.owner, head);
     },
   };
 }
 
-const bytesOfHead = ({ project = '', endpoint, layouts }: KnownHead): number =>
+const bytesOfHead = ({ project = '', endpoint, layouts, answers }: KnownHead): number =>
   layouts.reduce(
     (sum, { gaps }) => sum + LAYOUT_BYTES.own + gaps.ids.length * LAYOUT_BYTES.gap,
-    KNOWN_OVERHEAD + 2 * (project.length + endpoint.length),
+    KNOWN_OVERHEAD + 2 * (project.length + endpoint.length) + answers.size * ANSWER_BYTES,
   );
-
-function piecesOf({ request }: UnderstoodRequest): number {
-  if (request === undefined) return 0;
-  const { properties, headers } = request;
-  const pieces = properties.length + headers.length;
-  if (request.method === 'Execute') return pieces + request.parameters.length;
-  return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
-}
-
-/** Bytes kept beside the body: query of the path and named headers are there several times. */
-export function besideBody(asked: UnderstoodRequest): number {
-  const ofHead = JSON.stringify([asked.parts?.query, asked.namedHeaders, asked.forwarded]);
-  return piecesOf(asked) * PIECE_BYTES + ofHead.length * BODIES.times;
-}
-
-function isPlain({ request, body, asked }: Handled): boolean {
-  return (
-    request.method === 'POST' &&
-    body.length <= MAX_BODY &&
-    piecesOf(asked) <= MOST_PIECES &&
-    request.headers['content-encoding'] === undefined &&
-    // One that names its session in a header has another head in each session.
-    asked.forwarded?.['x-as-sessionid'] === undefined
-  );
-}
 
 /** Bytes of all heads; a quarter of them at most are of one user. */
 const MAX_HEAD_BYTES = 16 * 1024 * 1024;
@@ -253,6 +187,9 @@ const MAX_KEPT = 8 * 1024;
 const TEXT_OVERHEAD = 32;
 const HEAD_OVERHEAD = 256;
 const KNOWN_OVERHEAD = 1_000;
+/** Answers of one head, and bytes of each. */
+const MOST_ANSWERS = 1_024;
+const ANSWER_BYTES = 1_000;
 
 interface Noted<T> {
   value: T | undefined;
@@ -349,85 +286,4 @@ function isSameHead<T>(one: SeenHead<T>, request: IncomingMessage): boolean {
     if (headers[i + 1] !== rawHeaders[i + 1] && !isWithoutEffect(name)) return false;
   }
   return true;
-}
-
-interface Layout {
-  readonly gaps: Gaps;
-  readonly id: number;
-  used: number;
-}
-
-/** Most gaps first: a layout with fewer fits more bodies, and is seldom theirs. */
-export type Layouts = Layout[];
-
-/** Bodies of one client differ in properties, session and lengths of ids. */
-const MAX_LAYOUTS = 16;
-const LAYOUT_BYTES = { own: 200, gap: 64 } as const;
-/** Bytes of all bodies; each takes `times` its text, and `overhead`. */
-const BODIES = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
-const PREFIX = 6;
-
-/** Recognises bodies byte by byte but for their gaps. @param bytesOf bytes beside its texts */
-export function createKnownBodies<T extends object>(bytesOf: (value: T) => number = () => 0) {
-  const bodies = new LRUCache<string, T>({
-    maxSize: BODIES.maxBytes,
-    sizeCalculation: (value, name) => name.length * BODIES.times + BODIES.overhead + bytesOf(value),
-  });
-  const scratch = Buffer.alloc(PREFIX + MAX_BODY);
-  let lastId = 0;
-  let uses = 0;
-
-  /** Latin-1 with zeros in the gaps; undefined where a gap holds what it may not. */
-  function nameOf(body: Buffer, { id, gaps: { session, ids } }: Layout): string | undefined {
-    const { length } = body;
-    scratch.writeUIntLE(id, 0, PREFIX);
-    scratch.set(body, PREFIX);
-    if (session !== undefined && !clear(session, length, IN_SESSION_GAP)) return undefined;
-    for (const gap of ids) if (!clear(gap, length, IN_IGNORED_GAP)) return undefined;
-    return scratch.toString('latin1', 0, PREFIX + length);
-  }
-
-  /** Returns false where another letter stands in the gap, or the body is too short. */
-  function clear(gap: Gap, length: number, letters: Uint8Array): boolean {
-    const start = startOf(gap, length);
-    if (start < 0 || start + gap.length > length) return false;
-    const end = PREFIX + start + gap.length;
-    for (let i = PREFIX + start; i < end; i += 1) {
-      if (letters[scratch[i] ?? 0] !== 1) return false;
-      scratch[i] = 0;
-    }
-    return true;
-  }
-
-  return {
-    find(layouts: Layouts, body: Buffer) {
-      for (const layout of layouts) {
-        const name = nameOf(body, layout);
-        const value = name === undefined ? undefined : bodies.get(name);
-        if (value === undefined) continue;
-        layout.used = uses += 1;
-        const { session } = layout.gaps;
-        return { layout, value, session: session && textIn(body, session) };
-      }
-      return undefined;
-    },
-    keep(layouts: Layouts, gaps: Gaps, body: Buffer, value: T): boolean {
-      const before = lastId;
-      let layout = layouts.find((one) => isDeepStrictEqual(one.gaps, gaps));
-      if (layout === undefined) {
-        lastId += 1;
-        layout = { gaps, id: lastId, used: 0 };
-        if (layouts.length === MAX_LAYOUTS) {
-          const unused = layouts.reduce((one, other) => (other.used < one.used ? other : one));
-          layouts.splice(layouts.indexOf(unused), 1);
-        }
-        layouts.push(layout);
-        layouts.sort((one, other) => other.gaps.ids.length - one.gaps.ids.length);
-      }
-      layout.used = uses += 1;
-      const name = nameOf(body, layout);
-      if (name !== undefined) bodies.set(name, value);
-      return lastId > before;
-    },
-  };
 }

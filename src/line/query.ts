@@ -18,6 +18,8 @@ export interface SharedQuery extends Query {
   readonly share: CacheShare;
   /** Name of the role set that shares it; undefined where not shared by roles. */
   readonly roles: string | undefined;
+  /** How long past its ttl an entry may answer it, if the line says so (ms). */
+  readonly staleIfError: number;
 }
 
 interface QuerySource {
@@ -91,6 +93,7 @@ export function createQueryOf(parts: {
       properties: propertiesAskedFor(request),
       ttl: policy.ttl,
       timeoutMs: settings.timeout,
+      staleIfError: policy.stale_if_error,
       share,
       roles,
       project: inRequest[0] ?? '',
@@ -101,6 +104,7 @@ export function createQueryOf(parts: {
         confirm: () => sessions.confirm(session.name, session.record),
       },
       fresh,
+      isAway: () => engine.isAway(session?.record.replica),
       answered: () => names.answered(inRequest),
       async began(id, before) {
         const facts = { principal: user, asked, replica, leftState: false };

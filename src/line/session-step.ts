@@ -244,7 +244,7 @@ const SHARE_OF_IDLE = 1 / 4;
 const PATIENCE_MS = 5_000;
 
 interface Home extends Pick<Destination, 'addressee'> {
-  readonly engine: Pick<Engine, 'touch'>;
+  readonly engine: Pick<Engine, 'touch' | 'isAway'>;
   readonly settings: Pick<Destination['settings'], 'session_idle'>;
 }
 
@@ -289,6 +289,7 @@ export function createKeepAlive(parts: {
   ) {
     const { name, record } = session;
     if (!isTouchDue(record, home.settings.session_idle, clock.wall())) return undefined;
+    if (home.engine.isAway(record.replica)) return undefined;
     client.waits();
     const key = JSON.stringify([name.endpoint, name.id]);
     const touched = await (underWay.get(key) ?? touch(session, home, key));

@@ -26,19 +26,22 @@ import { forwardedQuery, sortedQuery } from '../proxy/forwarded.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { isRegistered } from '../xml/text-encoding.ts';
 import { MAX_DEPTH } from '../xml/xml-scanner.ts';
+import { SLICE } from '../xmla/mdx/mdx-tokens.ts';
 import { canonicalSoapAction } from '../xmla/names.ts';
 import {
   classify,
   leavesState,
   NOT_UNDERSTOOD,
   passingChange,
-  readStatement,
+  type StatementRead,
+  StatementReader,
 } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
-import { namedCatalogs, namedCubes, NO_SOURCES, sourcesOf } from '../xmla/request/named-objects.ts';
+import { namedCatalogs, namedCubes, NO_SOURCES } from '../xmla/request/named-objects.ts';
 import {
   OTHER_ENCODING,
   readRequest,
+  requestInSlices,
   type RequestEncoding,
   type RequestReading,
   type SessionHeader,
@@ -187,7 +190,7 @@ export function inSession(asked: UnderstoodRequest, id: string | undefined): Und
 export type OwnTurn = (bytes?: number, user?: string) => Promise<unknown> | undefined;
 
 /** Longer bodies (bytes) get a turn each: a hostile one of this length takes some 12 ms. */
-const LONG = 64 * 1024;
+export const LONG = 64 * 1024;
 /** Short bodies (bytes), and how much of them one turn reads beside longer ones. */
 const SHORT = 8 * 1024;
 const OF_SHORT = 16 * 1024;
@@ -246,34 +249,46 @@ const MOST_SESSIONS = 16;
 /** Characters; engines make ids of some forty. */
 const LONGEST_SESSION_ID = 1_024;
 
-/** @throws GatewayError `bad-request` for what must not reach an engine */
-export async function understand(
+/** Waits for a turn. @throws as {@link understandInTurn} */
+export async function understand(circumstances: Circumstances, body: Buffer) {
+  await nextTurn();
+  return understandInTurn(circumstances, body, () => nextTurn());
+}
+
+/**
+ * Reads a body in full, from the turn in which it is called.
+ * @throws GatewayError `bad-request` for what must not reach an engine
+ */
+export async function understandInTurn(
   circumstances: Circumstances,
   body: Buffer,
-  ownTurn: OwnTurn = () => nextTurn(),
+  ownTurn: OwnTurn,
   readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
-  const { contentType } = circumstances;
+  const { contentType, refusesDelegation: isRefused } = circumstances;
   const isLong = body.length > LONG;
-  await ownTurn(body.length);
-  const reading = readRequest(body, contentType, readers);
+  const reading = isLong
+    ? await requestInSlices(body, contentType, ownTurn, readers)
+    : readRequest(body, contentType, readers);
   if (reading.kind === 'refused') throw refused(reading.detail);
   let found = reading.kind === 'understood' ? reading.request.sessionIds : reading.sessionIds;
-  if (reading.kind === 'not-understood' && reading.reason === 'long-request') {
+  if (isLong && found === 'unknown') {
     await ownTurn();
     const inLong = await sessionIdsInLong(body, contentType, ownTurn);
     if (inLong === 'too-deep') throw refused(`elements nested deeper than ${MAX_DEPTH}`);
     found = inLong;
   }
   const sessionIds = found === 'unknown' ? found : together(found, circumstances.sessionIds);
-  const asked =
-    reading.kind === 'understood'
-      ? whatIsAsked(reading, circumstances)
-      : { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
-  const isRefused = circumstances.refusesDelegation;
+  let asked;
+  if (reading.kind === 'understood') {
+    const { traits, volatile } = circumstances;
+    const statement = new StatementReader(reading.request, { ...traits, volatile });
+    if (isLong) while (statement.step(SLICE)) await ownTurn();
+    asked = whatIsAsked(reading, circumstances, statement.finish());
+  } else asked = { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
   if (isRefused && isLong) await ownTurn();
-  const asksForOther = isRefused && asksForOtherIdentity(body, contentType, reading);
-  return { ...asked, sessionIds, asksForOther };
+  const asks = isRefused && asksForOtherIdentity(body, contentType, reading, ownTurn);
+  return { ...asked, sessionIds, asksForOther: typeof asks === 'boolean' ? asks : await asks };
 }
 
 const NOTHING_UNDERSTOOD = {
@@ -289,9 +304,9 @@ const NOTHING_UNDERSTOOD = {
 function whatIsAsked(
   { request, encoding, declared }: Extract<RequestReading, { readonly kind: 'understood' }>,
   circumstances: Circumstances,
+  statement: StatementRead,
 ) {
   const { traits, project, namedHeaders, sessionIds: inHeaders } = circumstances;
-  const statement = readStatement(request, { ...traits, volatile: circumstances.volatile });
   const forwarded = queryHeaders(circumstances, request);
   const contradicted = forwarded === 'soap-action' || forwarded === 'content-type';
   const isOther = encoding === 'other';
@@ -303,7 +318,7 @@ function whatIsAsked(
   // A request that may be cached changes nothing, and is not searched for changes.
   const isQuery = ofRequest === undefined;
   const passes = isOther ? ofRequest : (byForm ?? ofRequest);
-  const sources = passes === undefined ? sourcesOf(request, statement.tokens) : NO_SOURCES;
+  const sources = passes === undefined ? statement.sources : NO_SOURCES;
   const catalogs = namedCatalogs(request, sources);
   const cubes = namedCubes(request, sources);
   const projects: readonly string[] = [project ?? [], catalogs.catalogs].flat();
@@ -324,6 +339,7 @@ function whatIsAsked(
       contentType: keyedContentType(query?.['content-type'] ?? '', spelt),
       namedHeaders,
       request,
+      tokens: statement.tokens,
     }),
     namedHeaders,
     encoding: spelt,

@@ -214,6 +214,7 @@ export const CORE_EVENTS = {
     fields: ({ error }) => ({ err: error }),
   },
   'engine-state': { level: levelOfState },
+  'engine-away': { level: levelOfState },
   'redis-state': { level: levelOfState },
   'users-loaded': { level: 'info' },
   'purge-refused': { level: 'warn', isAudit: always },

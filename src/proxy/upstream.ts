@@ -19,27 +19,25 @@ import { bytesPushed, endWith, type UpstreamAnswer } from './forwarded.ts';
 const IDLE_MS = 4_000;
 const PROBE_TIMEOUT_MS = 2_000;
 
-/** Nothing was sent; `cause` says why. */
-export class NotConnected extends Error {
+/** No byte came back; `cause` says why. */
+export class NoAnswer extends Error {
   constructor(cause: unknown) {
-    super('no connection', { cause });
+    super('no answer', { cause });
   }
 }
 
-/** The upstream had already closed the kept connection that was used: no byte came back. */
-export class StaleConnection extends Error {
-  constructor(cause: unknown) {
-    super('the connection had ended', { cause });
-  }
-}
+/** Nothing was sent. */
+export class NotConnected extends NoAnswer {}
+
+/** The upstream had already closed the kept connection that was used. */
+export class StaleConnection extends NoAnswer {}
 
 /** Words an error for operators: with keys of the section, not with flags of Node.js or OpenSSL. */
 export function reasonOf(
   error: unknown,
   section: 'engine' | 'storage' | 'watch' = 'engine',
 ): unknown {
-  const isWrapped = error instanceof NotConnected || error instanceof StaleConnection;
-  const reason = isWrapped ? error.cause : error;
+  const reason = error instanceof NoAnswer ? error.cause : error;
   if (!Error.isError(reason)) return reason;
   const why = connectionTrouble(reason, { ca: `${section}.ca`, url: `${section}.url` });
   const { code = '' }: NodeJS.ErrnoException = reason;
@@ -223,7 +221,8 @@ function guard(socket: Socket, heard: () => void): void {
 
 /**
  * Waits for the answer, and keeps an unsafe connection from being used again.
- * @throws NotConnected, StaleConnection, Silence, connection errors; the answer: ClientStall
+ * @throws NoAnswer of any kind; Silence, connection errors behind a first byte; the answer:
+ *   ClientStall
  */
 export function answerTo(request: ClientRequest, limits: RequestLimits): Promise<UpstreamAnswer> {
   return new Promise((resolve, reject) => {
@@ -270,9 +269,10 @@ export function answerTo(request: ClientRequest, limits: RequestLimits): Promise
     });
     request.on('error', (error: NodeJS.ErrnoException) => {
       answer?.destroy(error);
-      const isUnanswered = request.reusedSocket && request.socket?.bytesRead === read;
-      if (connection === 'begun') reject(new NotConnected(error));
-      else reject(isUnanswered && ENDED.has(error.code ?? '') ? new StaleConnection(error) : error);
+      if (connection === 'begun') return reject(new NotConnected(error));
+      if (request.socket?.bytesRead !== read) return reject(error);
+      const isStale = request.reusedSocket && ENDED.has(error.code ?? '');
+      reject(isStale ? new StaleConnection(error) : new NoAnswer(error));
     });
     request.once('close', () => {
       ends.stop();

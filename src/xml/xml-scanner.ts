@@ -354,12 +354,43 @@ export interface XmlElement {
 
 const NO_CHILDREN: XmlElement[] = [];
 
+/** Bytes of a long document that are read in one turn of the event loop. */
+const SLICE_BYTES = 32 * 1024;
+
+/** Cuts a document into pieces of whole characters and line ends. */
+export function* slicesOf(utf8: Buffer): Generator<Buffer> {
+  for (let from = 0, end = 0; from < utf8.length; from = end) {
+    end = from + SLICE_BYTES;
+    while (((utf8[end] ?? 0) & 0xc0) === 0x80) end += 1;
+    if (utf8[end] === 0x0a && utf8[end - 1] === 0x0d) end += 1;
+    yield utf8.subarray(from, end);
+  }
+}
+
 /**
  * Reads a whole document strictly. Never throws.
  * @returns `oddity`: the first comment or processing instruction; without a tree `detail`, for the
  *   log; `refused`: a document type declaration, or nesting over MAX_DEPTH
  */
-export function readTree(utf8: Buffer, readers?: TagReaders, most = MAX_NODES) {
+export function readTree(utf8: Buffer, readers?: TagReaders, most?: number) {
+  const reader = createTreeReader(readers, most);
+  return reader.write(utf8) ?? reader.end();
+}
+
+export type TreeRead = ReturnType<typeof readTree>;
+
+function errorOf(read: () => void) {
+  try {
+    read();
+    return undefined;
+  } catch (error) {
+    const { kind, message } = error instanceof XmlError ? error : malformed(String(error));
+    return { kind, detail: message };
+  }
+}
+
+/** Reads a document in pieces of whole characters and line ends, until one gives an error. */
+export function createTreeReader(readers?: TagReaders, most = MAX_NODES) {
   type Open = XmlElement & { children: XmlElement[] };
   let root: XmlElement | undefined;
   const open: Open[] = [];
@@ -413,16 +444,12 @@ export function readTree(utf8: Buffer, readers?: TagReaders, most = MAX_NODES) {
       throw new XmlError('refused', 'a document type declaration');
     },
   };
-  try {
-    const scanner = new XmlScanner(sink, readers);
-    scanner.write(utf8);
-    scanner.end();
-  } catch (error) {
-    const { kind, message } = error instanceof XmlError ? error : malformed(String(error));
-    return { kind, detail: message };
-  }
-  if (root === undefined) return { kind: 'malformed' as const, detail: 'no root element' };
-  return { kind: 'tree' as const, root, oddity };
+  const scanner = new XmlScanner(sink, readers);
+  return {
+    write: (piece: Buffer) => errorOf(() => scanner.write(piece)),
+    end: () =>
+      errorOf(() => scanner.end()) ?? { kind: 'tree' as const, root: root as XmlElement, oddity },
+  };
 }
 
 export function isElement({ uri, local }: XmlElement, inUri: string, named: string): boolean {

@@ -17,9 +17,12 @@ export function canonicalSoapAction(header: string | undefined, method: 'Discove
 /** Folds what engines might take for one name; ı and ſ meet ASCII only in upper case. */
 export const foldName = (name: string) => name.toUpperCase().toLowerCase();
 
+/** Folds a name to look it up: none of ours is long, and folding makes no name shorter. */
+export const foldToFind = (name: string) => (name.length > 64 ? name : foldName(name));
+
 /** Equals a comparison by `foldName`, but folds seldom: ASCII letters keep their number. */
 export const isFoldedTo = (name: string, folded: string): boolean =>
-  (name.length === folded.length || !isAscii(name)) && foldName(name) === folded;
+  (name.length === folded.length || !isAscii(name)) && foldToFind(name) === folded;
 
 export function byWords<T>(rows: readonly (readonly [T, string])[]): ReadonlyMap<string, T> {
   return new Map(

@@ -73,7 +73,7 @@ const UNREAD: readonly (readonly [what: string, body: string])[] = [
   ['whose encoding is not read', inStatement('COMMIT').replace('UTF-8', 'EBCDIC-CP-US')],
   ['in XML 1.1', inStatement('COMMIT').replace('"1.0"', '"1.1"')],
   ['that is malformed', inStatement('COMMIT').replace('</Command>', '')],
-  ['longer than what is read', inStatement(`COMMIT<!--${'x'.repeat(1024 * 1024)}-->`)],
+  ['longer than what is read', inStatement(`COMMIT<!--${'x'.repeat(4 * 1024 * 1024)}-->`)],
   [
     'of SOAP 1.2',
     inStatement('COMMIT').replace(
@@ -84,6 +84,7 @@ const UNREAD: readonly (readonly [what: string, body: string])[] = [
 ];
 const SEVERAL: readonly (readonly [what: string, body: Buffer | string])[] = [
   ['with a statement behind 128 KiB', statement(`SELECT 1${' '.repeat(128 * 1024)}; COMMIT`)],
+  ['with a statement longer than what is read', statement('SELECT'.padEnd(1024 * 1024 + 1, ' x'))],
   ['of several statements', statement('UPDATE CUBE [x] SET y = 1; SELECT FROM [nowhere]')],
   [
     'of several commands',

@@ -55,6 +55,7 @@ declare module '../../common/events.ts' {
       /** Engine time. */
       readonly milliseconds: number;
     };
+    refreshed: Omit<EventMap['warmed'], 'run'>;
   }
 }
 
@@ -70,6 +71,23 @@ const SECONDS = {
 };
 
 export const WARM_EVENTS = {
+  refreshed: {
+    level: 'debug',
+    noted({ result }) {
+      if (result === 'stored') return [REASON, 'refreshed'];
+      return result === 'failed' || result === 'not-stored'
+        ? [REASON, 'refresh-failed']
+        : undefined;
+    },
+    moves: [
+      byWord(
+        'refreshes_total',
+        'Answers asked for ahead of the end of their ttl, by result (stored, there, not-stored, failed, skipped, overtaken).',
+        'result',
+        WARM_RESULTS,
+      ),
+    ],
+  },
   warmed: {
     level: 'debug',
     moves: [

@@ -4,6 +4,7 @@ import { GatewayError } from '../../common/errors.ts';
 import { withoutReader } from '../../line/no-client.ts';
 import type { SharedQuery } from '../../line/query.ts';
 import type { Line } from '../feature.ts';
+import type { Way } from './candidates.ts';
 import type { WarmResult } from './events.ts';
 
 const OVERTAKEN = new GatewayError('client-gone', 'A user needed the place at the engine.');
@@ -73,10 +74,45 @@ export async function fill(query: SharedQuery, bytes: number, lane: Filling): Pr
   if (before === undefined) return failed('epochs-unknown');
   if (before.entry !== undefined) return { result: 'there', ms: 0 };
   if (!lane.memory.hasRoom(bytes, lane.since)) return skipped('memory');
-  return lane.slots.within(lane.cut, (slot) => fillIn(slot, query, lane));
+  const { answer } = lane.cache;
+  return lane.slots.within(lane.cut, (slot) =>
+    fillIn(slot, { ...query, background: true }, lane, answer),
+  );
 }
 
-async function fillIn(slot: Slot, query: SharedQuery, lane: Filling): Promise<AskedWay> {
+/** `after`: when the entry was asked for (wall clock, ms). `begins`: it is at the engine. */
+export interface EndingEntry {
+  readonly way: Way;
+  readonly subject: string;
+  readonly key: string;
+  readonly after: number;
+  readonly begins: () => void;
+}
+
+/** Fills the cache anew, unless Redis has a later entry. */
+export async function renew(
+  query: SharedQuery,
+  { key, after, begins }: Omit<EndingEntry, 'way' | 'subject'>,
+  lane: Filling,
+): Promise<AskedWay> {
+  const { cache, slots, cut } = lane;
+  const known = await cache.keyOf(query);
+  // Roles may have changed meanwhile, or it was purged.
+  if (known?.key !== key) return skipped('key-differs');
+  if (await cache.takeLater(known, after)) return { result: 'there', ms: 0 };
+  return slots.within(cut, (slot) => {
+    begins();
+    return fillIn(slot, query, lane, (...asked) => cache.renew(...asked, key, after), after);
+  });
+}
+
+async function fillIn(
+  slot: Slot,
+  query: SharedQuery,
+  lane: Filling,
+  ask: (query: Query, client: Client) => Promise<void>,
+  after = -Infinity,
+): Promise<AskedWay> {
   const { cache, clock, cut } = lane;
   let began: number | undefined;
   let found: AskedWay | undefined;
@@ -93,7 +129,6 @@ async function fillIn(slot: Slot, query: SharedQuery, lane: Filling): Promise<As
   };
   const background: Query = {
     ...query,
-    background: true,
     // No client is shown a session that the engine begins by itself.
     began: async () => {},
     ask(ends, unwanted = () => slot.gone.signal) {
@@ -103,10 +138,10 @@ async function fillIn(slot: Slot, query: SharedQuery, lane: Filling): Promise<As
       return query.ask(AbortSignal.any([ends, ending]), () => ending);
     },
   };
-  await cache.answer(background, client);
+  await ask(background, client);
   const ms = began === undefined ? 0 : clock.now() - began;
   const now = await cache.entryOf(query);
-  if (now?.entry !== undefined) return { result: 'stored', ms };
+  if ((now?.entry?.answer.requestedAt ?? after) > after) return { result: 'stored', ms };
   if (slot.isOvertaken || cut.aborted) return { result: 'overtaken', ms };
   return { ...(found ?? failed('epochs-unknown')), ms };
 }

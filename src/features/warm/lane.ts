@@ -17,7 +17,16 @@ import {
 import { extendProfile } from '../../sessions/digests.ts';
 import type { Line } from '../feature.ts';
 import type { Beginning, Candidate, KeptRequest, Way } from './candidates.ts';
-import { type AskedWay, createSlots, failed, fill, skipped, type Slots } from './fill.ts';
+import {
+  type AskedWay,
+  createSlots,
+  type EndingEntry,
+  failed,
+  fill,
+  renew,
+  skipped,
+  type Slots,
+} from './fill.ts';
 
 /** In whose name a run asks. The login is kept by the run alone. */
 export interface WarmUser {
@@ -46,14 +55,15 @@ interface LanesOfRun {
 }
 
 export interface WarmLine {
-  open(ofRun: LanesOfRun): Lane;
+  open(ofRun: LanesOfRun): Pick<Lane, 'ask' | 'close'>;
   /** True where the engine of a project gets the login that asks. */
   forwards(project: string): boolean;
 }
 
-export const createWarmLine = (line: Line, clock: Pick<Clock, 'now'>): WarmLine => ({
-  open: (ofRun) => openLane(line, clock, ofRun),
-  forwards: (project) => line.engineOf(project || undefined).settings.login === 'forward',
+export const createWarmLine = (line: Line, clock: Pick<Clock, 'now'>) => ({
+  ...line,
+  open: (ofRun: LanesOfRun) => openLane(line, clock, ofRun),
+  forwards: (project: string) => line.engineOf(project || undefined).settings.login === 'forward',
 });
 
 export type Lane = ReturnType<typeof openLane>;
@@ -90,27 +100,31 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
     return undefined;
   }
 
-  async function askWay({ candidate, way, done }: Job): Promise<readonly AskedWay[]> {
+  /** Walks as far as a query is made. @returns why none is */
+  async function walk(way: Way, subject: string, catalogs: readonly string[]) {
     const id = await own.idFor(way);
-    if (way.session !== null && id === undefined) return [skipped('session-differs')];
+    if (way.session !== null && id === undefined) return 'session-differs';
     const { headers, body } = inSession(way, id);
     let seen = await read(way, headers, body);
-    const unfit = whyUnfit(seen.destination, candidate);
-    if (unfit !== undefined) return [skipped(unfit)];
-    if (await isOnlyOnDemand(seen, candidate, slots, ofRun)) return [skipped('refresh-policy')];
+    const unfit = whyUnfit(seen.destination, subject);
+    if (unfit !== undefined) return unfit;
+    if (await isOnlyOnDemand(seen, catalogs, slots, ofRun)) return 'refresh-policy';
     if (seen.step !== 'refuse' && seen.step.before === 'take-catalog') {
       const why = await moveSession(seen);
-      if (why !== undefined) return [skipped(why)];
+      if (why !== undefined) return why;
       seen = await read(way, headers, body);
     }
     const { asked, step } = seen;
     // Redis may have lost the session, or every session counts as changed.
     const isLost = step === 'refuse' || /^(?:unknown|dirty)-/.test(step.reason ?? '');
     if (way.session !== null && isLost) own.forget(way);
-    if (step === 'refuse' || step.before !== 'nothing') return [skipped('session-differs')];
-    const reason = asked.bypass ?? step.reason;
-    if (reason !== undefined) return [skipped(reason)];
-    const source = { ...seen, session: step.known, fresh: false };
+    if (step === 'refuse' || step.before !== 'nothing') return 'session-differs';
+    return asked.bypass ?? step.reason ?? { ...seen, session: step.known, fresh: false };
+  }
+
+  async function askWay({ candidate, way, done }: Job): Promise<readonly AskedWay[]> {
+    const source = await walk(way, candidate.subject, candidate.catalogs);
+    if (typeof source === 'string') return [skipped(source)];
     const queries = await queriesOf(line.queryOf, source, as, candidate.users);
     if (typeof queries === 'string') return [skipped(queries)];
     if (queries.length === 0) return [skipped('of-one-user')];
@@ -130,14 +144,14 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
 
   return {
     /** @returns a result for each identity. Rejects for a mistake of this program only */
-    async ask(job: Job): Promise<readonly AskedWay[]> {
-      try {
-        return await askWay(job);
-      } catch (error) {
-        if (!(error instanceof GatewayError)) throw error;
-        if (isGone(error)) return [{ result: 'overtaken', ms: 0 }];
-        return [OF_ENGINE.test(error.reason) ? failed(error.reason) : skipped(error.reason)];
-      }
+    ask: (job: Job): Promise<readonly AskedWay[]> =>
+      askWay(job).catch((error) => [resultOf(error)]),
+    /** Asks for one entry anew, for a user: policies of catalogs do not count. Rejects likewise. */
+    async renew({ way, subject, ...entry }: EndingEntry): Promise<AskedWay> {
+      const source = await walk(way, subject, []);
+      const query =
+        typeof source === 'string' ? source : await line.queryOf({ ...source, principal });
+      return typeof query === 'string' ? skipped(query) : renew(query, entry, filling);
     },
     close: () => own.close().then(work.end),
   };
@@ -148,7 +162,7 @@ type Asking = { readonly destination: Destination; readonly asked: UnderstoodReq
 type Source = Omit<Parameters<QueryOf>[0], 'principal'>;
 
 /** @returns why no run asks a query of this engine */
-function whyUnfit({ settings, addressee }: Destination, { subject }: Candidate) {
+function whyUnfit({ settings, addressee }: Destination, subject: string) {
   const isForwarded = settings.login === 'forward';
   if (isForwarded && addressee.authorization === undefined) return 'login-forward';
   const isVolatile = settings.kind === 'kylin' && subject === 'DISCOVER_PROPERTIES';
@@ -158,7 +172,7 @@ function whyUnfit({ settings, addressee }: Destination, { subject }: Candidate) 
 /** Asks whether the engine wants a catalog's data asked for by users only. */
 async function isOnlyOnDemand(
   { destination, asked }: Asking,
-  { catalogs }: Candidate,
+  catalogs: readonly string[],
   slots: Slots,
   { cut, onDemand }: LanesOfRun,
 ): Promise<boolean> {
@@ -199,6 +213,13 @@ async function queriesOf(
 
 const OF_ENGINE = /^(?:engine-|overloaded)/;
 const isGone = (error: unknown) => error instanceof GatewayError && error.reason === 'client-gone';
+
+/** @throws the error where it is a mistake of this program */
+export function resultOf(error: unknown): AskedWay {
+  if (!(error instanceof GatewayError)) throw error;
+  if (isGone(error)) return { result: 'overtaken', ms: 0 };
+  return OF_ENGINE.test(error.reason) ? failed(error.reason) : skipped(error.reason);
+}
 
 function inSession({ headers, body, session }: Way, id = '') {
   const text = Buffer.from(body, 'latin1');

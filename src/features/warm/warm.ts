@@ -6,7 +6,8 @@ import { REASON } from '../../observability/event-rows.ts';
 import { asWhom } from './as-whom.ts';
 import { warmFigures } from './events.ts';
 import { createCandidates } from './candidates.ts';
-import { createWarmLine, type WarmLine } from './lane.ts';
+import { createWarmLine } from './lane.ts';
+import { createRefreshAhead } from './refresh-ahead.ts';
 import { createWarmUp } from './warm-up.ts';
 import { createSeen } from './ways.ts';
 
@@ -18,15 +19,16 @@ export function warm(core: Core): Feature {
   const { clock } = core;
   const candidates = createCandidates(core);
   const sleep = (milliseconds: number) => pause(clock, milliseconds);
-  const lines = new WeakMap<Line, WarmLine>();
-  function line(): WarmLine {
+  const lines = new WeakMap<Line, ReturnType<typeof createWarmLine>>();
+  function line() {
     const steps = core.line();
     const made = lines.get(steps) ?? createWarmLine(steps, clock);
     lines.set(steps, made);
     return made;
   }
   const warmUp = createWarmUp({ ...core, sleep, candidates, line });
-  const seen = createSeen(candidates);
+  const ahead = createRefreshAhead({ ...core, ...candidates, line });
+  const seen = { ...createSeen(candidates), ending: ahead.ending };
   let isOn = false;
   let beats: readonly Cancel[] = [];
 
@@ -42,12 +44,14 @@ export function warm(core: Core): Feature {
 
   return {
     on: () => (isOn ? hear : undefined),
-    seen: (config) => (config.warm.mode === 'off' ? undefined : seen),
+    seen: ({ warm, cache }) =>
+      warm.mode === 'off' && cache.refresh_ahead === 'off' ? undefined : seen,
     gauges: warmFigures(core.memory.warmed),
     pages: async () => (await import('./pages.ts')).warmPages(warmUp),
-    findings: async (hour) => failedFinding(hour),
+    findings: async (hour) => [...failedFinding(hour), ...refreshFinding(hour)],
     configure(config) {
       isOn = config.warm.mode !== 'off';
+      ahead.configure(config.cache.refresh_ahead === 'on');
       const isShared = config.cache.redis.url.length > 0;
       warmUp.configure({ ...config.warm, as: asWhom(config), isShared });
       stop();
@@ -58,16 +62,31 @@ export function warm(core: Core): Feature {
       ];
     },
     async close() {
-      await warmUp.close();
+      await Promise.all([warmUp.close(), ahead.close()]);
       stop();
     },
   };
 }
 
+const countOf = (hour: HourCounts, word: string) =>
+  hour(REASON).find(({ name }) => name === word)?.asks ?? 0;
+
 export function failedFinding(hour: HourCounts) {
-  const failed = hour(REASON).find(({ name }) => name === 'warm-up-failed')?.asks ?? 0;
+  const failed = countOf(hour, 'warm-up-failed');
   return finding('warning', 'warm-up-failed', failed > 0)`
       Runs of the warm-up that gave up after five failures in a row, in the last hour: ${failed}.
       The engine failed, or sent answers that cannot be stored. The remaining queries wait until a user asks them.
       The page Warm-up and GET /admin/warm show the result of each query, and so do the lines warmed in the log.`;
+}
+
+/** Fewer failed refreshes in an hour are not told. */
+const MANY = 10;
+
+export function refreshFinding(hour: HourCounts) {
+  const failed = countOf(hour, 'refresh-failed');
+  const isOften = failed >= MANY && failed > countOf(hour, 'refreshed');
+  return finding('warning', 'refresh-failed', isOften)`
+      Answers that could not be asked for ahead of the end of their ttl, in the last hour: ${failed}.
+      The engine failed, or sent answers that cannot be stored. Users will wait for these queries.
+      The lines refreshed in the log (log.level: debug) show each query. cache.refresh_ahead: off ends this.`;
 }

@@ -1,5 +1,6 @@
 import type { Candidates, KeptRequest, Way } from './candidates.ts';
 import { ASCII_BASED, gapsIn, startOf, textIn } from '../../line/gaps.ts';
+import type { SessionRecord } from '../../freshness/freshness-store.ts';
 import type { Seen, SeenRequest } from '../../line/ports.ts';
 
 /** Shorter values are sizes and limits; an engine may refuse zeros there (characters). */
@@ -41,23 +42,36 @@ function kept({ asked, body, destination }: SeenRequest) {
   };
 }
 
-export const createSeen = (candidates: Pick<Candidates, 'noteWay' | 'noteBeginning'>): Seen => ({
+/** Makes a way of a request. Undefined where it may not be kept. @param part of the key */
+function keptWay(request: SeenRequest, record: SessionRecord | undefined, part: string) {
+  const found = kept(request);
+  if (found === undefined || (found.session === null) !== (record === undefined)) return undefined;
+  const { profile = '', catalog = null } = record ?? {};
+  const session = found.session && { ...found.session, profile, catalog };
+  return { ...found.request, session, part } satisfies Way;
+}
+
+/** Makes the way to ask at once as was asked: outside of sessions with all of its ids. */
+export function wayAgain(request: SeenRequest, record: SessionRecord | undefined) {
+  if (record !== undefined) return keptWay(request, record, '');
+  const { project = null, query } = request.destination.addressee;
+  const headers = { ...request.asked.forwarded } as KeptRequest['headers'];
+  const body = request.body.toString('latin1');
+  return { project, query, headers, body, session: null, part: '' } satisfies Way;
+}
+
+type AskCandidates = Pick<Candidates, 'noteWay' | 'noteBeginning'>;
+export const createSeen = (candidates: AskCandidates): Omit<Seen, 'ending'> => ({
   query(request, user, parts, session) {
     const part = parts.session ?? '';
     candidates.noteWay(parts.asked.digest, part, user, () => {
-      const found = kept(request);
-      if (found === undefined || (found.session === null) !== (session === undefined))
-        return undefined;
+      const way = keptWay(request, session?.record, part);
+      if (way === undefined) return undefined;
       const { subject, named } = request.asked;
-      const { profile = '', catalog = null } = session?.record ?? {};
-      const way: Way = {
-        ...found.request,
-        session: found.session && { ...found.session, profile, catalog },
-        part,
-      };
+      const { catalog = null } = session?.record ?? {};
       const all = [...(named?.catalogs.catalogs ?? []), ...[catalog ?? []].flat()];
       const catalogs = [...new Set(all)];
-      return { subject, project: found.request.project ?? '', catalogs, way };
+      return { subject, project: way.project ?? '', catalogs, way };
     });
   },
   beginning(request, profile) {

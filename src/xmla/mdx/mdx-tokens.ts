@@ -23,8 +23,8 @@ export const MDX = {
 /** Kinds of what is no token; a character may only seem to begin a comment. */
 const SPACE = 0x87;
 const COMMENT = 0x88;
-/** Tokens by index, without white space and comments. No objects: a statement has hundreds. */
-export type MdxTokens = ReturnType<typeof mdxTokens>;
+/** UTF-16 units of a long text that are read in one turn of the event loop. */
+export const SLICE = 32 * 1024;
 
 // A word takes all characters beyond ASCII but white space, so no letter of a language splits it.
 const NUMBER = /(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?/y;
@@ -39,46 +39,121 @@ for (let code = 0; code < 0x80; code += 1) {
   IN_PLAIN_WORD[code] = /[A-Za-z0-9_]/.test(character) ? 1 : 0;
 }
 
-/** Scratch arrays, reused: arrays that grow are copied many times. */
-const COLLECTED = { packed: [] as number[], ends: [] as number[] };
 const NEVER = -1;
-/** A token is one number: its kind, and above these bits its start in the text (UTF-16 units). */
 const KIND_BITS = 8;
 const KIND_MASK = 0xff;
+/** Room for the tokens of a text of one slice, used again and again. */
+const ROOM = new Int32Array(2 * SLICE);
 
-/** Splits at most 16 Mi UTF-16 units in linear time, by the lexical rules of Mondrian and SSAS. */
-export function mdxTokens(text: string) {
-  const { length } = text;
-  const { packed, ends } = COLLECTED;
-  const comments: string[] = [];
-  let count = 0;
-  let position = 0;
-  while (position < length) {
-    const code = text.charCodeAt(position);
-    let kind = KINDS[code] ?? MDX.otherMark;
-    if (kind === SPACE) {
-      position += 1;
-      continue;
-    }
-    let end = endOf(text, position, kind);
-    if (kind === COMMENT && end > position) {
-      comments.push(text.slice(position, end));
-      position = end;
-      continue;
-    }
-    if (end === position) {
-      kind = code < 0x80 ? code : MDX.otherMark;
-      end += 1;
-    } else if (end === NEVER) {
-      kind = MDX.unterminated;
-      end = length;
-    }
-    packed[count] = (position << KIND_BITS) | kind;
-    ends[count] = end;
-    count += 1;
-    position = end;
+/** Tokens by index, without white space and comments. No objects: a statement has thousands. */
+export class MdxTokens {
+  readonly text: string;
+  /** Two numbers a token: above its kind its start in the text (UTF-16 units), and its end. */
+  spans: Int32Array;
+  count = 0;
+  /** Without those behind the first {@link SLICE} units of all comments. */
+  readonly comments: string[] = [];
+  commentUnits = 0;
+  #position = 0;
+
+  constructor(text: string) {
+    this.text = text;
+    this.spans = text.length > SLICE ? new Int32Array(2 * text.length) : ROOM;
   }
-  return { text, packed: packed.slice(0, count), ends: ends.slice(0, count), comments };
+
+  get isRead(): boolean {
+    return this.spans !== ROOM && this.#position === this.text.length;
+  }
+
+  /** Reads on by the lexical rules of Mondrian and SSAS, in linear time. At most 8 Mi units. */
+  readOn(units: number): void {
+    const { text, spans } = this;
+    const limit = spans === ROOM ? text.length : Math.min(text.length, this.#position + units);
+    let { count } = this;
+    let position = this.#position;
+    while (position < limit) {
+      const code = text.charCodeAt(position);
+      let kind = KINDS[code] ?? MDX.otherMark;
+      if (kind === SPACE) {
+        position += 1;
+        continue;
+      }
+      let end = endOf(text, position, kind);
+      if (kind === COMMENT && end > position) {
+        this.commentUnits += end - position;
+        if (this.commentUnits <= SLICE) this.comments.push(text.slice(position, end));
+        position = end;
+        continue;
+      }
+      if (end === position) {
+        kind = code < 0x80 ? code : MDX.otherMark;
+        end += 1;
+      } else if (end === NEVER) {
+        kind = MDX.unterminated;
+        end = text.length;
+      }
+      spans[2 * count] = (position << KIND_BITS) | kind;
+      spans[2 * count + 1] = end;
+      count += 1;
+      position = end;
+    }
+    this.count = count;
+    this.#position = position;
+    if (spans === ROOM) this.spans = ROOM.slice(0, 2 * count);
+  }
+}
+
+export function mdxTokens(text: string): MdxTokens {
+  const tokens = new MdxTokens(text);
+  tokens.readOn(text.length);
+  return tokens;
+}
+
+/** Reads texts by their tokens, in steps; cuts make no difference. */
+export abstract class TokenReader {
+  readonly #texts: { readonly tokens: MdxTokens; readonly depth: number; at: number }[] = [];
+
+  /** @param depth how many texts within texts are still read */
+  protected abstract read(tokens: MdxTokens, depth: number, from: number, to: number): void;
+
+  add(tokens: MdxTokens, depth: number): void {
+    this.#texts.push({ tokens, depth, at: 0 });
+  }
+
+  /** Reads a text in a text: at once, or later if it is long. */
+  readText(text: string, depth: number): void {
+    const tokens = new MdxTokens(text);
+    if (text.length > SLICE) return this.add(tokens, depth);
+    tokens.readOn(SLICE);
+    this.read(tokens, depth, 0, tokens.count);
+  }
+
+  /** Reads about so many units more. @returns false when there are none */
+  step(units: number): boolean {
+    const [next] = this.#texts;
+    if (next === undefined) return false;
+    const { tokens, depth, at } = next;
+    if (!tokens.isRead) tokens.readOn(units);
+    else {
+      next.at = endOfStep(tokens, at, units);
+      this.read(tokens, depth, at, next.at);
+      if (next.at === tokens.count) this.#texts.shift();
+    }
+    return true;
+  }
+
+  finish(): this {
+    while (this.step(Infinity));
+    return this;
+  }
+}
+
+function endOfStep(tokens: MdxTokens, from: number, units: number): number {
+  if (units >= tokens.text.length) return tokens.count;
+  const end = startAt(tokens, from) + units;
+  let to = from;
+  while (to < tokens.count && startAt(tokens, to) < end) to += 1;
+  return to;
 }
 
 /** Returns `position` where no such token begins, here and below; NEVER for one without an end. */
@@ -109,23 +184,30 @@ function endOf(text: string, position: number, kind: number): number {
   }
 }
 
-export const kindOf = (packed: number): number => packed & KIND_MASK;
-export const startOf = (packed: number): number => packed >>> KIND_BITS;
+export function kindAt({ spans, count }: MdxTokens, index: number): number | undefined {
+  return index >= 0 && index < count ? (spans[2 * index] as number) & KIND_MASK : undefined;
+}
 
-export function kindAt({ packed }: MdxTokens, index: number): number | undefined {
-  const token = packed[index];
-  return token === undefined ? undefined : token & KIND_MASK;
+/** Returns the length of the text behind the last token. */
+export function startAt({ text, spans, count }: MdxTokens, index: number): number {
+  return index < count ? (spans[2 * index] as number) >>> KIND_BITS : text.length;
 }
 
 /** Returns '' beyond either end of the text. */
-export function textAt({ text, packed, ends }: MdxTokens, index: number): string {
-  const token = packed[index];
-  return token === undefined ? '' : text.slice(startOf(token), ends[index]);
+export function textAt({ text, spans, count }: MdxTokens, index: number): string {
+  if (index < 0 || index >= count) return '';
+  return text.slice((spans[2 * index] as number) >>> KIND_BITS, spans[2 * index + 1]);
+}
+
+/** Returns the text from one token to the next slice, or of all tokens all of it. */
+export function textOf(tokens: MdxTokens, from: number, to: number): string {
+  return tokens.text.slice(from === 0 ? 0 : startAt(tokens, from), startAt(tokens, to));
 }
 
 export function unquoted(quoted: string): string {
   const quote = quoted.charAt(0);
-  return quoted.slice(1, -1).replaceAll(quote + quote, quote);
+  // A pattern is quicker than a text where there are many.
+  return quoted.slice(1, -1).replace(quote === "'" ? /''/g : /""/g, quote);
 }
 
 function kindByFirst(first: string): number {

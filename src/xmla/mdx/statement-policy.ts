@@ -5,18 +5,21 @@ import { byWords, foldName } from '../names.ts';
 import { CHANGING_NAMES, isPrediction, KNOWN_FUNCTIONS, type Place } from './known-functions.ts';
 import {
   kindAt,
-  kindOf,
   MDX,
-  type MdxTokens,
+  MdxTokens,
   mdxTokens,
-  startOf,
+  SLICE,
+  startAt,
   textAt,
+  textOf,
+  TokenReader,
   unquoted,
 } from './mdx-tokens.ts';
 
 type Fact = keyof typeof REASONS;
 /** Facts that keep an answer out of the cache. The first one found gives the reason. */
 const REASONS = {
+  long: 'long-request',
   drillthrough: 'drillthrough',
   noQuery: 'not-a-query',
   /** Engines may read it in different ways, or it never ends. */
@@ -28,8 +31,8 @@ const REASONS = {
   noCacheComment: 'no-cache-comment',
   volatile: 'volatile',
 } as const satisfies Record<string, BypassReason>;
-/** Reading longer texts (UTF-16 units) would block the event loop. */
-export const MAX_STATEMENT = 128 * 1024;
+/** UTF-16 units of a statement with its parameters. */
+export const MAX_STATEMENT = 1024 * 1024;
 /** Names in lower case. `member`: only behind `.`. */
 const WORDS = byWords<readonly [Fact, Place | 'member']>([
   ...CHANGING_NAMES.map(([place, names]) => [['volatile', place], names] as const),
@@ -50,7 +53,7 @@ const WITH_MARK: ReadonlyMap<string, RegExp> = new Map([
 export const MAX_NESTING = 8;
 /** Another tokenizer may end a line comment at these. */
 const OTHER_LINE_END = /[\f\r\v\u0085\u2028\u2029]/;
-/** Limits the calls of unknown functions: no client sends more, and each takes time. */
+/** Limits the calls of unknown functions, and the tokens of one's name. */
 const MOST_UNKNOWN = 1_000;
 /** Signs that may belong to the name beside them (`Date$`, `%KPI`), or be white space. */
 const SIGNS: ReadonlySet<number | undefined> = new Set([
@@ -65,16 +68,32 @@ export interface StatementRules extends Partial<
   readonly volatile?: readonly string[] | undefined;
 }
 
-class Findings {
+export class Judging extends TokenReader {
   readonly facts = new Set<Fact>();
   /** Unknown functions as spelt, by folded name. */
   readonly unknown = new Map<string, string>();
   unknownCalls = 0;
   readonly volatile: ReadonlySet<string>;
-  readsTexts = false;
+  readsTexts: boolean;
+  #values: readonly string[];
 
-  constructor({ volatile }: StatementRules) {
+  constructor({ volatile, computesNames }: StatementRules, values: readonly string[] = []) {
+    super();
     this.volatile = new Set(volatile);
+    this.readsTexts = computesNames === true;
+    this.#values = values;
+  }
+
+  protected read(tokens: MdxTokens, depth: number, from: number, to: number): void {
+    readFacts(tokens, this, depth, from, to);
+  }
+
+  override step(units: number): boolean {
+    if (super.step(units)) return true;
+    const values = this.readsTexts ? this.#values : [];
+    for (const value of values) this.add(new MdxTokens(value), MAX_NESTING - 1);
+    this.#values = [];
+    return values.length > 0;
   }
 
   result() {
@@ -90,30 +109,31 @@ class Findings {
  * functions, without brackets (`Assembly.Fn`), that only the configuration can know.
  * @param statement as received, with its carriage returns
  */
-export function judgeStatement(
+export function judging(
   statement: string,
   tokens?: MdxTokens,
   rules: StatementRules = {},
   values: readonly string[] = [],
 ) {
+  const found = new Judging(rules, values);
   const length = values.reduce((sum, value) => sum + value.length, statement.length);
-  if (length > MAX_STATEMENT) return { bypass: 'unclear-statement', unknown: [] } as const;
-  const found = new Findings(rules);
   const text = rules.endsBySemicolon ? statement.replace(/;[ \t\r\n\f]*$/, '') : statement;
-  const given = text === statement ? tokens : undefined;
-  readFacts(given ?? mdxTokens(text), found, MAX_NESTING);
-  if (found.readsTexts || rules.computesNames === true) {
-    for (const value of values) readFacts(mdxTokens(value), found, MAX_NESTING - 1);
-  }
-  if (mentionsDrillthrough(statement)) found.facts.add('drillthrough');
-  return found.result();
+  if (length > MAX_STATEMENT) found.facts.add('long');
+  else found.add(tokens?.text === text ? tokens : new MdxTokens(text), MAX_NESTING);
+  return found;
+}
+
+export function judgeStatement(...given: Parameters<typeof judging>) {
+  return judging(...given)
+    .finish()
+    .result();
 }
 
 export function judgeFormula(formula: string, rules: StatementRules) {
-  const found = new Findings(rules);
-  readFacts(mdxTokens(formula), found, MAX_NESTING - 1);
+  const found = new Judging(rules);
+  found.add(new MdxTokens(formula), MAX_NESTING - 1);
   if (namesNow([formula], rules)) found.facts.add('volatile');
-  return found.result();
+  return found.finish().result();
 }
 
 const NOW_MEMBER = /\[\s*now(?!\w)/i;
@@ -128,27 +148,32 @@ function mentionsDrillthrough(statement: string): boolean {
 }
 
 /** @param depth how many nested formulas are still searched; MAX_NESTING for a statement */
-function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
+function readFacts(
+  tokens: MdxTokens,
+  found: Judging,
+  depth: number,
+  from: number,
+  to: number,
+): void {
   const { facts } = found;
-  if (depth === 0) {
-    facts.add('unclear');
-    return;
-  }
-  const { text, packed, comments } = tokens;
+  if (depth === 0 || tokens.commentUnits > SLICE) facts.add('unclear');
+  if (depth === 0) return;
   const isStatement = depth === MAX_NESTING;
-  if (isStatement) readBegin(tokens, facts);
-  for (const comment of comments) {
+  const text = textOf(tokens, from, to);
+  if (isStatement && mentionsDrillthrough(text)) facts.add('drillthrough');
+  if (isStatement && from === 0) readBegin(tokens, facts);
+  for (const comment of from === 0 ? tokens.comments : []) {
     readComment(comment, facts);
     // Inside of a string, a comment may be none.
-    if (!isStatement) readFacts(mdxTokens(withoutOpenings(comment)), found, depth - 1);
+    if (!isStatement) found.readText(withoutOpenings(comment), depth - 1);
   }
   const hasLineEnd = text.includes('\n');
   const hasNames = found.volatile.size > 0 || /\$|cell_formatter/i.test(text);
   let before: number | undefined;
-  let kind: number | undefined;
-  for (let at = 0; at < packed.length; at += 1) {
+  let kind = kindAt(tokens, from - 1);
+  for (let at = from; at < to; at += 1) {
     before = kind;
-    kind = kindOf(packed[at] as number);
+    kind = kindAt(tokens, at);
     switch (kind) {
       case MDX.word:
         searchName(tokens, at, before, found, isStatement);
@@ -163,12 +188,12 @@ function readFacts(tokens: MdxTokens, found: Findings, depth: number): void {
         const quoted = textAt(tokens, at);
         // An engine that escapes with a backslash sees another end.
         if (isStatement && /\\['"]/.test(quoted)) facts.add('unclear');
-        if (isFormula(tokens, at)) readFacts(mdxTokens(unquoted(quoted)), found, depth - 1);
+        if (isFormula(tokens, at)) found.readText(unquoted(quoted), depth - 1);
         break;
       }
       case MDX.unterminated:
-        if (isStatement) facts.add('unclear');
-        else readFacts(mdxTokens(withoutOpenings(textAt(tokens, at))), found, depth - 1);
+        if (isStatement || textAt(tokens, at).length > SLICE) facts.add('unclear');
+        else found.readText(withoutOpenings(textAt(tokens, at)), depth - 1);
         break;
       case MDX.closingBracket:
       // An engine may take it for white space, such as a space of another width.
@@ -221,11 +246,15 @@ function searchName(
   tokens: MdxTokens,
   at: number,
   before: number | undefined,
-  found: Findings,
+  found: Judging,
   isStatement: boolean,
 ): void {
   const { facts, volatile } = found;
   const text = textAt(tokens, at);
+  if (text.length > SLICE) {
+    facts.add('unclear');
+    return;
+  }
   const isCalled = isCalledAt(tokens, at);
   // A name in brackets names a function only where it is called.
   const mayCall = isCalled || !text.startsWith('[');
@@ -257,12 +286,19 @@ function isKnown(text: string, before: number | undefined): boolean {
 }
 
 /** Notes the called function by its whole name, with signs and the names before its dots. */
-function noteUnknown(tokens: MdxTokens, at: number, found: Findings): void {
+function noteUnknown(tokens: MdxTokens, at: number, found: Judging): void {
   found.unknownCalls += 1;
-  if (found.unknownCalls > MOST_UNKNOWN) {
+  const spelt = found.unknownCalls > MOST_UNKNOWN ? undefined : wholeName(tokens, at);
+  if (spelt === undefined || spelt.length > SLICE) {
     found.facts.add('unclear');
     return;
   }
+  const name = spelt.replace(/^\.+/, '');
+  const folded = foldName(name);
+  if (!found.unknown.has(folded)) found.unknown.set(folded, name);
+}
+
+function wholeName(tokens: MdxTokens, at: number): string | undefined {
   let first = SIGNS.has(kindAt(tokens, at)) ? at - 1 : at;
   for (;;) {
     const before = kindAt(tokens, first - 1);
@@ -270,6 +306,7 @@ function noteUnknown(tokens: MdxTokens, at: number, found: Findings): void {
     const isBehindPoint = kindAt(tokens, first) === MDX.point;
     if (isName ? !isBehindPoint : before !== MDX.point && !SIGNS.has(before)) break;
     first -= 1;
+    if (at - first > MOST_UNKNOWN) return undefined;
   }
   let spelt = '';
   for (let i = first; i <= at; i += 1) {
@@ -277,9 +314,7 @@ function noteUnknown(tokens: MdxTokens, at: number, found: Findings): void {
     const name = nameIn(text);
     spelt += name.length > 1 && name.includes('.') ? text : name;
   }
-  const name = spelt.replace(/^\.+/, '');
-  const folded = foldName(name);
-  if (!found.unknown.has(folded)) found.unknown.set(folded, name);
+  return spelt;
 }
 
 /** True too where the text ends, or at an unterminated token, which is read by itself. */
@@ -301,6 +336,8 @@ const nameIn = (text: string) =>
 
 /** Adds the ASCII words in the word: an engine may end a word where the tokenizer does not. */
 function readings(word: string): readonly string[] {
+  // Where such a token itself is read, it makes the statement unclear.
+  if (word.length > SLICE) return [];
   if (/^[A-Za-z0-9_]+$/.test(word)) return [word.toLowerCase()];
   return [word, ...word.split(/[^A-Za-z0-9_]+/)].map(foldName);
 }
@@ -310,8 +347,8 @@ function readings(word: string): readonly string[] {
  * (Mondrian drops them, others take them for white space). Two statements that `judgeStatement`
  * lets pass and that are equal then mean the same.
  */
-export function normalizeStatement(statement: string): string {
-  const text = statement.includes('\r') ? withoutReturns(statement) : statement;
+export function normalizeStatement(statement: string, tokens?: MdxTokens): string {
+  const text = statement.includes('\r') ? withoutReturns(statement, tokens) : statement;
   let start = 0;
   let end = text.length;
   while (start < end && isBlankAt(text, start)) start += 1;
@@ -319,18 +356,18 @@ export function normalizeStatement(statement: string): string {
   return text.slice(start, end);
 }
 
-/** A statement too long to be tokenized is in no key. */
-function withoutReturns(statement: string): string {
+function withoutReturns(text: string, given?: MdxTokens): string {
   const returns = /\r/g;
-  if (statement.length > MAX_STATEMENT) return statement.replaceAll(returns, '');
-  const { text, packed, ends } = mdxTokens(statement);
+  const tokens = given ?? mdxTokens(text);
   let kept = '';
   let behind = 0;
-  for (const [at, token] of packed.entries()) {
-    if (kindOf(token) !== MDX.singleQuoted && kindOf(token) !== MDX.doubleQuoted) continue;
-    const start = startOf(token);
-    kept += text.slice(behind, start).replaceAll(returns, '') + text.slice(start, ends[at]);
-    behind = ends[at] ?? behind;
+  for (let at = 0; at < tokens.count; at += 1) {
+    const kind = kindAt(tokens, at);
+    if (kind !== MDX.singleQuoted && kind !== MDX.doubleQuoted) continue;
+    const start = startAt(tokens, at);
+    const quoted = textAt(tokens, at);
+    kept += text.slice(behind, start).replaceAll(returns, '') + quoted;
+    behind = start + quoted.length;
   }
   return kept + text.slice(behind).replaceAll(returns, '');
 }

@@ -1,35 +1,78 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import { kindAt, MDX, type MdxTokens, mdxTokens, textAt } from '../mdx/mdx-tokens.ts';
+import { kindAt, MDX, MdxTokens, SLICE, textAt, textOf, TokenReader } from '../mdx/mdx-tokens.ts';
 import {
   isNested,
-  judgeStatement,
+  type Judging,
+  judging,
+  MAX_STATEMENT,
   namesNow,
-  normalizeStatement,
   type StatementRules,
 } from '../mdx/statement-policy.ts';
-import { foldName } from '../names.ts';
-import { DISCOVER_TYPES } from './named-objects.ts';
+import { foldName, foldToFind } from '../names.ts';
+import { DISCOVER_TYPES, NO_SOURCES, SourceSearch } from './named-objects.ts';
 import { asksForKeyedValues, classifyProperties } from './property-policy.ts';
 import type { DiscoverRequest, ExecuteRequest, XmlaRequest } from './read-request.ts';
 
 type ReadsDiscovers = Pick<EngineTraits, 'catalogsReread'>;
 const NO_QUERY = { bypass: 'not-a-query', unknown: [] } as const;
-/** Longer statements (UTF-16 units) are not searched: their tokens would take too much memory. */
-const MAX_SEARCHED = 512 * 1024;
+const NO_STATEMENT = { bypass: undefined, unknown: [] } as const;
 
-/** Reads once what several steps ask of a statement; `readings` only of one that is not cached. */
-export function readStatement(request: XmlaRequest, rules?: StatementRules) {
-  if (request.method === 'Discover') {
-    return { tokens: undefined, bypass: undefined, unknown: [], readings: [] };
+export type StatementRead = ReturnType<typeof readStatement>;
+
+/** Reads once what several steps ask of a statement. */
+export const readStatement = (request: XmlaRequest, rules?: StatementRules) =>
+  new StatementReader(request, rules).finish();
+
+/** Reads a statement in steps; cuts make no difference. */
+export class StatementReader {
+  readonly #request: XmlaRequest;
+  readonly #tokens: MdxTokens | undefined;
+  readonly #judging: Judging | undefined;
+  #sources: SourceSearch | undefined;
+  /** Only of a statement that is not cached. */
+  #parts: readonly Parts[] = [];
+  #behind: readonly TokenReader[] | undefined;
+
+  constructor(request: XmlaRequest, rules?: StatementRules) {
+    this.#request = request;
+    if (request.method === 'Discover') return;
+    const { statement, parameters } = request;
+    if (statement.length <= MAX_STATEMENT) this.#tokens = new MdxTokens(statement);
+    const values = parameters.map(({ value }) => value);
+    if (isOneStatement(request)) this.#judging = judging(statement, this.#tokens, rules, values);
   }
-  const { statement, parameters } = request;
-  const tokens = statement.length > MAX_SEARCHED ? undefined : mdxTokens(statement);
-  const values = parameters.map(({ value }) => value);
-  const isOne = isOneStatement(request);
-  const judged = isOne ? judgeStatement(statement, tokens, rules, values) : NO_QUERY;
-  const readings = judged.bypass === undefined ? [] : readingsOf(request, tokens);
-  return { tokens, ...judged, readings };
+
+  /** Reads about so many UTF-16 units more. @returns false when there are none */
+  step(units: number): boolean {
+    if (this.#judging?.step(units)) return true;
+    this.#behind ??= this.#readersBehind();
+    return this.#behind.some((reader) => reader.step(units));
+  }
+
+  get #judged() {
+    return this.#judging?.result() ?? NO_QUERY;
+  }
+
+  #readersBehind(): readonly TokenReader[] {
+    const [request, tokens] = [this.#request, this.#tokens];
+    if (request.method === 'Discover') return [];
+    const isQuery = tokens !== undefined && this.#judged.bypass === undefined;
+    if (isQuery) return [(this.#sources = new SourceSearch(tokens))];
+    return (this.#parts = waysToRead(request, tokens));
+  }
+
+  finish() {
+    while (this.step(Infinity));
+    const { bypass, unknown } = this.#request.method === 'Discover' ? NO_STATEMENT : this.#judged;
+    return {
+      tokens: this.#tokens,
+      bypass,
+      unknown,
+      sources: this.#sources ?? NO_SOURCES,
+      readings: this.#parts.map((parts) => parts.found()),
+    };
+  }
 }
 
 function isOneStatement({ commands }: ExecuteRequest): boolean {
@@ -77,14 +120,11 @@ export function leavesState(request: XmlaRequest, statement = readStatement(requ
 }
 
 /** Also true of a Cancel, and of the empty statement that begins a session or keeps it alive. */
-function onlyReads(
-  request: ExecuteRequest,
-  { readings }: ReturnType<typeof readStatement>,
-): boolean {
+function onlyReads(request: ExecuteRequest, { readings }: StatementRead): boolean {
   const { commands, statement } = request;
   if (!isOneStatement(request)) return commands.length === 1 && commands[0] === 'Cancel';
   const isRead = readings.every((parts) => parts.length === 1 && parts[0] === 'reads');
-  return isRead || normalizeStatement(statement) === '';
+  return isRead || !/[^ \t\n\f\r]/.test(statement);
 }
 
 /** Changes at the engine, made by a request that passes through, which make entries stale. */
@@ -146,6 +186,8 @@ const OWN: ReadonlySet<string> = new Set([
 const REACHING = /(?<![a-z0-9_])(?:into|openquery|openrowset)(?![a-z0-9_])/i;
 /** A backslash may escape a quote; another tokenizer may end a line comment at the characters. */
 const UNCERTAIN = /\\['"]|[\f\v\u0085\u2028\u2029]/;
+/** Texts of more statements are not searched. */
+const MOST_STATEMENTS = 1_000;
 /** The effect of one statement; `own`: it may change its session. */
 type Part = PassingChange | 'reads' | 'own';
 
@@ -179,59 +221,84 @@ export function passingChange(
 }
 
 function partOfCommand(command: string): Part {
-  const name = foldName(command);
+  const name = foldToFind(command);
   if (READING_COMMANDS.has(name)) return 'own';
   const change = STATELESS_COMMANDS.has(name) ? COMMAND : COMMIT;
   return { ...(name === 'batch' ? ANYTHING : change), why: `command ${name.slice(0, 80)}` };
 }
 
-/** Reads the statements of the text in each way an engine may read it. */
-function readingsOf(
-  { commands, statement }: ExecuteRequest,
-  tokens: MdxTokens | undefined,
-): (readonly Part[])[] {
+/** Reads the text in each way an engine may. It is that of the first Statement only. */
+function waysToRead({ commands, statement }: ExecuteRequest, tokens: MdxTokens | undefined) {
   const count = commands.filter((name) => name === 'Statement').length;
   if (count === 0) return [];
-  // The text is that of the first Statement only; one too long to be searched counts as a change.
-  if (count > 1 || tokens === undefined) return [[ANYTHING]];
-  if (!statement.includes('\r')) return [partsOfStatement(tokens)];
+  if (count > 1 || tokens === undefined) return [new Parts(undefined)];
+  if (!statement.includes('\r')) return [new Parts(tokens)];
   // Mondrian drops a loose carriage return; others end the line there, or see white space.
-  const texts = [statement, statement.replaceAll('\r', ''), statement.replaceAll(/\r\n?/g, '\n')];
-  return [...new Set(texts)].map((text) => partsOfStatement(mdxTokens(text)));
+  const others = new Set([statement.replaceAll('\r', ''), statement.replaceAll(/\r\n?/g, '\n')]);
+  return [tokens, ...[...others].map((text) => new MdxTokens(text))].map((one) => new Parts(one));
 }
 
-function partsOfStatement(tokens: MdxTokens): readonly Part[] {
-  const parts: Part[] = tokens.comments.filter(isNested).map(() => ANYTHING);
-  let words: string[] = [];
-  let reaches = false;
-  const mayReach = REACHING.test(foldName(tokens.text));
-  const hasLineEnd = tokens.text.includes('\n');
-  let isCertain = kindAt(tokens, 0) !== MDX.semicolon && !UNCERTAIN.test(tokens.text);
-  const judge = (): void => {
+/** Finds what each statement of a text does. */
+class Parts extends TokenReader {
+  #parts: Part[];
+  #words: string[] = [];
+  #reaches = false;
+  #isCertain = true;
+
+  /** @param tokens undefined where the text cannot be read */
+  constructor(tokens: MdxTokens | undefined) {
+    super();
+    this.#parts = tokens === undefined ? [ANYTHING] : [];
+    if (tokens !== undefined) this.add(tokens, 0);
+  }
+
+  protected read(tokens: MdxTokens, _depth: number, from: number, to: number): void {
+    if (from === 0) this.#begin(tokens);
+    const text = textOf(tokens, from, to);
+    const mayReach = reaches(text);
+    const hasLineEnd = text.includes('\n');
+    for (let index = from; index < to; index += 1) {
+      const kind = kindAt(tokens, index);
+      if (kind === MDX.word && mayReach && reaches(textAt(tokens, index))) this.#reaches = true;
+      const isLong = kind === MDX.bracketed && hasLineEnd && textAt(tokens, index).includes('\n');
+      this.#isCertain &&= !isLong && kind !== MDX.unterminated && kind !== MDX.closingBracket;
+      if (kind === MDX.semicolon) this.#judge();
+      else if (this.#words.length < 2) this.#words.push(firstOf(textAt(tokens, index)));
+    }
+    if (to === tokens.count) this.#judge();
+  }
+
+  /** In another reading than this an engine may find another statement. */
+  found(): readonly Part[] {
+    const parts = this.#parts;
+    if (parts.length > MOST_STATEMENTS) return [ANYTHING];
+    return this.#isCertain ? parts : parts.map((part) => (part === 'reads' ? 'own' : part));
+  }
+
+  #begin(tokens: MdxTokens): void {
+    const { text, comments, commentUnits } = tokens;
+    if (commentUnits > SLICE || comments.some(isNested)) this.#parts.push(ANYTHING);
+    this.#isCertain = kindAt(tokens, 0) !== MDX.semicolon && !UNCERTAIN.test(text);
+  }
+
+  #judge(): void {
+    const words = this.#words;
     const [first] = words;
-    if (first === undefined) return;
+    if (first === undefined || this.#parts.length > MOST_STATEMENTS) return;
     const names = [words.join(' '), first];
-    if (!reaches && READING.has(first)) parts.push('reads');
-    else if (!reaches && names.some((name) => OWN.has(name))) parts.push('own');
+    if (!this.#reaches && READING.has(first)) this.#parts.push('reads');
+    else if (!this.#reaches && names.some((name) => OWN.has(name))) this.#parts.push('own');
     else {
       const [change = COMMIT] = names.flatMap((name) => STATEMENTS.get(name) ?? []);
       // Names and values stay out of the log.
       const told = words.filter((word) => /^[a-z]{1,20}$/.test(word));
-      parts.push({ ...change, why: ['statement', ...told].join(' ') });
+      this.#parts.push({ ...change, why: ['statement', ...told].join(' ') });
     }
-    words = [];
-    reaches = false;
-  };
-  for (let index = 0; index < tokens.packed.length; index += 1) {
-    const kind = kindAt(tokens, index);
-    if (kind === MDX.word && mayReach && REACHING.test(foldName(textAt(tokens, index))))
-      reaches = true;
-    const isLong = kind === MDX.bracketed && hasLineEnd && textAt(tokens, index).includes('\n');
-    isCertain &&= !isLong && kind !== MDX.unterminated && kind !== MDX.closingBracket;
-    if (kind === MDX.semicolon) judge();
-    else if (words.length < 2) words.push(textAt(tokens, index).toLowerCase());
+    this.#words = [];
+    this.#reaches = false;
   }
-  judge();
-  // Another engine may find another statement here.
-  return isCertain ? parts : parts.map((part) => (part === 'reads' ? 'own' : part));
 }
+
+const reaches = (text: string) => text.length > 2 * SLICE || REACHING.test(foldName(text));
+/** Longer words are none of {@link STATEMENTS}. */
+const firstOf = (word: string) => word.slice(0, 64).toLowerCase();

@@ -1,16 +1,19 @@
 import { isAscii } from 'node:buffer';
 import { hidesLetters, lettersOf } from './session-ids.ts';
-import { foldName } from '../names.ts';
+import { foldName, foldToFind } from '../names.ts';
 import { IDENTITY } from './property-policy.ts';
 import type { RequestEncoding, RequestReading } from './read-request.ts';
-import { readTree, type XmlElement } from '../../xml/xml-scanner.ts';
+import type { XmlElement } from '../../xml/xml-scanner.ts';
 import { decodeText } from '../../xml/text-encoding.ts';
+
+type NextTurn = () => Promise<unknown> | undefined;
 
 const SECURITY = foldName('Security');
 /** The longest spelling of a name that counts; folding makes no name shorter. */
 const LONGEST_NAME = 64;
 /** Searching more would take too long; no client's query has so many. */
 const MOST_TAGS = 200_000;
+const TAGS_A_TURN = 8_192;
 const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
 
 /**
@@ -23,25 +26,30 @@ export function asksForOtherIdentity(
   body: Uint8Array,
   contentType: string | undefined,
   reading: RequestReading,
-): boolean {
+  turn: NextTurn,
+): boolean | Promise<boolean> {
   if (body.byteLength === 0) return false;
   if (reading.kind === 'understood' && isSure(reading.encoding, body))
     return elementAsks(reading.root);
+  return searchForOther(body, contentType, reading, turn);
+}
+
+async function searchForOther(
+  ...[body, contentType, reading, turn]: Parameters<typeof asksForOtherIdentity>
+): Promise<boolean> {
   const decoded = decodeText(body, contentType);
   // No XML holds zero bytes.
   if (decoded === undefined || !isSure(decoded.encoding, body) || decoded.utf8.includes(0)) {
     if (hidesLetters(body, contentType)) return true;
-    return tagsIn(lettersOf(body), UNDECODED_TAG, mayBeSuspicious)?.length !== 0;
+    return (await tagsIn(lettersOf(body), UNDECODED_TAG, mayBeSuspicious, turn))?.length !== 0;
   }
   const text = decoded.utf8.toString();
   // Without a `<` in front it may be anything, also XML in EBCDIC that happens to be UTF-8.
   if (!/^\uFEFF?[ \t\r\n]*</.test(text)) return true;
-  const suspicions = tagsIn(text, TAG, isSuspicious);
+  const suspicions = await tagsIn(text, TAG, isSuspicious, turn);
   if (suspicions === undefined) return true;
   if (suspicions.length === 0) return false;
-  const isLong = reading.kind === 'not-understood' && reading.reason === 'long-request';
-  const parsed = isLong ? undefined : readTree(decoded.utf8);
-  if (parsed?.kind === 'tree') return elementAsks(parsed.root);
+  if (reading.kind === 'not-understood' && reading.root) return elementAsks(reading.root);
   return suspicions.some((at) => !isEmptyAt(text, at));
 }
 
@@ -51,19 +59,25 @@ const isSure = (encoding: RequestEncoding, body: Uint8Array) =>
 
 function elementAsks(element: XmlElement): boolean {
   const { local, text, hasCData, attributes, children } = element;
-  const name = foldName(local);
+  const name = foldToFind(local);
   if (name === SECURITY) return true;
   const isEmpty = text === '' && !hasCData && attributes.length === 0 && children.length === 0;
   return (IDENTITY.has(name) && !isEmpty) || children.some(elementAsks);
 }
 
 /** Finds the tags with a name that counts, also in comments and CDATA; undefined for too many. */
-function tagsIn(text: string, tag: RegExp, counts: (name: string) => boolean) {
+async function tagsIn(
+  text: string,
+  tag: RegExp,
+  counts: (name: string) => boolean,
+  turn: NextTurn,
+) {
   const found: number[] = [];
   let tags = 0;
   for (const { 1: name = '', index } of text.matchAll(tag)) {
     tags += 1;
     if (tags > MOST_TAGS) return undefined;
+    if (tags % TAGS_A_TURN === 0) await turn();
     if (counts(name)) found.push(index);
   }
   return found;

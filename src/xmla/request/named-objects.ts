@@ -1,16 +1,8 @@
 import { isLongName } from '../../common/fold-case.ts';
 import type { BypassReason } from '../../common/reasons.ts';
-import {
-  kindAt,
-  kindOf,
-  MDX,
-  type MdxTokens,
-  mdxTokens,
-  textAt,
-  unquoted,
-} from '../mdx/mdx-tokens.ts';
-import { MAX_NESTING, MAX_STATEMENT } from '../mdx/statement-policy.ts';
-import { byWords, foldName, isFoldedTo } from '../names.ts';
+import { kindAt, MDX, MdxTokens, SLICE, textAt, TokenReader, unquoted } from '../mdx/mdx-tokens.ts';
+import { MAX_NESTING } from '../mdx/statement-policy.ts';
+import { byWords, foldName, foldToFind, isFoldedTo } from '../names.ts';
 import type { DiscoverRequest, XmlaRequest } from './read-request.ts';
 
 interface DiscoverType {
@@ -69,7 +61,10 @@ export function namedCatalogs(request: XmlaRequest, sources = sourcesOf(request)
     return { catalogs: kept, spansCatalogs: !narrowed, qualified: false, excess };
   }
   const { qualified, names } = sources;
-  const { kept, excess } = distinct([...inProperties, ...(qualified ? names : [])]);
+  const { kept, excess = sources.excess } = distinct([
+    ...inProperties,
+    ...(qualified ? names : []),
+  ]);
   const isNamed = request.properties.some(({ name, value }) => name === 'Catalog' && isName(value));
   return { catalogs: kept, spansCatalogs: qualified || !isNamed, qualified, excess };
 }
@@ -90,7 +85,7 @@ export function namedCubes(request: XmlaRequest, sources = sourcesOf(request)) {
   }
   const { names, certain } = sources;
   const { kept, excess } = distinct([...names, ...propertiesOf(request, 'cube')]);
-  return { cubes: kept, certain: certain && names.length > 0, excess };
+  return { cubes: kept, certain: certain && names.size > 0, excess };
 }
 
 /** Requires the restriction in the one form that every engine reads. */
@@ -106,7 +101,7 @@ function isNarrowed(
 
 function restrictedTo({ restrictions }: DiscoverRequest, names: RegExp): readonly string[] {
   return restrictions
-    .filter(({ name }) => names.test(foldName(name)))
+    .filter(({ name }) => names.test(foldToFind(name)))
     .flatMap(({ values }) => values);
 }
 
@@ -130,47 +125,58 @@ function distinct(given: Iterable<string>): { kept: readonly string[]; excess: E
 
 export interface StatementSources {
   /** Each part of each name behind FROM, as spelt, without brackets: cubes, perhaps catalogs. */
-  readonly names: string[];
+  readonly names: Set<string>;
   /** False when the statement may read a source that is not named here. */
   certain: boolean;
   /** A dot follows a first name: SSAS reads `[catalog].[cube]`. */
   qualified: boolean;
+  /** A name has more parts than are read. */
+  excess?: Excess;
 }
 
+/** Parts of one name behind FROM. */
+const MOST_PARTS = 100;
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', ';', 'where', 'cell', 'properties']);
 type Sources = Readonly<StatementSources>;
-export const NO_SOURCES: Sources = { names: [], certain: true, qualified: false };
-/** The sources of a statement that is too long to be searched. */
-const ANY_SOURCES: Sources = { names: [], certain: false, qualified: true };
+export const NO_SOURCES: Sources = { names: new Set(), certain: true, qualified: false };
 
 /** Reads the sources of a statement, including subselects and quoted formulas. */
-export function sourcesOf(request: XmlaRequest, tokens?: MdxTokens): Sources {
+export function sourcesOf(request: XmlaRequest): Sources {
   if (request.method === 'Discover') return NO_SOURCES;
-  if (tokens === undefined && request.statement.length > MAX_STATEMENT) return ANY_SOURCES;
-  const found: StatementSources = { names: [], certain: true, qualified: false };
-  searchTokens(tokens ?? mdxTokens(request.statement), found, MAX_NESTING);
-  return found;
+  return new SourceSearch(new MdxTokens(request.statement)).finish();
 }
 
-/** @param depth how many nested strings are still searched */
-function searchTokens(tokens: MdxTokens, found: StatementSources, depth: number): void {
-  const { packed, comments } = tokens;
-  // Inside of a string, a comment may be none.
-  if (depth < MAX_NESTING && comments.some(mentionsFrom)) found.certain = false;
-  for (let index = 0; index < packed.length; index += 1) {
-    switch (kindOf(packed[index] as number)) {
-      case MDX.unterminated:
-        found.certain = false;
-        break;
-      case MDX.singleQuoted:
-      case MDX.doubleQuoted:
-        if (depth === 0) found.certain = false;
-        else searchTokens(mdxTokens(unquoted(textAt(tokens, index))), found, depth - 1);
-        break;
-      case MDX.word:
-        searchWord(tokens, index, found);
-        break;
-      default:
+export class SourceSearch extends TokenReader implements StatementSources {
+  readonly names = new Set<string>();
+  certain = true;
+  qualified = false;
+  excess: Excess;
+
+  constructor(tokens: MdxTokens) {
+    super();
+    this.add(tokens, MAX_NESTING);
+  }
+
+  protected read(tokens: MdxTokens, depth: number, from: number, to: number): void {
+    const { comments, commentUnits } = tokens;
+    // Inside of a string, a comment may be none.
+    const isInner = depth < MAX_NESTING && from === 0;
+    if (isInner && (commentUnits > SLICE || comments.some(mentionsFrom))) this.certain = false;
+    for (let index = from; index < to; index += 1) {
+      switch (kindAt(tokens, index)) {
+        case MDX.unterminated:
+          this.certain = false;
+          break;
+        case MDX.singleQuoted:
+        case MDX.doubleQuoted:
+          if (depth === 0) this.certain = false;
+          else this.readText(unquoted(textAt(tokens, index)), depth - 1);
+          break;
+        case MDX.word:
+          searchWord(tokens, index, this);
+          break;
+        default:
+      }
     }
   }
 }
@@ -179,8 +185,9 @@ function searchWord(tokens: MdxTokens, index: number, found: StatementSources): 
   const word = textAt(tokens, index);
   // Fast path: nearly every word is ASCII and not of four letters.
   if (word.length !== 4 && /^\w+$/.test(word)) return;
-  if (foldName(word) === 'from') readFrom(tokens, index, found);
-  else if (mentionsFrom(word)) {
+  const isLong = word.length > SLICE;
+  if (!isLong && foldName(word) === 'from') readFrom(tokens, index, found);
+  else if (isLong || mentionsFrom(word)) {
     // An engine may end a word where the tokenizer does not.
     found.certain = false;
     found.qualified ||= isDot(tokens, index + 2);
@@ -194,7 +201,7 @@ function mentionsFrom(text: string): boolean {
 }
 
 function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
-  const wordAt = (index: number) => foldName(textAt(tokens, index));
+  const wordAt = (index: number) => foldToFind(textAt(tokens, index));
   const isVisual = wordAt(from + 1) === 'non' && wordAt(from + 2) === 'visual';
   const subselect = isVisual ? from + 3 : from + 1;
   if (wordAt(subselect) === '(') {
@@ -209,8 +216,12 @@ function readFrom(tokens: MdxTokens, from: number, found: StatementSources): voi
       found.certain = false;
       return;
     }
-    found.names.push(name);
+    found.names.add(name);
     index += 2;
+    if (index - from > 2 * MOST_PARTS) {
+      found.excess = 'many-catalogs';
+      return;
+    }
   } while (isDot(tokens, index));
   if (!AFTER_CUBE.has(wordAt(index))) found.certain = false;
 }
@@ -221,5 +232,6 @@ function nameOf(tokens: MdxTokens, index: number): string | undefined {
   const kind = kindAt(tokens, index);
   const text = textAt(tokens, index);
   if (kind === MDX.bracketed) return text.slice(1, -1).replaceAll(']]', ']');
+  if (text.length > SLICE) return undefined;
   return kind === MDX.word && /^[\p{L}\p{M}\p{N}_]+$/u.test(text) ? text : undefined;
 }

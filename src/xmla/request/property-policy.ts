@@ -1,5 +1,5 @@
 import type { BypassReason } from '../../common/reasons.ts';
-import { foldName } from '../names.ts';
+import { foldName, foldToFind } from '../names.ts';
 import type { DiscoverRequest, Property, XmlaRequest } from './read-request.ts';
 
 /**
@@ -37,10 +37,10 @@ export function classifyProperties(properties: readonly Property[]): BypassReaso
   const names = new Set<string>();
   let isRealTime = false;
   for (const { name, value } of properties) {
-    const folded = foldName(name);
+    const folded = foldToFind(name);
     if (IDENTITY.has(folded.trim())) return 'identity-property';
     names.add(folded);
-    isRealTime ||= folded === REAL_TIME_OLAP && !NOT_REAL_TIME.has(foldName(value.trim()));
+    isRealTime ||= folded === REAL_TIME_OLAP && !NOT_REAL_TIME.has(foldToFind(value.trim()));
   }
   // Engines differ in whether case matters, and in which of two they take.
   if (names.size < properties.length) return 'duplicate-property';
@@ -67,7 +67,7 @@ export function asksForKeyedValues(
   const isAllKeyed = !inSession && !properties.some(({ name }) => IGNORED_PROPERTIES.has(name));
   const isKeyed = (text: string): boolean => {
     const name = text.trim();
-    const folded = foldName(name);
+    const folded = foldToFind(name);
     if (!PROPERTY_NAME.test(name) || IDENTITY.has(folded)) return false;
     if (catalogsReread && folded.includes('catalog')) return false;
     return isAllKeyed || !VALUES_NOT_KEYED.has(folded);

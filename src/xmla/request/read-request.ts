@@ -1,8 +1,17 @@
 import { isAscii } from 'node:buffer';
 import type { TagAttribute, TagReaders } from '../../xml/start-tag.ts';
 import { type DecodedText, decodeText } from '../../xml/text-encoding.ts';
-import { isElement, readTree, type XmlElement, XSI } from '../../xml/xml-scanner.ts';
-import { foldName, SOAP, XMLA, XSD } from '../names.ts';
+import {
+  createTreeReader,
+  isElement,
+  MAX_NODES,
+  readTree,
+  slicesOf,
+  type TreeRead,
+  type XmlElement,
+  XSI,
+} from '../../xml/xml-scanner.ts';
+import { foldName, foldToFind, SOAP, XMLA, XSD } from '../names.ts';
 import { isSessionId, lettersOf, type SessionIds, sessionIdsInUnread } from './session-ids.ts';
 import { textToJudge } from './session-ids.ts';
 
@@ -78,8 +87,8 @@ export type XmlaRequest = DiscoverRequest | ExecuteRequest;
 export type RequestReading = ReturnType<typeof readRequest>;
 
 const MAX_DETAIL_CHARS = 160;
-/** Reading longer bodies (bytes) would block the event loop; no client's query is so long. */
-const MAX_BODY = 1024 * 1024;
+/** Longer bodies (bytes) would keep many others waiting; no client's query is so long. */
+const MAX_BODY = 4 * 1024 * 1024;
 
 /**
  * Reads a POST body without content coding as an XMLA 1.1 request in a SOAP 1.1 envelope. Never
@@ -88,20 +97,47 @@ const MAX_BODY = 1024 * 1024;
  */
 export function readRequest(body: Uint8Array, contentType?: string, readers?: TagReaders) {
   if (body.byteLength > MAX_BODY) return unread(body, 'long-request', 'a long body', 'unknown');
-  const decoded = decodeText(body, contentType);
-  const sessionIds = () => sessionIdsInUnread(body, contentType, decoded?.encoding);
-  const text = decoded ?? textToJudge(body, contentType);
-  const tree = text && readTree(text.utf8, readers);
+  const text = decodeText(body, contentType) ?? textToJudge(body, contentType);
+  return requestIn(body, contentType, text, text && readTree(text.utf8, readers));
+}
+
+/** Reads like {@link readRequest}, a slice in a turn. */
+export async function requestInSlices(
+  body: Uint8Array,
+  contentType: string | undefined,
+  turn: () => Promise<unknown> | undefined,
+  readers?: TagReaders,
+): Promise<RequestReading> {
+  if (body.byteLength > MAX_BODY) return readRequest(body, contentType);
+  const text = decodeText(body, contentType) ?? textToJudge(body, contentType);
+  const tree = createTreeReader(readers);
+  for (const slice of text === undefined ? [] : slicesOf(text.utf8)) {
+    await turn();
+    const error = tree.write(slice);
+    if (error !== undefined) return requestIn(body, contentType, text, error);
+  }
+  await turn();
+  return requestIn(body, contentType, text, text && tree.end());
+}
+
+function requestIn(
+  body: Uint8Array,
+  contentType: string | undefined,
+  text: Text | undefined,
+  tree: TreeRead | undefined,
+) {
+  const decoded = text?.encoding === 'other' ? undefined : text;
   if (text !== undefined && tree?.kind === 'tree') {
     const reading = readEnvelope(tree.root, tree.oddity, text);
     if (decoded !== undefined || reading.kind === 'understood') return reading;
   }
+  const sessionIds = sessionIdsInUnread(body, contentType, decoded?.encoding);
   if (decoded === undefined || tree === undefined || tree.kind === 'tree') {
-    return unread(body, 'encoding', OTHER_ENCODING, sessionIds());
+    return unread(body, 'encoding', OTHER_ENCODING, sessionIds);
   }
   const { kind, detail } = tree;
   if (kind === 'refused') return { kind, detail };
-  return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds());
+  return unread(body, kind === 'malformed' ? kind : 'unknown-shape', detail, sessionIds);
 }
 
 export const OTHER_ENCODING = 'an unknown or contradictory text encoding';
@@ -121,12 +157,14 @@ function notUnderstood(
   reason: 'malformed' | 'encoding' | 'unknown-shape' | 'long-request',
   detail: string,
   sessionIds: SessionIds,
+  root?: XmlElement,
 ) {
   return {
     kind: 'not-understood',
     reason,
     detail: detail.slice(0, MAX_DETAIL_CHARS),
     sessionIds,
+    root,
   } as const;
 }
 
@@ -138,7 +176,7 @@ function readEnvelope(root: XmlElement, oddity: string | undefined, decoded: Tex
   if (isOfBytes && !sessionIds.every((id) => isAscii(Buffer.from(id)))) {
     return notUnderstood('encoding', 'a session id in letters of ISO-8859-1', 'unknown');
   }
-  const unknownShape = (detail: string) => notUnderstood('unknown-shape', detail, sessionIds);
+  const unknownShape = (detail: string) => notUnderstood('unknown-shape', detail, sessionIds, root);
   if (!isElement(root, SOAP, 'Envelope')) {
     return unknownShape(`the root ${root.local} is no SOAP 1.1 Envelope`);
   }
@@ -183,6 +221,7 @@ function sessionIdsIn({ attributes, children }: XmlElement, found = new Set<stri
 }
 
 const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
+const MENTION = new RegExp(COMPATIBILITY, 'iu');
 /**
  * Kylin changes number formats when the text DbpropMsmdMDXCompatibility stands anywhere in the raw
  * body. Element names are keyed, but not comments, prefixes and ignored values. Only tags of that
@@ -190,10 +229,12 @@ const COMPATIBILITY = 'DbpropMsmdMDXCompatibility';
  */
 function misplacedCompatibility({ utf8, encoding }: Text, root: XmlElement) {
   if (encoding === 'other') return undefined;
-  const occurrences = utf8.toString().match(/DbpropMsmdMDXCompatibility/giu)?.length ?? 0;
-  if (occurrences === 0) return undefined;
+  const text = utf8.toString();
+  if (!MENTION.test(text)) return undefined;
+  const mentions = text.matchAll(new RegExp(MENTION, 'giu')).take(2 * MAX_NODES + 1);
+  const occurrences = mentions.reduce((count) => count + 1, 0);
   const tagsIn = (element: XmlElement): number => {
-    const isIt = foldName(element.local) === foldName(COMPATIBILITY);
+    const isIt = foldToFind(element.local) === foldName(COMPATIBILITY);
     const own = isIt ? (element.selfClosing ? 1 : 2) : 0;
     return element.children.reduce((sum, child) => sum + tagsIn(child), own);
   };

@@ -1,10 +1,9 @@
 import { isAscii } from 'node:buffer';
 import { decodeText, type TextEncoding } from '../../xml/text-encoding.ts';
-import { MAX_DEPTH, MAX_NODES, XmlScanner } from '../../xml/xml-scanner.ts';
+import { MAX_DEPTH, MAX_NODES, slicesOf, XmlScanner } from '../../xml/xml-scanner.ts';
 
 /** The sessions a request may name; `unknown`: any, since it cannot be read for certain. */
 export type SessionIds = readonly string[] | 'unknown';
-const SLICE_BYTES = 64 * 1024;
 
 /**
  * Judges a body that could not be read. XML cannot escape names: a text without the word names no
@@ -57,8 +56,8 @@ export async function sessionIdsInLong(
     false,
   );
   try {
-    for (let from = 0; from < utf8.length; from = endOfSlice(utf8, from)) {
-      scanner.write(utf8.subarray(from, endOfSlice(utf8, from)));
+    for (const slice of slicesOf(utf8)) {
+      scanner.write(slice);
       await nextTurn();
     }
     scanner.end();
@@ -68,13 +67,6 @@ export async function sessionIdsInLong(
   } catch {
     return depth > MAX_DEPTH ? 'too-deep' : 'unknown';
   }
-}
-
-/** Keeps characters whole. */
-function endOfSlice(utf8: Buffer, from: number): number {
-  let end = from + SLICE_BYTES;
-  while (((utf8[end] ?? 0) & 0xc0) === 0x80) end += 1;
-  return end;
 }
 
 export const isSessionId = (local: string) => local.toLowerCase() === 'sessionid';

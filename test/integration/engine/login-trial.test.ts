@@ -159,8 +159,8 @@ describe('a trial says nothing of the login', () => {
 
   test('when nobody listens', async () => {
     const url = `http://127.0.0.1:${await freePort()}/xmla`;
-    expect(await tryAlice(trialOf({ url: [url] }))).toBe('unavailable');
-    expect(await tryAlice(trialOf({ url: [url, `${url}2`] }))).toBe('unavailable');
+    expect(await tryAlice(trialOf({ url: [url] }))).toBe('away');
+    expect(await tryAlice(trialOf({ url: [url, `${url}2`] }))).toBe('away');
     expect(events).toHaveLength(2);
   });
 
@@ -171,7 +171,7 @@ describe('a trial says nothing of the login', () => {
     engine.answerWith((response) => {
       if (begins) response.writeHead(200, { 'content-type': 'text/xml' }).write(GOOD);
     });
-    expect(await tryAlice(trialOf({ timeout: 50 }))).toBe('unavailable');
+    expect(await tryAlice(trialOf({ timeout: 50 }))).toBe(begins ? 'unavailable' : 'away');
     expect(events).toMatchObject([{ type: 'engine-failed', reason: 'engine-timeout' }]);
   });
 
@@ -229,8 +229,8 @@ describe('over TLS', () => {
     const ca = authority.certificate;
     try {
       expect(await tryAlice(trialOf({ url, ca, certificate, key }))).toBe('accepted');
-      expect(await tryAlice(trialOf({ url, certificate, key }))).toBe('unavailable');
-      expect(await tryAlice(trialOf({ url, ca }))).toBe('unavailable');
+      expect(await tryAlice(trialOf({ url, certificate, key }))).toBe('away');
+      expect(await tryAlice(trialOf({ url, ca }))).toBe('away');
     } finally {
       server.closeAllConnections();
       server.close();

@@ -46,6 +46,7 @@ const DEFAULTS = {
   },
   cache: {
     ttl: 12 * HOUR,
+    refresh_ahead: 'on',
     stale_if_error: 0,
     memory: 256 * MIB,
     max_entry: 64 * MIB,
@@ -145,6 +146,7 @@ engine:
   timeout: 10m
 cache:
   ttl: 2d
+  refresh_ahead: off
   stale_if_error: 4h
   memory: 1GiB
   max_entry: 1048576
@@ -236,6 +238,7 @@ statistics: { text: on }
     },
     cache: {
       ttl: 48 * HOUR,
+      refresh_ahead: 'off',
       stale_if_error: 4 * HOUR,
       memory: 1024 * MIB,
       max_entry: MIB,

@@ -55,14 +55,62 @@ describe('the replicas of an engine', () => {
     expect((await tried(URLS)).toSorted()).toEqual(['a', 'b', 'c']);
   });
 
-  test('are told how long a connection may take only while another one could step in', async () => {
+  test('may take long for a connection only while none could step in and it is not known to be away', async () => {
     const { reach } = setUp();
     const limits: unknown[] = [];
-    await reach({}, alive, async (_replica, limit) => {
-      limits.push(limit);
-      throw new NotConnected(new Error('none'));
-    }).catch(() => {});
-    expect(limits).toEqual([3_000, 3_000, undefined]);
+    const ask = () =>
+      reach({}, alive, async (_replica, limit) => {
+        limits.push(limit);
+        throw new NotConnected(new Error('none'));
+      }).catch(() => {});
+    await ask();
+    expect(limits.splice(0)).toEqual([3_000, 3_000, 10_000]);
+    await ask();
+    expect(limits).toEqual([3_000, 3_000, 3_000]);
+  });
+
+  test('are away once no connection reached any of them, until one answers', async () => {
+    const { isAway, tried } = setUp();
+    await tried(URLS.slice(0, 2));
+    expect([isAway(), isAway(URLS[0]), isAway(URLS[2])]).toEqual([false, true, false]);
+    await tried(URLS);
+    expect([isAway(), isAway(URLS[2]), isAway('http://unknown')]).toEqual([true, true, true]);
+    await tried([], URLS[1]);
+    expect([isAway(), isAway(URLS[0]), isAway(URLS[1])]).toEqual([false, true, false]);
+  });
+
+  test('that are away are tried by one request a second, to which all answer alike', async () => {
+    const { isAway, tried, clock } = setUp();
+    await tried(URLS);
+    clock.at += 999;
+    expect(isAway()).toBe(true);
+    clock.at += 1;
+    expect(isAway()).toBe(false);
+    await tried(URLS);
+    expect(isAway()).toBe(true);
+  });
+
+  test('that are away are asked by each request where they refuse it at once', async () => {
+    const { tried } = setUp([URLS[0] as string]);
+    expect([await tried(URLS), await tried(URLS)]).toEqual([['a'], ['a']]);
+  });
+
+  test('that swallow connections fail all but one request a second at once', async () => {
+    const { reach, clock } = setUp([URLS[0] as string]);
+    let attempts = 0;
+    const failure = new NotConnected(new Error('no connection in time'));
+    const ask = () =>
+      reach({}, alive, async () => {
+        attempts += 1;
+        clock.at += 3_000;
+        throw failure;
+      });
+    await expect(ask()).rejects.toBe(failure);
+    for (let n = 0; n < 9; n += 1) await expect(ask()).rejects.toBe(failure);
+    expect(attempts).toBe(1);
+    clock.at += 1_000;
+    await expect(ask()).rejects.toBe(failure);
+    expect(attempts).toBe(2);
   });
 
   test('are never asked after one to which something may have been sent', async () => {

@@ -13,7 +13,7 @@ import {
   type XmlaHandler,
 } from '../../../src/line/handler.ts';
 import { createMemo } from '../../../src/line/memo.ts';
-import { createKeyOf, createReplay } from '../../../src/line/replay.ts';
+import { createReplay, createStands } from '../../../src/line/replay.ts';
 import { createQueryOf } from '../../../src/line/query.ts';
 import { createExamine } from '../../../src/line/session-step.ts';
 import type { Client, KnownKey, Query } from '../../../src/cache/query.ts';
@@ -97,6 +97,7 @@ beforeEach(async () => {
         return { answer: stored, source: 'memory' as const, ttl: 1_000, age: 0, ending: false };
       },
       bring: () => undefined,
+      hasTier2: false,
       textOf: (_key: string, { body }: StoredAnswer) => body,
       async answer(query: Query, client: Client) {
         answered.byKey += 1;
@@ -128,8 +129,10 @@ beforeEach(async () => {
     policyOf: () => ({ cache: 'on', ttl: 1_000, share: 'everyone' }) as never,
     seen: [],
   });
+  const stands = createStands(parts);
   const answerBody = createAnswerBody({
     ...parts,
+    ifError: never,
     memo,
     examine: createExamine({ ...parts, config, names }),
     queryOf,
@@ -142,7 +145,7 @@ beforeEach(async () => {
     ...parts,
     clientOf,
     memo,
-    replay: createReplay({ ...parts, keyOf: createKeyOf(parts) }),
+    replay: createReplay({ ...parts, seen: [], stands }),
     maxBodyBytes: 100_000,
     believedHit: never,
     answerBody,

@@ -2,21 +2,19 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { RememberedLogin } from '../../../src/auth/verified-credentials.ts';
 import type { KnownKey } from '../../../src/cache/query.ts';
-import { createBodyAccount } from '../../../src/common/body-account.ts';
 import { ENGINE_KINDS } from '../../../src/common/engine-kinds.ts';
 import { principalOf } from '../../../src/common/principal.ts';
 import type { CacheScope, SessionRecord } from '../../../src/freshness/freshness-store.ts';
-import { circumstancesOf } from '../../../src/line/circumstances.ts';
-import { createMemo, type Handled } from '../../../src/line/memo.ts';
-import { createKeyOf } from '../../../src/line/replay.ts';
-import { type OwnTurn, understand } from '../../../src/line/understand.ts';
+import { type Arrived, createMemo, type Handled } from '../../../src/line/memo.ts';
+import { createKeyOf, createStands } from '../../../src/line/replay.ts';
+import type { OwnTurn } from '../../../src/line/understand.ts';
 import type { FoundSession } from '../../../src/sessions/sessions.ts';
 import { execute } from '../../support/envelopes.ts';
 import { handClock } from '../cache/fakes.ts';
 
 const LOGIN = 'Basic YWxpY2U6YWxpY2U=';
 export const DESTINATION = {
-  engine: { id: 'engine' },
+  engine: { id: 'engine', isAway: () => false },
   addressee: { project: undefined, query: [] },
   traits: ENGINE_KINDS.mondrian,
   volatile: [],
@@ -62,18 +60,6 @@ export const loggedIn = (name: string): RememberedLogin & { valid: boolean } => 
   return login;
 };
 
-export async function handled(body: Buffer, headers: Headers = {}): Promise<Handled> {
-  const request = requestOf(headers);
-  return {
-    request,
-    address: { project: undefined, search: '' },
-    principal: principalOf('alice'),
-    destination: DESTINATION,
-    body,
-    asked: await understand(circumstancesOf(request.headers, DESTINATION), body),
-  };
-}
-
 export interface Taught {
   readonly body?: Buffer;
   readonly headers?: Headers;
@@ -104,8 +90,8 @@ export function createMemoHouse() {
     session: { kind: 'known', record } as FoundSession | undefined,
     roles: undefined as string | undefined,
     ownTurn: (() => undefined) as OwnTurn,
-    /** Bytes that bodies under way may take. */
-    room: 1_000_000,
+    /** Bytes of a body under way. */
+    taken: [] as number[],
   };
   const parts = {
     authenticator: { remembered: (header: string) => (header === LOGIN ? state.login : undefined) },
@@ -113,27 +99,38 @@ export function createMemoHouse() {
       held: ({ id }: { id: string }) => (id === SESSION ? state.session : { kind: 'unknown' }),
     },
     roleSets: { heldName: () => state.roles },
-    account: createBodyAccount(() => ({ in_flight: state.room, queue: 1 })),
     judges: [
       (scopes: readonly CacheScope[]) =>
         scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined,
     ],
     clock,
     secret: 's',
-    newId: () => 'id',
-    emit(event: unknown) {
-      throw new Error(`nothing should be told: ${JSON.stringify(event)}`);
-    },
-  } as unknown as Parameters<typeof createMemo>[0] & Parameters<typeof createKeyOf>[0];
+  } as unknown as Parameters<typeof createMemo>[0] & Parameters<typeof createStands>[0];
   const memo = createMemo(parts, (...given) => state.ownTurn(...given));
-  const unchangedKeyOf = createKeyOf(parts);
+  const unchangedKeyOf = createKeyOf(createStands(parts));
+
+  /** Understands a request as the handler does. */
+  async function handled(body: Buffer, headers: Headers = {}): Promise<Handled> {
+    const request = requestOf(headers);
+    const principal = principalOf('alice');
+    const address = { project: undefined, search: '' };
+    const client = { request, signal: new AbortController().signal };
+    const known = memo.recognise(memo.headOf(request), body);
+    const room = {
+      grow: (more: number) => void state.taken.push(more),
+      shrinkTo: (left: number) => void state.taken.push(-left),
+    };
+    const arrived = { client, address, principal, body, room, known, ofPage: false } as unknown;
+    const read = await memo.read(arrived as Arrived, DESTINATION as never);
+    return { ...read, request, address, principal, destination: DESTINATION };
+  }
 
   async function teach(taught: Taught = {}): Promise<void> {
     const { body = asked(), headers, share = 'user', roles, key = 'k' } = taught;
     const whole = { ...(await handled(body, headers)), ...taught.change };
     const { session: own } = whole.asked;
-    const known = own.kind === 'in' ? { name: { endpoint: '', id: own.id }, record } : undefined;
-    await memo.rememberAnswer(whole, { share, roles }, known, { ...FOUND, key });
+    const session = own.kind === 'in' ? record : undefined;
+    memo.remember(whole, { key: { ...FOUND, key }, share, roles, staleIfError: 0, session });
   }
 
   /** The key under which the answer of a request is looked for, where it is known. */
@@ -143,5 +140,5 @@ export function createMemoHouse() {
     return recognised && unchangedKeyOf(recognised)?.key;
   }
 
-  return { state, blind, memo, teach, keyOf };
+  return { state, blind, memo, handled, teach, keyOf };
 }

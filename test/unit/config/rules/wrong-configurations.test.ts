@@ -3,7 +3,7 @@ import { mistakes } from '../fake-files.ts';
 import { CERTIFICATE } from '../pem-samples.ts';
 
 const CACHE_KEYS =
-  'ttl, stale_if_error, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, functions, volatile, lease, key_secret, purge, redis';
+  'ttl, refresh_ahead, stale_if_error, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, functions, volatile, lease, key_secret, purge, redis';
 const FUNCTION =
   'must be the name of a function without brackets, such as Today or Assembly.Fn, and none that reads clock, user, server or parameters, such as Now or UserName, which can never be declared stable';
 const NAME_OF_MDX =

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { failedFinding } from '../../../../src/features/warm/warm.ts';
+import { failedFinding, refreshFinding } from '../../../../src/features/warm/warm.ts';
 import { rowsOf } from '../../../../src/features/hour-report.ts';
 import { handClock, statisticsOf } from '../statistics/answered.ts';
 
@@ -24,5 +24,29 @@ test('a run that gave up after failures is a finding for an hour', async () => {
   ]);
   clock.moved.wall += 2 * HOUR;
   clock.moved.now += 2 * HOUR;
+  expect(await found()).toEqual([]);
+});
+
+test('refreshes that fail are a finding when most of many do', async () => {
+  const { on, shared } = statisticsOf({ clock: handClock() });
+  const told = (result: string, times: number) => {
+    for (let i = 0; i < times; i += 1) on({ type: 'refreshed', result } as never);
+  };
+  const found = async () => {
+    const { hour } = await shared.hour();
+    return refreshFinding((kind) => rowsOf(hour, kind));
+  };
+  told('failed', 5);
+  told('not-stored', 4);
+  told('skipped', 20);
+  expect(await found()).toEqual([]);
+  told('failed', 1);
+  expect(await found()).toMatchObject([
+    {
+      kind: 'refresh-failed',
+      text: 'Answers that could not be asked for ahead of the end of their ttl, in the last hour: 10.',
+    },
+  ]);
+  told('stored', 10);
   expect(await found()).toEqual([]);
 });

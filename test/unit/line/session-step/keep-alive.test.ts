@@ -42,7 +42,9 @@ async function house() {
   const keepAlive = createKeepAlive({ sessions, clock });
   const touches: ((touch: Touch) => void)[] = [];
   const signals: AbortSignal[] = [];
-  const engine: Pick<Engine, 'touch'> = {
+  let isAway = false;
+  const engine: Pick<Engine, 'touch' | 'isAway'> = {
+    isAway: () => isAway,
     touch: (_addressee, _id, signal) => {
       signals.push(signal);
       return new Promise((resolve) => touches.push(resolve));
@@ -73,7 +75,8 @@ async function house() {
     await quiet();
     return told;
   }
-  return { clock, record, touches, signals, visit, waits: () => waited };
+  const leaves = () => void (isAway = true);
+  return { clock, record, touches, signals, visit, leaves, waits: () => waited };
 }
 
 describe('a request that is answered from the cache', () => {
@@ -97,6 +100,12 @@ describe('a request that is answered from the cache', () => {
     await quiet();
     expect([first, await visit(), await visit()]).toEqual([['nothing'], ['nothing'], ['nothing']]);
     expect(touches).toHaveLength(1);
+  });
+
+  test('touches no engine that is away, and stays a hit', async () => {
+    const { touches, visit, leaves } = await house();
+    leaves();
+    expect([await visit(), touches]).toEqual([['nothing'], []]);
   });
 
   test('leaves the touch under way: a Fault that comes later ends the session', async () => {

@@ -2,13 +2,14 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import { circumstancesOf } from '../../../../src/line/circumstances.ts';
-import { createOwnTurns, type OwnTurn, understand } from '../../../../src/line/understand.ts';
+import { createOwnTurns, type OwnTurn, understandInTurn } from '../../../../src/line/understand.ts';
 import { AROUND } from '../../../support/hostile-bodies.ts';
 
 const HEADERS = { 'content-type': 'text/xml' };
 const body = (bytes: number) => Buffer.from(AROUND.statement('x'.repeat(bytes)));
-const read = (bytes: number, ownTurn: OwnTurn) =>
-  understand(
+const read = async (bytes: number, ownTurn: OwnTurn) => {
+  await ownTurn(bytes);
+  return understandInTurn(
     circumstancesOf(HEADERS, {
       ...{ traits: { catalogsReread: false }, settings: { headers: [] } },
       ...{ engine: { id: '' }, addressee: { query: [] } },
@@ -16,6 +17,7 @@ const read = (bytes: number, ownTurn: OwnTurn) =>
     body(bytes),
     ownTurn,
   );
+};
 
 test.each([
   ['long', 100_000],

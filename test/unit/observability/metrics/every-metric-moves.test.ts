@@ -101,6 +101,10 @@ const COUNTED: readonly (readonly [GatewayEvent, readonly string[]])[] = [
     { type: 'warmed', run: 'r', digest: 'd', project: '', result: 'stored', milliseconds: 700 },
     ['warm_queries_total', 'warm_engine_seconds_total'],
   ],
+  [
+    { type: 'refreshed', digest: 'd', project: '', result: 'there', milliseconds: 0 },
+    ['refreshes_total'],
+  ],
   [{ type: 'warm-run', state: 'ended', ...warmRun }, ['warm_runs_total']],
   [{ type: 'internal-error', id: 'id', error: undefined }, ['internal_errors_total']],
 ];

@@ -3,7 +3,12 @@ import { once } from 'node:events';
 import { Agent, request, type ClientRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { createServer, Socket, type AddressInfo, type Server } from 'node:net';
-import { answerTo, NotConnected, StaleConnection } from '../../../../src/proxy/upstream.ts';
+import {
+  answerTo,
+  NoAnswer,
+  NotConnected,
+  StaleConnection,
+} from '../../../../src/proxy/upstream.ts';
 
 let server: Server;
 let port: number;
@@ -56,7 +61,21 @@ describe('a connection', () => {
     const asked = request({ host: '127.0.0.1', port });
     const failed = errorOf(asked);
     asked.end();
-    expect(await failed).toMatchObject({ code: 'ECONNRESET' });
+    const error = await failed;
+    expect(error).toBeInstanceOf(NoAnswer);
+    expect(error).not.toBeInstanceOf(NotConnected);
+    expect(error).toMatchObject({ cause: { code: 'ECONNRESET' } });
+  });
+
+  test.each([
+    ['in the middle of the head', 'HTTP/1.1 200 OK\r\nContent-'],
+    ['with something that is no head', 'what?\r\n\r\n'],
+  ])('that breaks %s has brought something', async (_what, bytes) => {
+    answer = (socket) => socket.end(bytes);
+    const asked = request({ host: '127.0.0.1', port });
+    const failed = errorOf(asked);
+    asked.end();
+    expect(await failed).not.toBeInstanceOf(NoAnswer);
   });
 
   test('that is used again and breaks was stale, and may have been sent something', async () => {
@@ -85,6 +104,6 @@ describe('a connection', () => {
     const [socket] = (await once(asked, 'socket')) as [Socket];
     await once(socket, 'connect');
     asked.destroy();
-    expect(await failed).toMatchObject({ code: 'ECONNRESET' });
+    expect(await failed).toMatchObject({ cause: { code: 'ECONNRESET' } });
   });
 });

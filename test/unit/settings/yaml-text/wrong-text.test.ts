@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { FOLDER, mistakes } from '../../config/fake-files.ts';
 
 const CACHE_KEYS =
-  'ttl, stale_if_error, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, functions, volatile, lease, key_secret, purge, redis';
+  'ttl, refresh_ahead, stale_if_error, memory, max_entry, share, engine_permissions_ignored, client_control, purge_on_refresh_cube, functions, volatile, lease, key_secret, purge, redis';
 const TTL = 'must be a duration such as 12h, 30m or 45s, between 1s and 30d';
 
 const NO_YAML: readonly (readonly [yaml: string, line: string])[] = [

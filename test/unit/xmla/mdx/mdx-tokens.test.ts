@@ -1,6 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { kindAt, MDX, mdxTokens, textAt, unquoted } from '../../../../src/xmla/mdx/mdx-tokens.ts';
+import {
+  kindAt,
+  MDX,
+  mdxTokens,
+  startAt,
+  textAt,
+  unquoted,
+} from '../../../../src/xmla/mdx/mdx-tokens.ts';
 import type { MdxTokens } from '../../../../src/xmla/mdx/mdx-tokens.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { codePoint } from '../../../support/code-point.ts';
@@ -19,10 +26,12 @@ function nameAt(all: MdxTokens, index: number): string | undefined {
   return isMark ? 'mark' : NAMES.get(kind);
 }
 
+const numbersOf = ({ count }: MdxTokens) => Array.from({ length: count }, (_, at) => at);
+
 /** The tokens, then the comments. */
 function tokens(text: string): string[] {
   const all = mdxTokens(text);
-  const named = all.packed.map((_, index) => `${nameAt(all, index)} ${textAt(all, index)}`);
+  const named = numbersOf(all).map((index) => `${nameAt(all, index)} ${textAt(all, index)}`);
   return [...named, ...all.comments.map((comment) => `comment ${comment}`)];
 }
 
@@ -77,8 +86,8 @@ test('between the tokens of any text stand its comments and white space, and not
   fc.assert(
     fc.property(anyText, (text) => {
       const all = mdxTokens(text);
-      const numbers = [...all.packed.keys()];
-      const starts = all.packed.map((one) => one >>> 8);
+      const numbers = numbersOf(all);
+      const starts = numbers.map((at) => startAt(all, at));
       const ends = [0, ...numbers.map((at) => (starts[at] ?? 0) + textAt(all, at).length)];
       const between = [...starts, text.length].map((start, at) => text.slice(ends[at], start));
       let rest = between.join('\n');

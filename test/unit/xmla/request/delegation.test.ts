@@ -16,10 +16,10 @@ const NAMES = [
   'Password',
 ];
 
-function asks(body: Uint8Array | string, contentType?: string): boolean {
+async function asks(body: Uint8Array | string, contentType?: string): Promise<boolean> {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
   const reading = readRequest(bytes, contentType);
-  return asksForOtherIdentity(bytes, contentType, reading);
+  return asksForOtherIdentity(bytes, contentType, reading, () => undefined);
 }
 
 /** An Execute with these elements in its PropertyList. */
@@ -56,9 +56,9 @@ function ebcdic(text: string): Buffer {
 }
 
 describe('a request asks for the rights of another identity', () => {
-  test.each(NAMES)('by the property %s', (name) => {
+  test.each(NAMES)('by the property %s', async (name) => {
     const body = execute({ statement: 'SELECT FROM [Sales]', properties: { [name]: 'bob' } });
-    expect(asks(body)).toBe(true);
+    expect(await asks(body)).toBe(true);
   });
 
   test.each([
@@ -76,8 +76,8 @@ describe('a request asks for the rights of another identity', () => {
     ['with a sharp s, which is SS in upper case', '<Pa\u00DFword>x</Pa\u00DFword>'],
     ['behind an empty one', '<Roles/><Roles>Admin</Roles>'],
     ['below another property', '<Catalog><CustomData>42</CustomData></Catalog>'],
-  ])('%s', (_case, property) => {
-    expect(asks(envelope(property))).toBe(true);
+  ])('%s', async (_case, property) => {
+    expect(await asks(envelope(property))).toBe(true);
   });
 
   test.each([
@@ -93,8 +93,8 @@ describe('a request asks for the rights of another identity', () => {
       envelope('<Roles>A</Roles>').replace(SOAP, 'http://www.w3.org/2003/05/soap-envelope'),
     ],
     ['without an envelope', '<Roles>Admin</Roles>'],
-  ])('by an identity property %s', (_case, body) => {
-    expect(asks(body)).toBe(true);
+  ])('by an identity property %s', async (_case, body) => {
+    expect(await asks(body)).toBe(true);
   });
 
   test.each([
@@ -105,8 +105,8 @@ describe('a request asks for the rights of another identity', () => {
       'with a token',
       '<Security><UsernameToken><Username>bob</Username></UsernameToken></Security>',
     ],
-  ])('by WS-Security %s, also an empty one', (_case, block) => {
-    expect(asks(envelope('', `<s:Header>${block}</s:Header>`))).toBe(true);
+  ])('by WS-Security %s, also an empty one', async (_case, block) => {
+    expect(await asks(envelope('', `<s:Header>${block}</s:Header>`))).toBe(true);
   });
 
   test.each([
@@ -121,15 +121,15 @@ describe('a request asks for the rights of another identity', () => {
     ['of a prefix that nobody declared', envelope('<q:Roles>Admin</q:Roles>')],
     ['that breaks off after an empty one', envelope('<Roles/><Roles>Admin').slice(0, -20)],
     ['of too many tags', `<a>${'<b/>'.repeat(200_001)}</a>`],
-  ])('in a text that cannot be parsed: %s', (_case, body) => {
-    expect(asks(body)).toBe(true);
+  ])('in a text that cannot be parsed: %s', async (_case, body) => {
+    expect(await asks(body)).toBe(true);
   });
 
-  test('in a body that is too long to be parsed', () => {
-    const padding = ' '.repeat(1024 * 1024);
-    expect(asks(envelope(`${padding}<Roles>Admin</Roles>`))).toBe(true);
-    expect(asks(envelope(`${padding}<p:CUSTOMDATA >1</p:CUSTOMDATA >`))).toBe(true);
-    expect(asks(envelope(padding, '<s:Header><w:Security/></s:Header>'))).toBe(true);
+  test('in a body that is too long to be parsed', async () => {
+    const padding = ' '.repeat(4 * 1024 * 1024);
+    expect(await asks(envelope(`${padding}<Roles>Admin</Roles>`))).toBe(true);
+    expect(await asks(envelope(`${padding}<p:CUSTOMDATA >1</p:CUSTOMDATA >`))).toBe(true);
+    expect(await asks(envelope(padding, '<s:Header><w:Security/></s:Header>'))).toBe(true);
   });
 });
 
@@ -171,8 +171,8 @@ describe('a request could hide that it asks', () => {
       'text/xml; charset=utf-8',
     ],
     ['the name, in UTF-32', Buffer.from([...asking].flatMap((c) => [0, 0, 0, c.charCodeAt(0)]))],
-  ])('in %s', (...[, body, contentType]) => {
-    expect(asks(body, contentType)).toBe(true);
+  ])('in %s', async (...[, body, contentType]) => {
+    expect(await asks(body, contentType)).toBe(true);
   });
 });
 
@@ -205,8 +205,8 @@ describe('a request asks for nothing', () => {
     ],
     ['that is long, with empty ones', envelope(`<Roles/>${' '.repeat(1024 * 1024)}`)],
     ['that is empty', ''],
-  ])('%s', (_case, body) => {
-    expect(asks(body)).toBe(false);
+  ])('%s', async (_case, body) => {
+    expect(await asks(body)).toBe(false);
   });
 
   test.each<[string, Buffer, string?]>([
@@ -224,27 +224,29 @@ describe('a request asks for nothing', () => {
       'a declaration that contradicts the mark',
       utf16(`<?xml version="1.0" encoding="utf-8"?>${envelope('')}`, 'be', true),
     ],
-  ])('in %s, which is not read but keeps its letters', (...[, body, contentType]) => {
+  ])('in %s, which is not read but keeps its letters', async (...[, body, contentType]) => {
     expect(readRequest(body, contentType).kind).toBe('not-understood');
-    expect(asks(body, contentType)).toBe(false);
+    expect(await asks(body, contentType)).toBe(false);
   });
 
-  test.each(['windows-1252', 'koi8-r'])('in %s, which is read to be judged', (charset) => {
+  test.each(['windows-1252', 'koi8-r'])('in %s, which is read to be judged', async (charset) => {
     const body = Buffer.from(envelope('<Catalog>é</Catalog>'), 'latin1');
-    expect(asks(body, `text/xml; charset=${charset}`)).toBe(false);
+    expect(await asks(body, `text/xml; charset=${charset}`)).toBe(false);
   });
 
-  test.each(['iso-8859-1', 'us-ascii', 'gb2312'])('in %s, with empty ones', (charset) => {
+  test.each(['iso-8859-1', 'us-ascii', 'gb2312'])('in %s, with empty ones', async (charset) => {
     const body = Buffer.from(envelope('<Catalog>A</Catalog><Roles/>'));
-    expect(asks(body, `text/xml; charset=${charset}`)).toBe(false);
+    expect(await asks(body, `text/xml; charset=${charset}`)).toBe(false);
   });
 });
 
-test('letters that only a reader of UTF-8 takes for a name count in ISO-8859-1 too', () => {
+test('letters that only a reader of UTF-8 takes for a name count in ISO-8859-1 too', async () => {
   const body = Buffer.from(envelope('<Role\u017F>x</Role\u017F>'));
   const type = 'text/xml; charset=iso-8859-1';
-  expect(asks(body, type)).toBe(true);
-  expect(asks(Buffer.from(envelope('<Catalog>\u00E9</Catalog>'), 'latin1'), type)).toBe(false);
+  expect(await asks(body, type)).toBe(true);
+  expect(await asks(Buffer.from(envelope('<Catalog>\u00E9</Catalog>'), 'latin1'), type)).toBe(
+    false,
+  );
 });
 
 /** Every letter of a name in one of its two cases. */
@@ -278,32 +280,32 @@ describe('in every spelling, with every prefix, in every encoding', () => {
     cut: fc.boolean(),
   });
 
-  test('a property with a value is found', () => {
-    fc.assert(
-      fc.property(question, ({ name, prefix, space, value, encode, cut }) => {
+  test('a property with a value is found', async () => {
+    await fc.assert(
+      fc.asyncProperty(question, async ({ name, prefix, space, value, encode, cut }) => {
         const text = envelope(`<${prefix}${name}${space}>${value}</${prefix}${name}>`);
         const { body, contentType } = encode(cut ? text.slice(0, -30) : text);
-        expect(asks(body, contentType)).toBe(true);
+        expect(await asks(body, contentType)).toBe(true);
       }),
       { numRuns: sizes.propertyRuns },
     );
   });
 
-  test('what has another name is none', () => {
-    fc.assert(
-      fc.property(question, ({ name, prefix, space, value, encode, cut }) => {
+  test('what has another name is none', async () => {
+    await fc.assert(
+      fc.asyncProperty(question, async ({ name, prefix, space, value, encode, cut }) => {
         const text = envelope(`<${prefix}x${name}${space}>${value}</${prefix}x${name}>`);
         const { body, contentType } = encode(cut ? text.slice(0, -30) : text);
-        expect(asks(body, contentType)).toBe(false);
+        expect(await asks(body, contentType)).toBe(false);
       }),
       { numRuns: sizes.propertyRuns },
     );
   });
 
-  test('any bytes are decided without an error', () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 200 }), (body) => {
-        expect(typeof asks(body)).toBe('boolean');
+  test('any bytes are decided without an error', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), async (body) => {
+        expect(typeof (await asks(body))).toBe('boolean');
       }),
       { numRuns: sizes.propertyRuns },
     );

@@ -1,19 +1,22 @@
 import { describe, expect, test } from '@jest/globals';
-import { gapsIn } from '../../../../src/line/gaps.ts';
-import { createKnownBodies, type Layouts } from '../../../../src/line/memo.ts';
+import { gapsIn } from '../../../src/line/gaps.ts';
+import type { Circumstances } from '../../../src/line/circumstances.ts';
+import { addLayout, layoutOf, type Layouts, nameOf } from '../../../src/line/layouts.ts';
 
-const NO_GAPS = { session: undefined, ids: [] };
 const bytes = (body: string) => Buffer.from(body, 'latin1');
 
-/** Whether each of the others is recognised by what is known of the first. */
-function isRecognised(first: string, ...others: readonly string[]): boolean {
-  const bodies = createKnownBodies<object>();
-  const layouts: Layouts = [];
-  const gaps = gapsIn(bytes(first));
+function layoutFor(body: string) {
+  const gaps = gapsIn(bytes(body));
   if (gaps === undefined) throw new Error('it may name two sessions');
-  bodies.keep(layouts, gaps, bytes(first), {});
-  if (bodies.find(layouts, bytes(first)) === undefined) throw new Error('it is not known itself');
-  return others.every((one) => bodies.find(layouts, bytes(one)) !== undefined);
+  return layoutOf({} as Circumstances, gaps);
+}
+
+/** Whether each of the others has the name of the first, by its layout. */
+function isRecognised(first: string, ...others: readonly string[]): boolean {
+  const layout = layoutFor(first);
+  const name = nameOf(bytes(first), layout);
+  if (name === undefined) throw new Error('it has no name itself');
+  return others.every((one) => nameOf(bytes(one), layout) === name);
 }
 
 /** A body whose only gap holds this. */
@@ -49,40 +52,26 @@ describe('a body is recognised', () => {
     expect(isRecognised(one, other)).toBe(false);
   });
 
-  test('by its own bytes, not by zeros where others of its client have a gap', () => {
-    const bodies = createKnownBodies<{ readonly body: string }>();
-    const layouts: Layouts = [];
-    const keep = (body: string) =>
-      bodies.keep(layouts, gapsIn(bytes(body)) ?? NO_GAPS, bytes(body), { body });
-    keep(withId('0123456a'));
-    keep('<q/>');
-    expect(bodies.find(layouts, bytes(withId('\0'.repeat(8))))).toBeUndefined();
-    expect(bodies.find(layouts, bytes(withId('fedcba98')))?.value.body).toBe(withId('0123456a'));
-    expect(bodies.find(layouts, bytes('<q/>'))?.value.body).toBe('<q/>');
+  test('by its own bytes, not by zeros where others have a gap', () => {
+    const layout = layoutFor(withId('0123456a'));
+    expect(nameOf(bytes(withId('\0'.repeat(8))), layout)).toBeUndefined();
+    expect(nameOf(bytes(withId('fedcba98')), layout)).toBe(
+      nameOf(bytes(withId('0123456a')), layout),
+    );
   });
 
-  test('with a statement of any length by one layout, and by the one used last of very many', () => {
-    const bodies = createKnownBodies<{ readonly value: number }>();
-    const layouts: Layouts = [];
+  test('with a statement of any length by one layout', () => {
     const body = (statement: string, id: string) => bytes(`<s>${statement}</s>${withId(id)}`);
-    const keep = (one: Buffer, value: number) => {
-      const gaps = gapsIn(one);
-      if (gaps !== undefined) bodies.keep(layouts, gaps, one, { value });
-    };
-    for (let i = 0; i < 100; i += 1) keep(body('a'.repeat(i), '0123456a'), i);
-    expect(layouts).toHaveLength(1);
-    expect(bodies.find(layouts, body('a'.repeat(50), 'ffffffff'))?.value.value).toBe(50);
-    for (let i = 1; i <= 100; i += 1) keep(body('b', '1'.repeat(i)), i);
-    expect(layouts).toHaveLength(16);
-    expect(bodies.find(layouts, body('b', '2'.repeat(100)))?.value.value).toBe(100);
-    // One that is used stays, though it has the fewest gaps.
-    const plain = bytes('<q/>');
-    keep(plain, -1);
-    for (let i = 1; i <= 40; i += 1) {
-      expect(bodies.find(layouts, plain)?.value.value).toBe(-1);
-      keep(body('c', '1'.repeat(i)), i);
-    }
-    expect(bodies.find(layouts, body('c', '2'.repeat(40)))?.value.value).toBe(40);
+    const layouts = [0, 1, 50, 99].map((length) => gapsIn(body('a'.repeat(length), '0123456a')));
+    for (const one of layouts) expect(one).toEqual(layouts[0]);
+  });
+
+  test('by a digest where it is long, which tells all bytes but those of its gaps', () => {
+    const long = (letters: string, id: string) => `<s>${letters.repeat(30_000)}</s>${withId(id)}`;
+    expect(isRecognised(long('abc', '01'), long('abc', '2f'))).toBe(true);
+    expect(isRecognised(long('abc', '01'), long('abd', '01'))).toBe(false);
+    expect(isRecognised(long('abc', '01'), long('abc', '0g'))).toBe(false);
+    expect(nameOf(bytes(long('abc', '01')), layoutFor(long('abc', '01')))).toHaveLength(43);
   });
 });
 
@@ -143,4 +132,20 @@ test('what looks like a gap in a statement is a part of it', () => {
   const withStatement = (value: string) => `<Statement><Timeout>${value}</Timeout></Statement>`;
   const body = (value: string) => withStatement(value) + withId('1');
   expect(isRecognised(body('0123456a'), body('0123456b'))).toBe(false);
+});
+
+test('a head keeps sixteen layouts, those with most gaps first, and drops the one that was used first', () => {
+  const layouts: Layouts = [];
+  const add = (body: string, used: number) => addLayout(layouts, { ...layoutFor(body), used });
+  const plain = layoutFor('<q/>');
+  expect(addLayout(layouts, { ...plain, used: 1_000 })).toBe(true);
+  for (let length = 1; length <= 40; length += 1) {
+    expect(add(withId('1'.repeat(length)), length)).toBe(true);
+  }
+  expect(layouts).toHaveLength(16);
+  expect(layouts.at(-1)?.prefix).toEqual(plain.prefix);
+  const lengths = layouts.slice(0, 15).map(({ gaps }) => gaps.ids[0]?.length);
+  expect(lengths).toEqual(Array.from({ length: 15 }, (_, at) => 26 + at));
+  expect(add(withId('2'.repeat(40)), 1)).toBe(false);
+  expect(layouts).toHaveLength(16);
 });
