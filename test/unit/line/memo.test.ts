@@ -189,9 +189,9 @@ describe('what is remembered', () => {
       const head = house.memo.headOf(requestOf());
       return head && house.memo.recognise(head, DRILLTHROUGH);
     };
-    house.memo.rememberPassing(await house.handled(DRILLTHROUGH));
+    house.memo.remember(await house.handled(DRILLTHROUGH));
     expect(known()).toBeUndefined();
-    house.memo.rememberPassing(await house.handled(DRILLTHROUGH));
+    house.memo.remember(await house.handled(DRILLTHROUGH));
     expect(known()).toMatchObject({ asked: { bypass: 'drillthrough' }, answer: undefined });
     expect(house.keyOf(DRILLTHROUGH)).toBeUndefined();
   });
