@@ -59,6 +59,7 @@ export function overviewOf(config: Pick<Config, 'cache' | 'projects'>, facts: Fa
       ...rounded(sum),
       hit_ratio: ratio(sum.hits, sum.misses),
       saved_ratio: ratio(sum.saved_ms, sum.engine_ms),
+      refreshed: reasons.find(({ outcome }) => outcome === 'refreshed')?.count ?? 0,
       hit_ms: percentiles(hour, 'hit'),
       miss_ms: percentiles(hour, 'miss'),
     },
