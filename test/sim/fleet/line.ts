@@ -5,7 +5,6 @@ import type { Emit } from '../../../src/common/events.ts';
 import type { Config } from '../../../src/config/config.ts';
 import type { Authenticator } from '../../../src/auth/authenticator.ts';
 import type { Outcome } from '../../../src/common/events.ts';
-import type { KnownKey } from '../../../src/cache/query.ts';
 import type { Known, KnownHead } from '../../../src/line/memo.ts';
 import type { Judge } from '../../../src/line/ports.ts';
 import type { createClient, SimulatedRequest } from './client.ts';
@@ -80,13 +79,8 @@ function memoOf({ program, authenticator }: Options) {
       return { head, sessionId: undefined, asked, answer, recognised: undefined };
     },
     read: async ({ body }: { body: Buffer }) => ({ body, asked: understood(program, body) }),
-    rememberPassing() {},
-    rememberAnswer(
-      { request, body, destination }: Handled,
-      { roles, staleIfError }: { roles: string | undefined; staleIfError: number },
-      _session: undefined,
-      key: KnownKey,
-    ) {
+    remember({ request, body, destination }: Handled, answer?: Known['answer']): void {
+      if (answer === undefined) return;
       const login = authenticator.remembered(request.headers.authorization ?? '');
       if (login === undefined) return;
       const name = nameOf(request);
@@ -96,7 +90,7 @@ function memoOf({ program, authenticator }: Options) {
       head.login = login;
       heads.set(name, head);
       const known = answers.get(head) ?? new Map<Buffer, Known['answer']>();
-      answers.set(head, known.set(body, { key, roles, session: undefined, staleIfError }));
+      answers.set(head, known.set(body, answer));
     },
   };
 }
