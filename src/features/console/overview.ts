@@ -11,6 +11,7 @@ import {
   type Sums,
   sumOf,
 } from '../hour-report.ts';
+import { tenths } from '../statistics/remembered.ts';
 import type { SharedStatistics, Usage } from '../statistics/shared-statistics.ts';
 import { findingsOf, type State } from './findings.ts';
 
@@ -148,5 +149,3 @@ function lastPurgeOf(project: string, purges: readonly PurgeRecord[]) {
   const { at, principal, scope, result, cause } = found;
   return { at: new Date(at), principal, scope, result, cause };
 }
-
-const tenths = (figure: number): number => Math.round(figure * 10) / 10;

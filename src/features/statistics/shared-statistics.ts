@@ -249,7 +249,6 @@ function costOf(row: DigestFigures): number {
 export async function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number) {
   const cut = (rows: T[]) => rows.sort((a, b) => figure(b) - figure(a)).slice(0, most);
   let best: T[] = [];
-  /** Smallest figure among the current top `most`. */
   let least = -Infinity;
   await inTurns(items, ENTRIES_AT_ONCE, (item) => {
     if (figure(item) <= least) return;
@@ -261,7 +260,6 @@ export async function largest<T>(items: Iterable<T>, figure: (item: T) => number
   return cut(best);
 }
 
-/** Joins digests: largest maximum, latest ask, sums of sums. */
 function mergeDigests(reports: readonly Pick<Report, 'digests'>[]) {
   const all = reports.flatMap(({ digests }) => digests);
   const merged = Map.groupBy(all, ({ digest }) => digest);
@@ -277,7 +275,6 @@ function both(one: DigestFigures, other: DigestFigures): DigestFigures {
   return sum;
 }
 
-/** Fading sums are told to a tenth. */
 function totalsOf(reports: readonly Pick<Report, 'totals'>[]) {
   const sum = sumOf(reports.map(({ totals }) => totals));
   return {
