@@ -57,7 +57,8 @@ export const REFUSAL_REASONS = {
   truncated: 'The answer broke off before it was complete.',
   'not-well-formed': 'The answer is not well-formed XML to its end.',
   'answer-encoding': 'The text encoding of the answer is unknown or contradicts itself.',
-  'answer-shape': 'The answer is not one rowset or one mddataset in the response of its method.',
+  'answer-shape':
+    'The answer is not one rowset or one mddataset in the response of its method, or it tells properties that were not asked for.',
   fault: 'The answer holds a Fault, Exception, Error, Messages or Warning.',
   'error-cell': 'A cell or member of the answer holds the text of an error.',
   'session-in-answer': 'The answer shows a session that is not clearly the one of its request.',

@@ -44,6 +44,7 @@ export function overviewOf(config: Pick<Config, 'cache' | 'projects'>, facts: Fa
     owed: loadOf(processes).owed,
     droppedHeaders: [...new Set(processes.flatMap((one) => one.dropped_headers))].sort(),
     timedOut: processes.flatMap((one) => one.timed_out),
+    enginesAway: processes.flatMap((one) => one.engines_away),
     purges: log.purges,
     unpurged: log.complete ? unpurgedOf(projects, config, facts) : [],
     hour: sum,

@@ -83,6 +83,8 @@ export function createMemoHouse() {
     forwardedAt: clock.wall(),
   };
   const blind = new Set<CacheScope>();
+  /** Whether each question to the judge was for an old entry. */
+  const judged: boolean[] = [];
   const state = {
     login: loggedIn('alice'),
     record,
@@ -100,8 +102,10 @@ export function createMemoHouse() {
     },
     roleSets: { heldName: () => state.roles },
     judges: [
-      (scopes: readonly CacheScope[]) =>
-        scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined,
+      (scopes: readonly CacheScope[], isOld = false) => {
+        judged.push(isOld);
+        return scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
+      },
     ],
     clock,
     secret: 's',
@@ -140,5 +144,5 @@ export function createMemoHouse() {
     return recognised && unchangedKeyOf(recognised)?.key;
   }
 
-  return { state, blind, memo, handled, teach, keyOf };
+  return { state, blind, judged, parts, memo, handled, teach, keyOf };
 }
