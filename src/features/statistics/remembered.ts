@@ -3,7 +3,7 @@ import type { EventOf, GatewayEvent } from '../../common/events.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { inTurns } from '../../common/in-turn.ts';
 import type { EventRows } from '../../observability/event-rows.ts';
-import { addSums, noSums, type Sums, SUMS } from '../hour-report.ts';
+import { addSums, noSums, type Sums, SUMS, tenths } from '../hour-report.ts';
 import { addAnswer, createHour, wholeAtEngine } from './hour.ts';
 
 /** Digests with figures of their own, and requests that are remembered. */
@@ -314,5 +314,3 @@ function createRecent(own: CopyText) {
     },
   };
 }
-
-export const tenths = (figure: number): number => Math.round(figure * 10) / 10;

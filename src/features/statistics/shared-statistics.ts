@@ -2,7 +2,7 @@ import type { Clock } from '../../common/clock.ts';
 import type { Readings } from '../feature.ts';
 import type { ReportStore } from '../../freshness/fleet.ts';
 import { oneAfterTheOther, inTurns } from '../../common/in-turn.ts';
-import { noSums, sumOf } from '../hour-report.ts';
+import { noSums, sumOf, tenths } from '../hour-report.ts';
 import { fits, isHour, mergeHours } from './hour.ts';
 import {
   type DigestFigures,
@@ -13,7 +13,6 @@ import {
   NO_FIGURES,
   type RequestFilter,
   type Statistics,
-  tenths,
 } from './remembered.ts';
 
 const SHARED_DIGESTS = 500;
@@ -129,7 +128,6 @@ export function createOwnFigures(
   };
 }
 
-/** Processes of a gateway that is one process. */
 export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
   ask: async (method, ...args) => ({
     told: [await (own[method] as (...given: typeof args) => Promise<Told<typeof method>>)(...args)],
