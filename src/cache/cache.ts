@@ -446,13 +446,14 @@ function createExplaining(
   keys: Keys,
   whyUnshareable: (key: string) => RefusalReason | undefined,
 ) {
-  /** With a ttl of 0 it is too old. */
+  /** With a ttl of 0 or less it is too old. */
   function factsOf(answer: StoredAnswer | undefined, ttl: number, left = Infinity) {
     if (answer === undefined) return null;
     const wall = clock.wall();
+    const age = ageOf(answer, wall);
     return {
-      age_ms: Math.round(ageOf(answer, wall)),
-      ttl_ms: Math.round(Math.max(0, Math.min(left, timeLeft(answer, ttl, wall)))),
+      age_ms: Math.round(age),
+      ttl_ms: Math.round(Math.max(-age, Math.min(left, timeLeft(answer, ttl, wall)))),
       bytes: answer.body.length,
       engine_ms: Math.round(answer.engineMilliseconds),
     };

@@ -312,12 +312,13 @@ function* describe(current: Entries['current'], clock: Clock) {
   for (const key of present) {
     const entry = current.table.peek(key);
     if (entry === undefined) continue;
+    const age = ageOf(entry.answer, wall);
     yield {
       digest: queryDigestOf(entry.digests),
       bytes: entryBytes(entry, key),
       hits: entry.hits,
-      age: Math.round(ageOf(entry.answer, wall) / 1000),
-      rest: Math.round(Math.max(0, leftOf(entry, now, wall)) / 1000),
+      age: Math.round(age / 1000),
+      rest: Math.round(Math.max(-age, leftOf(entry, now, wall)) / 1000),
     };
   }
 }

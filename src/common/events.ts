@@ -95,6 +95,9 @@ export const REDIS_OPERATIONS = [
 /** State of a replica, by its configured URL; `why` holds no credentials. */
 export type ReplicaState = Readonly<{ url: string; state: 'up' | 'down'; why: string }>;
 
+/** A server to which no connection can be made, since then (ISO 8601). */
+export type EngineAway = Readonly<Record<'url' | 'since', string>>;
+
 export interface RedisFacts {
   readonly state: 'up' | 'down' | 'off';
   readonly why: string | undefined;

@@ -7,7 +7,7 @@
 export const BYPASS_REASONS = {
   malformed: 'The body is not a well-formed XMLA envelope.',
   encoding: 'The text encoding of the body is unknown or misnamed, or contradicts the request.',
-  'long-request': 'The body is too long to be read without making others wait.',
+  'long-request': 'The body is longer than 4 MiB, or the statement than 1,048,576 UTF-16 units.',
   'unknown-shape': 'The envelope holds something that is not part of the known shape of XMLA.',
   'soap-action': 'The header SOAPAction contradicts the body.',
   'content-type':
@@ -57,7 +57,8 @@ export const REFUSAL_REASONS = {
   truncated: 'The answer broke off before it was complete.',
   'not-well-formed': 'The answer is not well-formed XML to its end.',
   'answer-encoding': 'The text encoding of the answer is unknown or contradicts itself.',
-  'answer-shape': 'The answer is not one rowset or one mddataset in the response of its method.',
+  'answer-shape':
+    'The answer is not one rowset or one mddataset in the response of its method, or it tells properties that were not asked for.',
   fault: 'The answer holds a Fault, Exception, Error, Messages or Warning.',
   'error-cell': 'A cell or member of the answer holds the text of an error.',
   'session-in-answer': 'The answer shows a session that is not clearly the one of its request.',

@@ -84,6 +84,7 @@ export function createReadings(parts: {
     redisConditions: () => cache.redis().conditions,
     droppedHeaders: () => inForce.runtime.droppedHeaders(),
     timedOut: cache.queryCache.timedOut,
+    enginesAway: () => inForce.runtime.enginesAway(),
     states: {
       // Of several workers the primary process knows these.
       engines: () => (primary === undefined ? inForce.runtime.engineStates.follow() : []),

@@ -109,6 +109,7 @@ export async function createRuntime(
     droppedHeaders: dropped.names,
     steps: xmla.steps,
     engineStates,
+    enginesAway: away.list,
     /** Calls under way are requests under way: they end before the engines are closed. */
     clearEngines: ((...order) => during(engines.clear(...order))) satisfies ClearEngines,
     /** Resolves when no request is under way and nothing is left to be stored. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../common/clock.ts';
-import type { Emit } from '../common/events.ts';
 import { messageOf } from '../common/errors.ts';
+import type { Emit, EngineAway, EventMap } from '../common/events.ts';
+import { reasonOf } from '../proxy/upstream.ts';
 import type { EngineConfig } from './config.ts';
 
 /** Pause between two tries of a server that is away (ms). */
@@ -15,6 +16,7 @@ export const serverName = (
 /** Monotonic (ms). */
 interface Server {
   readonly url: string;
+  /** Wall clock (ms). */
   readonly since: number;
   failedAt: number;
   triedAt: number;
@@ -29,8 +31,9 @@ export type Away = ReturnType<typeof createAway>;
  * Servers of engines to which no connection could be made, and that have sent no head since. All
  * that this process sends them is seen here: requests, logins, probes.
  */
-export function createAway({ clock, emit }: { clock: Pick<Clock, 'now'>; emit?: Emit }) {
+export function createAway({ clock, emit }: { clock: Pick<Clock, 'now' | 'wall'>; emit?: Emit }) {
   const servers = new Map<string, Server>();
+  const tell = (event: EventMap['engine-away']) => emit?.({ type: 'engine-away', ...event });
   const isTriedNow = ({ triedAt }: Server) => clock.now() - triedAt < TRY_MS;
   /** All of them, if each is away. */
   const allOf = (names: readonly string[]) => {
@@ -57,23 +60,21 @@ export function createAway({ clock, emit }: { clock: Pick<Clock, 'now'>; emit?: 
       const isSlow = now - began >= TRY_MS;
       const known = servers.get(name);
       if (known !== undefined) return void Object.assign(known, { failedAt: now, isSlow, error });
-      servers.set(name, { url, since: now, failedAt: now, triedAt: now, isSlow, error });
-      emit?.({
-        type: 'engine-away',
-        url,
-        state: 'down',
-        why: messageOf(error.cause ?? error),
-        ms: 0,
-      });
+      const since = clock.wall();
+      servers.set(name, { url, since, failedAt: now, triedAt: now, isSlow, error });
+      tell({ url, state: 'down', why: messageOf(reasonOf(error)), ms: 0 });
     },
     answered(name: string): void {
       const server = servers.get(name);
       if (server === undefined) return;
       servers.delete(name);
-      const ms = clock.now() - server.since;
-      emit?.({ type: 'engine-away', url: server.url, state: 'up', why: 'it answers again', ms });
+      const ms = Math.max(0, clock.wall() - server.since);
+      tell({ url: server.url, state: 'up', why: 'it answers again', ms });
     },
-    /** URL and time of those that are away (ms). */
-    list: () => [...servers.values()].map(({ url, since }) => ({ url, ms: clock.now() - since })),
+    list: (): readonly EngineAway[] =>
+      [...servers.values()].map(({ url, since }) => ({
+        url,
+        since: new Date(since).toISOString(),
+      })),
   };
 }

@@ -37,7 +37,7 @@ type AskedConfig = Readonly<{
  * Finds what engines hide from the cache: their own functions, and formulas of measures and sets
  * that read clock or user. Never rejects.
  */
-export async function askHidden(config: AskedConfig, clock: Pick<Clock, 'now'>) {
+export async function askHidden(config: AskedConfig, clock: Pick<Clock, 'now' | 'wall'>) {
   const asked = new Map<string, Asked>();
   for (const [name, { engine }] of [[undefined, config] as const, ...config.projects]) {
     const isTold = engine.url.some(tellsProject);
@@ -53,7 +53,7 @@ export async function askHidden(config: AskedConfig, clock: Pick<Clock, 'now'>) 
 async function linesOf(
   { engine, project }: Asked,
   isNew: (name: string) => boolean,
-  clock: Pick<Clock, 'now'>,
+  clock: Pick<Clock, 'now' | 'wall'>,
 ) {
   const replicas = createReplicas(engine, clock, false);
   const authorization = engine.service && serviceAuthorization(engine.service);

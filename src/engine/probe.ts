@@ -23,7 +23,7 @@ export function createProbe(options: {
   config: Pick<EngineConfig, 'ca' | 'certificate' | 'key' | 'timeout' | 'service'>;
   url: string;
   project: string | undefined;
-  clock: Pick<Clock, 'now'>;
+  clock: Pick<Clock, 'now' | 'wall'>;
   emit: Emit;
   last?: ReplicaState | undefined;
   away?: Away;

@@ -88,7 +88,7 @@ export type Replica = ReturnType<typeof createReplicas>['all'][number];
 
 export function createReplicas(
   config: Pick<EngineConfig, 'url' | 'ca' | 'certificate' | 'key'>,
-  clock: Pick<Clock, 'now'>,
+  clock: Pick<Clock, 'now' | 'wall'>,
   keepAlive: boolean,
   away = createAway({ clock }),
 ) {

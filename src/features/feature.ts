@@ -9,7 +9,13 @@ import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import type { Purge } from '../cache/purge/purge.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
-import type { Emit, RedisFacts, ReplicaState, TimedOutQuery } from '../common/events.ts';
+import type {
+  Emit,
+  EngineAway,
+  RedisFacts,
+  ReplicaState,
+  TimedOutQuery,
+} from '../common/events.ts';
 import type { Finding } from '../common/finding.ts';
 import type { Principal } from '../common/principal.ts';
 import type { Config } from '../settings/setting.ts';
@@ -59,6 +65,7 @@ export interface Readings extends Pick<Gauges, Used> {
   /** Headers of clients that were not forwarded, though an engine might answer by them. */
   readonly droppedHeaders: () => readonly string[];
   readonly timedOut: () => readonly TimedOutQuery[];
+  readonly enginesAway: () => readonly EngineAway[];
   readonly node: NodeFacts;
 }
 

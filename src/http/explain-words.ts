@@ -60,7 +60,10 @@ export function explainInWords(
 
 const withMeaning = (word: string, meaning = '') => (meaning === '' ? word : `${word}: ${meaning}`);
 
-const entryInWords = (entry: Entry | null) =>
-  entry
-    ? `an entry of ${duration(entry.age_ms)} ago, for ${duration(Math.max(0, entry.ttl_ms))} more; ${size(entry.bytes)}, for which the engine took ${duration(entry.engine_ms)}`
-    : 'no entry';
+function entryInWords(entry: Entry | null): string {
+  if (entry === null) return 'no entry';
+  const { age_ms, ttl_ms, bytes, engine_ms } = entry;
+  const left =
+    ttl_ms > 0 ? `for ${duration(ttl_ms)} more` : `past its ttl for ${duration(-ttl_ms)}`;
+  return `an entry of ${duration(age_ms)} ago, ${left}; ${size(bytes)}, for which the engine took ${duration(engine_ms)}`;
+}

@@ -3,7 +3,6 @@ import { GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
 import type { GatewayReason } from '../common/reasons.ts';
 import type { AdminQuestion, TellAbout } from '../http/admin-act.ts';
-import { namedCatalogs } from '../xmla/request/named-objects.ts';
 import { circumstancesOf } from './circumstances.ts';
 import type { QueryOf } from './query.ts';
 import type { Examine } from './session-step.ts';
@@ -40,7 +39,7 @@ export function createLook(parts: {
       why: facts.why || undefined,
       method: request?.method,
       subject: subject || undefined,
-      catalogs: request && namedCatalogs(request).catalogs,
+      catalogs: asked.named?.catalogs.catalogs,
     };
     if (isBypassed) return { classification, query: undefined };
     const { ttl, share } = query;

@@ -111,18 +111,7 @@ export function withLetters(body: Buffer, gaps: Gaps, letters: readonly string[]
   return other;
 }
 
-/** Whether a second reading, of another body with these gaps, proves them. */
-export function isProof(
-  gaps: Gaps,
-  asked: UnderstoodRequest,
-  otherAsked: UnderstoodRequest,
-  other: Buffer,
-): boolean {
-  const inGap = gaps.session && textIn(other, gaps.session);
-  return sessionIdOf(otherAsked) === inGap && asksTheSame(asked, otherAsked);
-}
-
-function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
+export function sessionIdOf({ session }: UnderstoodRequest): string | undefined {
   return session.kind === 'in' ? session.id : undefined;
 }
 

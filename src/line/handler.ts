@@ -94,7 +94,7 @@ export function createXmlaHandler(parts: {
         const { signal } = client;
         const body = await readBody(request, parts.maxBodyBytes, { room, signal, taken });
         if (taken === undefined) known = memo.recognise(head, body);
-        const arrived = { client, address, principal, body, known, ofPage };
+        const arrived = { client, address, principal, body, room, known, ofPage };
         if (believed !== undefined) {
           const hit = await parts.believedHit(arrived, believed);
           if (hit && replay.atOnce(hit, client, body)) return;
@@ -125,7 +125,7 @@ type AnswerBody = ReturnType<typeof createAnswerBody>;
 
 export function createAnswerBody(parts: {
   readonly engineOf: EngineOf;
-  readonly memo: Pick<Memo, 'read' | 'rememberPassing' | 'rememberAnswer'>;
+  readonly memo: Pick<Memo, 'read' | 'remember'>;
   readonly examine: Examine;
   readonly sessions: Parameters<typeof enterSession>[2];
   readonly ifError: IfError;
@@ -156,7 +156,7 @@ export function createAnswerBody(parts: {
     client.asks(read);
     const { asked, purges, step } = await parts.examine(read, destination, principal, ofPage);
     const handled = { ...toEngine, ...taken, request, address, body };
-    if (known === undefined && read.bypass !== undefined) memo.rememberPassing(handled);
+    if (known === undefined && read.bypass !== undefined) memo.remember(handled);
     const entered = await enterSession(asked, step, parts.sessions);
     const passing = { ...toEngine, asked, body, step: entered, purges };
     const control = clientControl(headers, parts.permissions.mayControlCache(principal));
@@ -182,7 +182,9 @@ export function createAnswerBody(parts: {
       ...(mayBeOld && { ifError: parts.ifError(handled, query, session) }),
       found(known, ending) {
         if (control !== 'none') return;
-        memo.rememberAnswer(handled, query, session, known);
+        const { share, roles, staleIfError } = query;
+        const answer = { key: known, share, roles, staleIfError, session: session?.record };
+        memo.remember(handled, answer);
         if (ending === undefined) return;
         const { key } = known;
         const { authorization = '' } = headers;

@@ -4,12 +4,14 @@ import type { Socket } from 'node:net';
 import type { Authenticator } from '../auth/authenticator.ts';
 import type { RememberedLogin } from '../auth/verified-credentials.ts';
 import type { KnownKey } from '../cache/query.ts';
+import type { RequestReservation } from '../common/body-account.ts';
 import { isWithoutEffect } from '../common/header-names.ts';
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { Principal } from '../common/principal.ts';
 import type { SessionRecord } from '../freshness/freshness-store.ts';
 import type { PageOrigins } from '../http/page-origins.ts';
 import type { XmlaAddress } from '../http/xmla-path.ts';
+import { MAX_STATEMENT } from '../xmla/mdx/statement-policy.ts';
 import { circumstancesOf } from './circumstances.ts';
 import {
   placeOf,
@@ -22,8 +24,8 @@ import {
 import { addLayout, LAYOUT_BYTES, type Layouts } from './layouts.ts';
 import type { SharedQuery } from './query.ts';
 import { createReadings, type Read } from './readings.ts';
-import type { KnownSession } from './session-step.ts';
 import {
+  LONG,
   createOwnTurns,
   type Destination,
   inSession,
@@ -53,7 +55,7 @@ export interface KnownHead extends Asker {
   readonly wishes: Wishes;
   readonly places: Places;
   readonly layouts: Layouts;
-  /** Under what its queries were answered, by the ids of their readings; the latest last. */
+  /** Under what its queries were answered, by the ids of their readings. */
   readonly answers: Map<symbol, Answer>;
 }
 
@@ -65,11 +67,16 @@ export interface Known extends Pick<Read, 'recognised'> {
   readonly answer: Answer | undefined;
 }
 
+/** Bytes that reading takes for each byte of a long body: tokens, also of a long formula. */
+const READING_BYTES = 16;
+
 export interface Arrived {
   readonly client: XmlaClient;
   readonly address: XmlaAddress;
   readonly principal: Principal;
   readonly body: Buffer;
+  /** Memory of the body. */
+  readonly room: Pick<RequestReservation, 'grow' | 'shrinkTo'>;
   readonly known: Known | undefined;
   readonly ofPage: boolean;
 }
@@ -81,13 +88,6 @@ export interface Handled extends Read {
   readonly destination: Pick<Asker, 'endpoint' | 'engine' | 'settings' | 'user'>;
 }
 
-interface MemoParts {
-  readonly authenticator: Pick<Authenticator, 'remembered'>;
-  readonly pageOrigins: PageOrigins;
-  /** Keys digests of heads. */
-  readonly secret: string;
-}
-
 export type Memo = ReturnType<typeof createMemo>;
 
 /**
@@ -95,7 +95,15 @@ export type Memo = ReturnType<typeof createMemo>;
  * of bodies, for all users, and how the requests of a head were answered, for its user. Decides
  * nothing.
  */
-export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()) {
+export function createMemo(
+  parts: {
+    readonly authenticator: Pick<Authenticator, 'remembered'>;
+    readonly pageOrigins: PageOrigins;
+    /** Keys digests of heads. */
+    readonly secret: string;
+  },
+  ownTurn: OwnTurn = createOwnTurns(),
+) {
   const heads = createKnownHeads(parts.secret, bytesOfHead);
   const readings = createReadings();
 
@@ -119,23 +127,6 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
     return { ...asker, wishes, places, layouts: [], answers: new Map() };
   }
 
-  function note(handled: Handled, answer: Answer | undefined): void {
-    const { recognised, request, principal } = handled;
-    const head = recognised && headFor(handled);
-    if (recognised === undefined || head === undefined) return;
-    const { layout, reading } = recognised;
-    const { answers } = head;
-    let isLarger = addLayout(head.layouts, layout);
-    if (answer !== undefined) {
-      answers.delete(reading.id);
-      const [oldest] = answers.size === MOST_ANSWERS ? answers.keys() : [];
-      if (oldest !== undefined) answers.delete(oldest);
-      answers.set(reading.id, answer);
-      isLarger ||= answers.size % ANSWERS_AT_ONCE === 1;
-    }
-    if (isLarger) heads.note(request, principal.owner, head);
-  }
-
   return {
     headOf: (request: IncomingMessage): KnownHead | undefined => heads.of(request),
     recognise(head: KnownHead | undefined, body: Buffer): Known | undefined {
@@ -146,7 +137,7 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
       return { head, sessionId, asked: reading.asked, answer, recognised };
     },
     async read(arrived: Arrived, destination: Destination): Promise<Read> {
-      const { client, principal, body, known } = arrived;
+      const { client, principal, body, room, known } = arrived;
       if (known !== undefined) {
         const { asked, sessionId, recognised } = known;
         return { asked: inSession(asked, sessionId), recognised };
@@ -158,30 +149,33 @@ export function createMemo(parts: MemoParts, ownTurn: OwnTurn = createOwnTurns()
         signal.throwIfAborted();
       };
       const circumstances = circumstancesOf(request.headers, destination);
-      return readings.read({ body, circumstances, owner, ownTurn: turnOfClient });
+      const read = () => readings.read({ body, circumstances, owner, ownTurn: turnOfClient });
+      if (body.length <= LONG) return read();
+      await room.grow(READING_BYTES * Math.min(body.length, MAX_STATEMENT), signal);
+      return read().finally(() => room.shrinkTo(body.length));
     },
-    /** Notes a query answered from the cache. */
-    rememberAnswer(
-      handled: Handled,
-      { share, roles, staleIfError }: Pick<SharedQuery, 'share' | 'roles' | 'staleIfError'>,
-      session: KnownSession | undefined,
-      key: KnownKey,
-    ): void {
+    /** Notes what was recognised; and under what it was answered, where the cache answered it. */
+    remember(handled: Handled, answer?: Answer & Pick<SharedQuery, 'share'>): void {
       // A user who has no roles yet may get some.
-      if (share === 'roles' && roles === undefined) return;
-      note(handled, { key, roles, session: session?.record, staleIfError });
+      if (answer?.share === 'roles' && answer.roles === undefined) return;
+      const { recognised, request, principal } = handled;
+      const head = recognised && headFor(handled);
+      if (recognised === undefined || head === undefined) return;
+      const { answers } = head;
+      const { id } = recognised.reading;
+      const isLarger = addLayout(head.layouts, recognised.layout) || !answers.has(id);
+      if (answer !== undefined) answers.set(id, answer);
+      const [oldest] = answers.size > MOST_ANSWERS ? answers.keys() : [];
+      if (oldest !== undefined) answers.delete(oldest);
+      if (isLarger) heads.note(request, principal.owner, head);
     },
-    /** Notes a request that bypasses the cache. */
-    rememberPassing: (handled: Handled): void => note(handled, undefined),
   };
 }
 
 const bytesOfHead = ({ project = '', endpoint, layouts, answers }: KnownHead): number =>
   layouts.reduce(
     (sum, { gaps }) => sum + LAYOUT_BYTES.own + gaps.ids.length * LAYOUT_BYTES.gap,
-    KNOWN_OVERHEAD +
-      2 * (project.length + endpoint.length) +
-      Math.ceil(answers.size / ANSWERS_AT_ONCE) * ANSWERS_AT_ONCE * ANSWER_BYTES,
+    KNOWN_OVERHEAD + 2 * (project.length + endpoint.length) + answers.size * ANSWER_BYTES,
   );
 
 /** Bytes of all heads; a quarter of them at most are of one user. */
@@ -193,11 +187,9 @@ const MAX_KEPT = 8 * 1024;
 const TEXT_OVERHEAD = 32;
 const HEAD_OVERHEAD = 256;
 const KNOWN_OVERHEAD = 1_000;
-/** Bytes of an answer's key; a head counts as having a multiple of so many. */
-const ANSWER_BYTES = 1_000;
-const ANSWERS_AT_ONCE = 16;
-/** Answers of one head. */
+/** Answers of one head, and bytes of each. */
 const MOST_ANSWERS = 1_024;
+const ANSWER_BYTES = 1_000;
 
 interface Noted<T> {
   value: T | undefined;

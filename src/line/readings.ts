@@ -2,13 +2,14 @@ import { createOwnedTable } from '../common/owned-table.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import type { Circumstances } from './circumstances.ts';
 import {
+  asksTheSame,
   type Gaps,
   gapsIn,
   hasGaps,
-  isProof,
   lettersOfProof,
   MAX_BODY,
   NO_GAPS,
+  sessionIdOf,
   textIn,
   withLetters,
 } from './gaps.ts';
@@ -115,8 +116,7 @@ export function createReadings() {
     const layout = layoutOf(circumstances, gaps);
     // Its gaps were found in it.
     const name = nameOf(body, layout) as string;
-    let isInTurn = false;
-    for (;;) {
+    for (let isInTurn = false; ; isInTurn = true) {
       const kept = table.get(name);
       if (kept === 'unprovable') return readAs(asking, NO_GAPS);
       if (kept?.letters.length === 0) {
@@ -125,13 +125,10 @@ export function createReadings() {
         return body.length > MOST_TEXT ? { asked } : { asked, recognised: found };
       }
       const other = underWay.get(name);
-      if (!isInTurn) {
-        await ownTurn(body.length);
-        isInTurn = true;
-      } else if (other !== undefined) {
-        await Promise.allSettled([other]);
-      } else {
-        const reading = readInFull(asking, name, gaps, kept);
+      if (!isInTurn) await ownTurn(body.length);
+      else if (other !== undefined) await Promise.allSettled([other]);
+      else {
+        const reading = kept ? prove(asking, gaps, name, kept) : readFirst(asking, gaps, name);
         underWay.set(name, reading);
         const asked = await reading.finally(() => underWay.delete(name));
         if (asked !== undefined) return { asked };
@@ -139,45 +136,25 @@ export function createReadings() {
     }
   }
 
-  async function readInFull(asking: Asking, name: string, gaps: Gaps, once?: Reading) {
-    const { asked, kept } = await (once === undefined
-      ? readFirst(asking, name, gaps, readers)
-      : prove(asking, gaps, once, readers));
-    if (kept !== undefined) table.set(name, asking.owner, kept);
+  async function readFirst(asking: Asking, gaps: Gaps, name: string) {
+    const { body, circumstances, owner, ownTurn } = asking;
+    const asked = await understandInTurn(circumstances, body, ownTurn, readers);
+    const letters = lettersOfProof(body, gaps, asked);
+    if (letters === undefined && hasGaps(gaps)) table.set(name, owner, 'unprovable');
+    if (letters === undefined || piecesOf(asked) > MOST_PIECES) return asked;
+    const bytes = name.length + KEPT.overhead + besideName(asked);
+    table.set(name, owner, { id: Symbol(), asked, bytes, letters });
     return asked;
   }
 
+  async function prove(asking: Asking, gaps: Gaps, name: string, once: Reading) {
+    const { body, circumstances, owner, ownTurn } = asking;
+    const other = withLetters(body, gaps, once.letters);
+    const asked = await understandInTurn(circumstances, other, ownTurn, readers);
+    const own = gaps.session && textIn(other, gaps.session);
+    const isProven = sessionIdOf(asked) === own && asksTheSame(once.asked, asked);
+    table.set(name, owner, isProven ? { ...once, asked, letters: [] } : 'unprovable');
+  }
+
   return { find, read };
-}
-
-interface ReadInFull {
-  /** Undefined where another body was read. */
-  readonly asked?: UnderstoodRequest;
-  readonly kept?: Kept | undefined;
-}
-
-async function readFirst(
-  { body, circumstances, ownTurn }: Asking,
-  name: string,
-  gaps: Gaps,
-  readers: TagReaders,
-): Promise<ReadInFull> {
-  const asked = await understandInTurn(circumstances, body, ownTurn, readers);
-  const letters = lettersOfProof(body, gaps, asked);
-  if (letters === undefined) return { asked, kept: hasGaps(gaps) ? 'unprovable' : undefined };
-  if (piecesOf(asked) > MOST_PIECES) return { asked };
-  const bytes = name.length + KEPT.overhead + besideName(asked);
-  return { asked, kept: { id: Symbol(), asked, bytes, letters } };
-}
-
-async function prove(
-  { body, circumstances, ownTurn }: Asking,
-  gaps: Gaps,
-  once: Reading,
-  readers: TagReaders,
-): Promise<ReadInFull> {
-  const other = withLetters(body, gaps, once.letters);
-  const asked = await understandInTurn(circumstances, other, ownTurn, readers);
-  const isProven = isProof(gaps, once.asked, asked, other);
-  return { kept: isProven ? { ...once, asked, letters: [] } : 'unprovable' };
 }

@@ -190,7 +190,7 @@ export function inSession(asked: UnderstoodRequest, id: string | undefined): Und
 export type OwnTurn = (bytes?: number, user?: string) => Promise<unknown> | undefined;
 
 /** Longer bodies (bytes) get a turn each: a hostile one of this length takes some 12 ms. */
-const LONG = 64 * 1024;
+export const LONG = 64 * 1024;
 /** Short bodies (bytes), and how much of them one turn reads beside longer ones. */
 const SHORT = 8 * 1024;
 const OF_SHORT = 16 * 1024;
@@ -265,7 +265,7 @@ export async function understandInTurn(
   ownTurn: OwnTurn,
   readers?: TagReaders,
 ): Promise<UnderstoodRequest> {
-  const { contentType } = circumstances;
+  const { contentType, refusesDelegation: isRefused } = circumstances;
   const isLong = body.length > LONG;
   const reading = isLong
     ? await requestInSlices(body, contentType, ownTurn, readers)
@@ -286,7 +286,6 @@ export async function understandInTurn(
     if (isLong) while (statement.step(SLICE)) await ownTurn();
     asked = whatIsAsked(reading, circumstances, statement.finish());
   } else asked = { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
-  const isRefused = circumstances.refusesDelegation;
   if (isRefused && isLong) await ownTurn();
   const asks = isRefused && asksForOtherIdentity(body, contentType, reading, ownTurn);
   return { ...asked, sessionIds, asksForOther: typeof asks === 'boolean' ? asks : await asks };

@@ -37,6 +37,7 @@ export const READINGS = {
   owed: () => [],
   droppedHeaders: () => [],
   timedOut: () => [],
+  enginesAway: () => [],
   node: NODE,
 };
 

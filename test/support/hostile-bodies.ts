@@ -98,7 +98,52 @@ const declaring = (prefix: string, count: number) => (level: number) =>
 
 const utf16 = (text: string) => Buffer.from(`\uFEFF${text}`, 'utf16le');
 
+/** A query with one piece again and again, no longer than what is read of a statement. */
+const querying =
+  (begin: string, piece: string, end = ''): Make =>
+  (size) => {
+    const room = Math.min(size, 1_000_000);
+    return AROUND.statement(
+      `${begin}${filled(piece, (room / Buffer.byteLength(piece)) * piece.length)}${end} FROM [x]`,
+    );
+  };
+
+const QUERIES: Readonly<Record<string, Make>> = {
+  'a filter of many members': (size) =>
+    AROUND.statement(
+      `SELECT x FROM (SELECT {${numbered((i) => `[Kunde].[${i}].&amp;[${i}],`, Math.min(size, 1_000_000))}[a]} ON 0 FROM [x])`,
+    ),
+  'known functions': querying('SELECT ', 'Sum([a]),'),
+  'unknown functions': querying('SELECT ', 'f('),
+  'a function of a long name': querying('SELECT ', 'a.', 'b('),
+  'functions in brackets': querying('SELECT ', '[\u0130\u0130\u0130\u0130](', 'b('),
+  'a source of a long name': querying('SELECT x FROM ', 'a.', 'b'),
+  'a long word': querying('SELECT ', 'a\u00E4'),
+  'words of other letters': querying('SELECT ', '\u0130 '),
+  'a long name': querying('SELECT [', '\u0130', ']'),
+  'a long string': querying('SELECT "', '\u0130', '"'),
+  'a long formula': querying("WITH MEMBER [a] AS '", 'Sum({[a].[b]}),', "'"),
+  'formulas in a long formula': querying("WITH MEMBER [a] AS '", "StrToSet(''[a].[b]''),", "'"),
+  'quotes in a long formula': querying("WITH MEMBER [a] AS '", "''", "'"),
+  'brackets in a long formula': querying("WITH MEMBER [a] AS '", '[', "'"),
+  'comments in a long formula': querying("WITH MEMBER [a] AS '", '/*a*/', "'"),
+  'a long word in a formula': querying("WITH MEMBER [a] AS '", 'a\u00E4', "'"),
+  'a long string that is no formula': querying('SELECT "', 'FROM [a].', '"'),
+  'returns and strings': querying('SELECT ', "&#13;\n'a'"),
+  'many short statements': querying('', 'a;&#13;\n'),
+};
+
 const SPECIAL: Readonly<Record<string, Make>> = {
+  ...QUERIES,
+  'names of other letters': (size) =>
+    AROUND.properties(
+      numbered(
+        (i) => `<${'\u0130'.repeat(15_000)}${i}>a</${'\u0130'.repeat(15_000)}${i}>`,
+        size / 2,
+      ),
+    ),
+  'CDATA by thousands': (size) => AROUND.statement(filled('<![CDATA[a,]]>', size)),
+  'a long attribute': (size) => AROUND.header(`<a b="${'x'.repeat(size)}"/>`),
   'declarations in scope, many levels': within(
     58,
     (level) => (level === 0 ? '<e xmlns:outermost="urn:u">' : declaring('p', 250)(0)),

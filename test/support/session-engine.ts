@@ -1,3 +1,4 @@
+import { faultAnswer } from './answers.ts';
 import { readEngineRequest, type EngineRequest } from './engine-request.ts';
 import { createSessionModel, type SessionModelOptions } from './session-model.ts';
 import { gate, sendXml, startStubEngine, type SeenRequest } from './stub-engine.ts';
@@ -14,6 +15,9 @@ export interface SessionEngine {
   hold(fits: (request: EngineRequest) => boolean, at?: 'arrival' | 'answer'): Hold;
   /** Forgets all sessions, as a server does that starts again. */
   restart(): void;
+  /** Breaks all connections and takes no new ones, until it comes back with its sessions. */
+  leave(): void;
+  comeBack(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -24,7 +28,13 @@ export interface Hold {
 }
 
 /** An engine that keeps sessions as its kind does, and whose answers hold everything that shaped them. */
-export async function startSessionEngine(options: SessionModelOptions): Promise<SessionEngine> {
+export async function startSessionEngine(
+  options: SessionModelOptions & {
+    /** Whether a header Authorization is right; all are unless given. */
+    readonly knows?: (authorization: string) => boolean;
+  },
+): Promise<SessionEngine> {
+  const { knows = () => true } = options;
   const model = createSessionModel(options);
   const asked: EngineRequest[] = [];
   const holds = new Set<{
@@ -34,13 +44,16 @@ export async function startSessionEngine(options: SessionModelOptions): Promise<
   }>();
 
   const stub = await startStubEngine(async (response, seen) => {
+    if (!knows(seen.headers.authorization ?? '')) {
+      return sendXml(faultAnswer(), { status: 401 })(response, seen);
+    }
     const request = readEngineRequest(seen.body, seen.headers);
     asked.push(request);
     await waitAt('arrival', request);
     const made = model.make(request, seen.body);
     await waitAt('answer', request);
     const { text, headers } = model.write(made);
-    await sendXml(text, { headers })(response, seen);
+    return sendXml(text, { headers })(response, seen);
   });
 
   async function waitAt(at: string, request: EngineRequest): Promise<void> {
@@ -68,6 +81,8 @@ export async function startSessionEngine(options: SessionModelOptions): Promise<
       return { arrived: arrival.opened, release: release.open };
     },
     restart: model.restart,
+    leave: stub.leave,
+    comeBack: stub.comeBack,
     close: stub.close,
   };
 }

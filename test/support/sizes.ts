@@ -71,6 +71,8 @@ interface Sizes {
   readonly keyedPairs: number;
   /** Requests to an engine that answers by presence and value of properties and by names in all spellings. */
   readonly particularRequests: number;
+  /** Answers about properties, of engines that answer by all that reaches them. */
+  readonly toldProperties: number;
   /** How often data changes that is watched, without a word to the gateways. */
   readonly unannouncedLoads: number;
   /** Gateways that are asked for the same slow query, and requests to each. */
@@ -200,6 +202,7 @@ const SMALL: Sizes = {
   touches: 20,
   keyedPairs: 24,
   particularRequests: 1_000,
+  toldProperties: 2_000,
   unannouncedLoads: 6,
   flightGateways: 2,
   flightClients: 25,
@@ -287,6 +290,7 @@ const CHAOS: Sizes = {
   touches: 40,
   keyedPairs: 300,
   particularRequests: 4_000,
+  toldProperties: 10_000,
   unannouncedLoads: 30,
   flightGateways: 4,
   flightClients: 25,
@@ -374,6 +378,7 @@ const FULL: Sizes = {
   touches: 1_000,
   keyedPairs: 5_000,
   particularRequests: 200_000,
+  toldProperties: 200_000,
   unannouncedLoads: 600,
   flightGateways: 10,
   flightClients: 100,

@@ -2,14 +2,16 @@
  * The engine of the drill, in a process of its own: one for each kind, at /KIND/xmla. Each knows the right answer to every
  * question, keeps sessions as its kind does, and frames its answers by the seed.
  */
+import type { ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EngineKind } from '../../src/common/engine-kinds.ts';
 import { faultAnswer } from '../support/answers.ts';
 import { readEngineRequest } from '../support/engine-request.ts';
+import { freePort } from '../support/free-port.ts';
 import { framingSeed } from '../support/framing.ts';
 import { randomFrom } from '../support/mutate.ts';
 import { createSessionModel, type SessionModel } from '../support/session-model.ts';
-import { sendXml, startStubEngine } from '../support/stub-engine.ts';
+import { sendXml, startStubEngine, type SeenRequest } from '../support/stub-engine.ts';
 import { serveRemote } from './remote.ts';
 import { FINE, OVERLOADED, ownTime, type Weather } from './weather.ts';
 
@@ -37,7 +39,11 @@ function modelAt(path: string): SessionModel {
   return model;
 }
 
-const stub = await startStubEngine(async (response, seen) => {
+/** Others must not get its port while it is away. */
+const port = await freePort();
+const stub = await startStubEngine(answer, { port });
+
+async function answer(response: ServerResponse, seen: SeenRequest): Promise<void> {
   // The list of requests would grow all day.
   stub.seen.length = 0;
   const request = readEngineRequest(seen.body, seen.headers);
@@ -58,7 +64,7 @@ const stub = await startStubEngine(async (response, seen) => {
   const { text, headers } = model.write(model.make(request, seen.body));
   await delay(time);
   return sendXml(text, { headers })(response, seen);
-});
+}
 
 serveRemote({
   port: () => stub.port,

@@ -10,6 +10,10 @@ export const programOfNumber = (at: number): string =>
 const FIRST_PIVOT = 30;
 const PIVOTS = 8;
 
+/** The first so many of the pivots. */
+export const pivotsUpTo = (count: number): readonly number[] =>
+  Array.from({ length: count }, (_, at) => FIRST_PIVOT + at);
+
 /** A workbook that is opened, clicked in and closed. */
 export function workbook(
   stage: Stage,

@@ -1,5 +1,5 @@
 import type { Outcome } from './outcome.ts';
-import type { Moments, Play } from './scene.ts';
+import type { Known, Moments, Play } from './scene.ts';
 
 /** What a scene has come to, by its own rules. */
 export interface Verdicts {
@@ -13,16 +13,18 @@ export interface Verdicts {
 /** Says of an answer that its ttl was over, and that the engine is away. */
 const STALE = /\bengine-away\b/;
 /** What the cache holds afterwards. */
-const KEPT = /^200 (?:hit|miss)\b/;
+const KEPT = /^200 (?:hit (?!coalesced)|miss stored)/;
 
 export const isStale = ({ words }: Outcome): boolean => STALE.test(words);
-export const isHit = ({ words }: Outcome): boolean => /^200 hit\b/.test(words);
+/** Without waiting for the engine. */
+export const isHit = ({ words }: Outcome): boolean => /^200 hit (?!coalesced)/.test(words);
 
 /** Holds what became of the requests against what the scene allows and must show. */
 export function judgeScene(
   all: readonly Outcome[],
   { allows, mayBeStale, misses }: Pick<Play, 'allows' | 'mayBeStale' | 'misses'>,
   moments: Moments,
+  slow: Known['slow'] = {},
 ): Verdicts {
   const outcomes = all.map((one) =>
     one.verdict === 'right' && isStale(one) && mayBeStale?.(one, moments) !== true
@@ -36,7 +38,7 @@ export function judgeScene(
   return {
     outcomes,
     allowed: new Set(allowed),
-    missing: misses?.(outcomes, moments, isKept) ?? [],
+    missing: misses?.(outcomes, moments, { wasAnswered: isKept, slow }) ?? [],
   };
 }
 

@@ -201,7 +201,7 @@ describe('a scene', () => {
 });
 
 describe('the report of the drill', () => {
-  const RIGHT = outcome('right', '200 hit');
+  const RIGHT = outcome('right', '200 hit memory');
   const REFUSED = outcome('refused', '503 gateway overloaded');
 
   test('has a row for each scene, and tells below it what people were told', () => {

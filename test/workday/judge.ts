@@ -91,7 +91,8 @@ function wordsOf({ status, cacheStatus, broken }: Received, text: string): strin
   const detail = /detail=([\w-]+)/.exec(cacheStatus)?.[1];
   const hit = /\bhit\b/.test(cacheStatus) ? 'hit' : /fwd=(\w+)/.exec(cacheStatus)?.[1];
   const proxy = /nginx/.test(text) ? 'nginx' : undefined;
-  return [status, hit, detail ?? proxy].filter((word) => word !== undefined).join(' ');
+  const stored = /\bstored\b/.test(cacheStatus) ? 'stored' : undefined;
+  return [status, hit, stored, detail ?? proxy].filter((word) => word !== undefined).join(' ');
 }
 
 const faultIn = (text: string): string =>

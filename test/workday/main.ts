@@ -12,7 +12,7 @@ import { buildProgram, openHouse, type House } from './house.ts';
 import { machineTime, type Outcome } from './outcome.ts';
 import { PASSWORDS, type Plan } from './plan.ts';
 import { brokenBars, tableOf, type SceneReport } from './report.ts';
-import type { Event, Moments, Play, Scene, Stage } from './scene.ts';
+import type { Event, Known, Moments, Play, Scene, Stage } from './scene.ts';
 import { BATCHES, SCENES } from './scenes/all.ts';
 
 const COST = 10;
@@ -127,8 +127,8 @@ async function played(
     const plan: Plan = { people, seed, url, ca, engine, forwardsLogin, isShared };
     const living = house.people.call<readonly Outcome[]>('day', plan);
     const [all, moments] = await Promise.all([living, direct(events, house, began)]);
-    const { requests, endless } = await house.engine.call<Counts>('counts');
-    const verdicts = judgeScene(all, play, moments);
+    const { requests, endless, slow } = await house.engine.call<Counts>('counts');
+    const verdicts = judgeScene(all, play, moments, slow);
     const stale = verdicts.outcomes.filter(isStale).length;
     return {
       ...verdicts,
@@ -148,6 +148,7 @@ async function played(
 interface Counts {
   readonly requests: number;
   readonly endless: number;
+  readonly slow: Known['slow'];
 }
 
 /** Has happen what must happen, when it is due. */

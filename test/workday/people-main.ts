@@ -21,7 +21,9 @@ async function day(plan: Plan): Promise<readonly Outcome[]> {
         const answer = await fetch(url, { method: 'POST', body: LOAD });
         await answer.arrayBuffer();
       });
-      await Promise.all(loads);
+      const results = await Promise.allSettled(loads);
+      // An engine that is away has no new data, and a purge then promises nothing more.
+      if (results.some(({ status }) => status === 'rejected')) return () => {};
       data += 1;
       const now = data;
       return () => (leastData = Math.max(leastData, now));

@@ -49,7 +49,10 @@ export function startRemote(file: string, env: Readonly<Record<string, string>> 
     call<Value>(name: string, argument?: unknown) {
       const answer = Promise.withResolvers<unknown>();
       waiting.set((calls += 1), answer);
-      child.send({ id: calls, name, argument } satisfies Call);
+      child.send(
+        { id: calls, name, argument } satisfies Call,
+        (error) => error && answer.reject(error),
+      );
       return answer.promise as Promise<Value>;
     },
     async freeze() {

@@ -36,12 +36,18 @@ export interface Play {
   readonly misses?: (
     outcomes: readonly Outcome[],
     moments: Moments,
-    wasAnswered: WasAnswered,
+    known: Known,
   ) => readonly string[];
 }
 
 /** Whether the cache has had what is asked since the last purge. */
 export type WasAnswered = (outcome: Outcome) => boolean;
+
+export interface Known {
+  readonly wasAnswered: WasAnswered;
+  /** How often each statement that takes its time reached the engine. */
+  readonly slow: Readonly<Record<string, number>>;
+}
 
 export interface Event {
   /** Milliseconds from the beginning of the scene. */
@@ -60,6 +66,12 @@ export const momentOf = (moments: Moments, name: string) => {
   if (moment === undefined) throw new Error(`${name} has not happened`);
   return moment;
 };
+
+/** How much longer all takes in a scene whose moments depend on what people have done before, on a slow or busy machine. */
+export const paceOf = ({ slowness }: Stage): number => Math.min(slowness, SLOWEST);
+const SLOWEST = 4;
+
+export const seconds = (count: number): string => `${Math.round(count)}s`;
 
 /** The value that belongs to the size. */
 export const bySize = <Value>({ size }: Stage, small: Value, full: Value): Value =>

@@ -1,5 +1,5 @@
 import type { PurgeRecord } from '../../cache/purge/purge-log.ts';
-import type { RedisFacts, ReplicaState, TimedOutQuery } from '../../common/events.ts';
+import type { EngineAway, RedisFacts, ReplicaState, TimedOutQuery } from '../../common/events.ts';
 import { type Finding, finding, SEVERITIES } from '../../common/finding.ts';
 import { listOf } from '../../common/list-of.ts';
 import { meaningOf } from '../../common/reasons.ts';
@@ -27,6 +27,7 @@ export interface State {
   /** Headers of clients that an engine might answer by. */
   readonly droppedHeaders: readonly string[];
   readonly timedOut: readonly TimedOutQuery[];
+  readonly enginesAway: readonly EngineAway[];
   readonly ofFeatures: readonly Finding[];
 }
 
@@ -37,6 +38,12 @@ const percent = (part: number, of: number) => Math.round((100 * part) / of);
 
 const toldTimeout = ({ digest, project, since, refused }: TimedOutQuery) =>
   `${digest} (${project || 'no project'}) since ${since}, ${refused} refused without asking`;
+
+/** Workers of one gateway may each have found it at another time. */
+const awayOf = ({ enginesAway }: State) =>
+  [...Map.groupBy(enginesAway, ({ url }) => url)].map(
+    ([url, all]) => `${url} since ${all.map(({ since }) => since).sort()[0]}`,
+  );
 
 const counted = ({ reasons }: State, outcome: string, reason = '') =>
   reasons.find((one) => one.outcome === outcome && one.reason === reason)?.count ?? 0;
@@ -115,6 +122,11 @@ const RULES: readonly Rule[] = [
       Other replicas take its requests. If there is none, only cached answers are left.
       Start the engine, or correct its url. mdx-gateway check --connect tries it.`,
     ),
+
+  (state, old = counted(state, 'hit', 'engine-away')) => finding('warning', 'engine-away', old > 0)`
+      Answers past their ttl in the last hour, because an engine could not be reached or did not answer: ${old}. Away now: ${listOf(awayOf(state)) || 'none'}.
+      With cache.stale_if_error entries answer meanwhile, marked with engine-away, and never across a purge.
+      Bring the engine back. Its first answer ends this, and the next request of each query makes its entry fresh.`,
 
   ({ ofFeatures }) => ofFeatures,
 

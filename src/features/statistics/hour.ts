@@ -23,7 +23,8 @@ type Answered = EventOf<'xmla-answered'>;
 const FIELDS = { hit: 'hits', miss: 'misses', bypass: 'bypasses', gateway: 'by_gateway' } as const;
 /** Engine time (ms) of a complete answer; undefined where the engine was not asked. */
 export const wholeAtEngine = (event: Answered) => (isWhole(event) ? event.engine?.last : undefined);
-const isWhole = ({ outcome, complete }: Answered) => complete && outcome.kind !== 'gateway';
+const isWhole = ({ outcome, complete }: Answered) =>
+  complete && outcome.kind !== 'gateway' && outcome.detail !== 'engine-away';
 
 export function addAnswer(to: Sums, event: Answered, weight = 1): void {
   const engine = event.engine?.last;

@@ -43,6 +43,7 @@ function usageOf(read: Readings, started_at: string) {
     owed: read.owed(),
     dropped_headers: read.droppedHeaders(),
     timed_out: read.timedOut(),
+    engines_away: read.enginesAway(),
     lease_age_ms: read.epochAge() ?? null,
   };
 }

@@ -57,8 +57,8 @@ export function createRefreshAhead({ clock, fleet, emit, newId, line, list }: Pa
     const own = { as, cut, beginnings, since: clock.now(), onDemand: new Map() };
     const lane = line().open(own);
     const entry = { way, subject: asked.subject, key, after: requestedAt, begins };
-    const told = await lane.renew(entry).catch(resultOf).finally(lane.close);
-    stopSigns();
+    const close = () => lane.close().finally(stopSigns);
+    const told = await lane.renew(entry).catch(resultOf).finally(close);
     // What the engine answered one gateway, it would answer others.
     const isOfAll = told.result === 'failed' || told.result === 'not-stored';
     await (isOfAll ? hold(pauseFor(told)) : fleet.leave(task).catch(lost));

@@ -46,7 +46,7 @@ export type Source = (signal: AbortSignal) => Promise<string>;
 /** Makes a source. Each question reads certificates anew, and opens connections of its own. */
 export function createSource(
   watched: Watched,
-  clock: Pick<Clock, 'now'>,
+  clock: Pick<Clock, 'now' | 'wall'>,
   files: Semaphore,
 ): Source {
   const { watch, engine } = watched;
@@ -93,7 +93,7 @@ function checkStatus(status: number): void {
  * Reads the dates of the cubes (MDSCHEMA_CUBES) at each replica. While one does not answer its last
  * dates count, if another answers: a slow replica must not purge at each question.
  */
-function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now'>): Source {
+function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now' | 'wall'>): Source {
   const dates = ENGINE_KINDS[engine.kind].changeDates;
   const { authorization = engine.service && serviceAuthorization(engine.service) } = loginOf(watch);
   const said = new Map<string, string>();

@@ -27,21 +27,30 @@ export function watch(core: Core): Feature {
   }
   const running = new Map<string, ReturnType<typeof start>>();
   const blind = new Set<CacheScope>();
+  /** Scopes whose latest poll failed: entries past their ttl may be older than a load. */
+  const unseen = new Set<CacheScope>();
 
   /** Finds blind watchers in one turn, so that no request meets half of it. */
   function findBlind(): void {
     blind.clear();
+    unseen.clear();
     for (const { watched, watcher } of running.values()) {
       const { name, watch } = watched;
-      if (watch.when_blind !== 'bypass' || !watcher.isBlind()) continue;
-      for (const scope of purgedScopes({ project: name })) blind.add(scope);
+      const isBarred = watch.when_blind === 'bypass' && watcher.isBlind();
+      for (const scope of purgedScopes({ project: name })) {
+        if (isBarred) blind.add(scope);
+        if (!watcher.hasSeen()) unseen.add(scope);
+      }
     }
-    if (blind.size > 0) core.judges.add(judge);
+    if (blind.size + unseen.size > 0) core.judges.add(judge);
     else core.judges.delete(judge);
   }
 
-  const judge: Judge = (scopes) =>
-    scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
+  const judge: Judge = (scopes, isOld = false) => {
+    const barred = isOld ? unseen : blind;
+    if (barred.size === 0) return undefined;
+    return scopes.some((scope) => barred.has(scope)) ? 'watch-blind' : undefined;
+  };
 
   /** @param after the end of the watcher in its place */
   function start(watched: Watched, settings: string, after: Promise<void> | undefined) {

@@ -126,6 +126,8 @@ export function createWatcher(
     },
     /** Tells what the latest poll of any gateway found; true while nothing is known. */
     isBlind: () => notes.latest()?.blind !== false || alone >= MISSES,
+    /** Whether the source answered the latest poll of any gateway, and this gateway knows of it. */
+    hasSeen: () => (notes.latest()?.seen ?? 0) > 0 && notes.latest()?.failures === 0 && alone === 0,
     /** Time since any gateway had an answer, or since this watcher was made (ms). */
     age: () => Math.max(0, clock.wall() - (notes.latest()?.seen || started)),
     /** Never rejects. */

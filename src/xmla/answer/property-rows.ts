@@ -18,7 +18,8 @@ const LONGEST_NAME = 256;
 
 /**
  * Refuses rows of properties that were not asked for, and values of ignored ones: an engine may
- * not understand the restriction, or make a value for each request.
+ * not understand the restriction, or make a value for each request. A row that was not asked for
+ * and comes with some values only is not seen.
  * @param sink refuses any other shape before
  * @param asked folded
  */

@@ -206,7 +206,8 @@ export function textOf(tokens: MdxTokens, from: number, to: number): string {
 
 export function unquoted(quoted: string): string {
   const quote = quoted.charAt(0);
-  return quoted.slice(1, -1).replaceAll(quote + quote, quote);
+  // A pattern is quicker than a text where there are many.
+  return quoted.slice(1, -1).replace(quote === "'" ? /''/g : /""/g, quote);
 }
 
 function kindByFirst(first: string): number {

@@ -23,6 +23,8 @@ export interface Tally {
   hits: number;
   /** Those of them that no client had made the engine be asked for. */
   warmed: number;
+  /** Those of them that came from the cache past their ttl. */
+  stale: number;
   /** How often each came, for example `hit memory`, `fwd=bypass epochs-unknown`, `503 engine-unreachable`. */
   readonly outcomes: Map<string, number>;
   /** The same of requests that were sent and answered while nothing was disturbed. */
@@ -131,6 +133,7 @@ export async function askAtRandom(options: {
       tally.judged += 1;
       if (cache?.hit === true) tally.hits += 1;
       if (cache?.hit === true && options.isWarm(stamp.serial)) tally.warmed += 1;
+      if (cache?.detail === 'engine-away') tally.stale += 1;
       ledger.judge(expected, question.places, stamp, told);
     } catch (error) {
       ledger.accuse(`${told}: ${String(error)}`);

@@ -6,6 +6,7 @@ import type { RedisCluster } from '../redis-cluster.ts';
 import type { RedisSentinels } from '../redis-sentinels.ts';
 import { askRedis, type RedisServer } from '../redis-server.ts';
 import type { OracleGateway } from './gateways.ts';
+import type { VersionEngine } from './version-engine.ts';
 import type { Disturbance } from './weather.ts';
 
 type Random = (below: number) => number;
@@ -68,6 +69,36 @@ export function networkDisturbances(
       async strike() {
         gateways[random(gateways.length)]?.blackHole?.cut();
       },
+    },
+  ];
+}
+
+export const AWAY = 'the engine is away and comes back';
+
+/** What happens to the engine of all gateways. */
+export function engineDisturbances(engine: VersionEngine, random: Random): Disturbance[] {
+  /** Longer than answers live that are repeated for a second. */
+  const away = () => delay(500 + random(2_500));
+  return [
+    {
+      name: AWAY,
+      async strike() {
+        engine.leave();
+        await away();
+        await engine.comeBack();
+      },
+    },
+    {
+      name: 'the engine stands still and goes on',
+      async strike() {
+        engine.pause();
+        await away();
+        engine.resume();
+      },
+    },
+    {
+      name: 'the engine breaks all connections',
+      strike: async () => engine.cut(),
     },
   ];
 }

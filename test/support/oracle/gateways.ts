@@ -12,6 +12,16 @@ import type { RedisOfGateways } from './redis-forms.ts';
 
 /** The shortest that the configuration takes. */
 const LEASE = '100ms';
+/** Longer than the slowest answer, and shorter than the engine stands still. */
+export const ENGINE_TIMEOUT = '1s';
+/** How long answers live, and how much longer while the engine is away: gateways may differ in it. */
+export const LIVES = [
+  { ttl: '1s', stale_if_error: '1h' },
+  { ttl: '2s', stale_if_error: '2s' },
+  { stale_if_error: '1h' },
+] as const;
+export const livesOf = (name: string) => LIVES[Number(name.replace(/\D/g, '')) % LIVES.length];
+
 /** What a gateway may take to start (ms). */
 const PATIENCE = 180_000;
 
@@ -75,12 +85,13 @@ export async function startOracleGateway(
   async function launch(onPort: number, deaf: boolean): Promise<GatewayProcess> {
     const file = folder.write({
       listen: { port: onPort },
-      engine: { url: settings.engineUrl, login: 'forward' },
+      engine: { url: settings.engineUrl, login: 'forward', timeout: ENGINE_TIMEOUT },
       // Misses and failures are what this is about: it would tell each of them.
       log: { level: 'error' },
       ...redis.more?.(settings),
       cache: {
         lease: LEASE,
+        ...livesOf(name),
         client_control: 'everybody',
         redis: redis.settings(deaf, blackHole?.port),
       },

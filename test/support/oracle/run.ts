@@ -6,6 +6,7 @@ import { askAtRandom, type Tally } from './askers.ts';
 import { loadWithoutACall, readWatchPurges } from './fresh.ts';
 import type { OracleForm } from './forms.ts';
 import type { OracleGateway } from './gateways.ts';
+import { AWAY, engineDisturbances } from './disturbances.ts';
 import { EVERY_PLACE, openLedger, type Ledger, type Violation } from './ledger.ts';
 import { loadAndPurge, purgeThrough, type PurgeTally } from './loads.ts';
 import { startVersionEngine } from './version-engine.ts';
@@ -29,8 +30,10 @@ export interface OracleRun {
   readonly requests: number;
   /** Those of them that came from the cache. */
   readonly hits: number;
-  /** Those of them for which only a warm-up had asked the engine. */
+  /** Those of them for which no client had asked the engine. */
   readonly warmed: number;
+  /** Those of them that came from the cache past their ttl, the engine being away. */
+  readonly stale: number;
   readonly purges: PurgeTally;
   /** Purges of the watcher. */
   readonly watched: number;
@@ -77,7 +80,14 @@ export async function runOracle(options: {
 }): Promise<OracleRun> {
   const { goals, form, disturbedBy = () => true, triesWatcher = true } = options;
   const ledger = openLedger();
-  const tally: Tally = { judged: 0, hits: 0, warmed: 0, outcomes: new Map(), calm: new Map() };
+  const tally: Tally = {
+    judged: 0,
+    hits: 0,
+    warmed: 0,
+    stale: 0,
+    outcomes: new Map(),
+    calm: new Map(),
+  };
   const purges = { sent: 0, acknowledged: 0, refused: 0, lost: 0, hooked: 0, accepted: 0 };
   const watched = readWatchPurges(ledger);
   const random = (drawer: (typeof DRAWERS)[number]) =>
@@ -98,9 +108,10 @@ export async function runOracle(options: {
     const [trouble, everything] = [new AbortController(), new AbortController()];
     const weatherRandom = random('weather');
     const weather = startWeather({
-      lists: form
-        .disturbances(gateways, weatherRandom)
-        .map((list) => list.filter(({ name }, at) => disturbedBy(name, at))),
+      lists: [
+        ...form.disturbances(gateways, weatherRandom),
+        engineDisturbances(engine, weatherRandom),
+      ].map((list) => list.filter(({ name }, at) => disturbedBy(name, at))),
       answers: () => tally.judged,
       ledger,
       random: weatherRandom,
@@ -134,10 +145,12 @@ export async function runOracle(options: {
       (purges.hooked >= HOOKED * goals.purges &&
         watched.count() >= WATCHED_PURGES * goals.purges &&
         tally.warmed >= sizes.oracle.warmHits * goals.purges);
+    const staleDue = weather.counts.has(AWAY) ? goals.disturbances : 0;
     const reached = () =>
       tally.judged >= goals.requests &&
       tally.hits >= HITS * goals.requests &&
       isProven() &&
+      tally.stale >= staleDue &&
       purges.acknowledged >= goals.purges &&
       fewest() >= goals.disturbances &&
       ledger.now() - begun >= (goals.lasting ?? 0);
@@ -146,6 +159,7 @@ export async function runOracle(options: {
       requests: tally.judged,
       hits: tally.hits,
       warmed: tally.warmed,
+      stale: tally.stale,
       purges,
       watched: watched.count(),
       disturbed: Object.fromEntries(weather.counts),

@@ -4,7 +4,13 @@ import { configFolder, type GatewayProcess } from '../gateway-process.ts';
 import { onAnyPort } from '../taken-port.ts';
 import { gatewayDisturbances } from './disturbances.ts';
 import type { OracleForm } from './forms.ts';
-import { serveOn, takesConnections, type GatewaySettings } from './gateways.ts';
+import {
+  ENGINE_TIMEOUT,
+  LIVES,
+  serveOn,
+  takesConnections,
+  type GatewaySettings,
+} from './gateways.ts';
 import {
   childrenOf,
   killProcess,
@@ -35,8 +41,8 @@ export async function servedWorkers(): Promise<OracleForm> {
       const file = folder.write({
         workers: WORKERS,
         listen: { port: tried },
-        engine: { url: engineUrl, login: 'forward' },
-        cache: { lease: '100ms', client_control: 'everybody' },
+        engine: { url: engineUrl, login: 'forward', timeout: ENGINE_TIMEOUT },
+        cache: { lease: '100ms', ...LIVES[0], client_control: 'everybody' },
         storage: { path: './gateway.sqlite' },
         log: { level: 'error' },
       });

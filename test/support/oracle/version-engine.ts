@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mddatasetAnswer, rowsetAnswer } from '../answers.ts';
-import { framedResponse, framingChoice, framingSeed } from '../framing.ts';
+import { freePort } from '../free-port.ts';
+import { FRAMINGS, framedResponse, framingChoice, framingSeed } from '../framing.ts';
+import { gate } from '../stub-engine.ts';
+import { onAnyPort, onSamePort, PortTaken } from '../taken-port.ts';
 import type { Ledger } from './ledger.ts';
 import { LARGE, questionName, RARE } from './questions.ts';
 import { stampText } from './version-stamp.ts';
@@ -18,6 +21,8 @@ const NOISE_BYTES = 4_000;
 /** Stands in the templates where the stamp is written. */
 const MARK = 'THE-STAMP';
 const PAGE = '/page';
+/** Where the connection ends an answer, nothing tells it from one that broke off. */
+const FRAMED = FRAMINGS.filter((framing) => framing !== 'until-close');
 
 export interface VersionEngine {
   /** `{project}` is still to be filled in. */
@@ -30,6 +35,14 @@ export interface VersionEngine {
   readonly requests: () => number;
   /** Whether the request of this number was made by a gateway alone: no trace of a client came with it. */
   isWarm(serial: number): boolean;
+  /** Breaks all connections. */
+  cut(): void;
+  /** Breaks all connections and takes no new ones, until it comes back on the same port. */
+  leave(): void;
+  comeBack(): Promise<void>;
+  /** Looks at nothing that comes, and sends not a byte. */
+  pause(): void;
+  resume(): void;
   close(): Promise<void>;
 }
 
@@ -46,8 +59,11 @@ export async function startVersionEngine(
   const warm = new Set<number>();
   let loads = 0;
   let looks: number[] = [];
+  let standing = gate();
+  standing.open();
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    await standing.opened;
     // The oldest moment of which it may be said that this answer shows the data of it.
     const { versions } = ledger;
     const arrived = { serial: (requests += 1), at: ledger.now(), versions: [...versions] };
@@ -65,15 +81,17 @@ export async function startVersionEngine(
       i === 0 ? [part] : [text, part],
     );
     if (slow > 0 && !inTheMiddle) await delay(slow);
+    await standing.opened;
     response.writeHead(200, { 'content-type': 'text/xml; charset=utf-8' });
     if (slow > 0 && inTheMiddle) {
       response.write(parts.shift() ?? '');
       await delay(slow);
+      await standing.opened;
     }
     response.end(parts.join(''));
   }
 
-  const framings = framedResponse(framingChoice(framingSeed()));
+  const framings = framedResponse(framingChoice(framingSeed(), FRAMED));
   const server = createServer({ ServerResponse: framings }, (request, response) => {
     if (request.url === PAGE) {
       looks.push(Date.now());
@@ -83,10 +101,14 @@ export async function startVersionEngine(
     answer(request, response).catch(() => response.destroy());
   });
   server.keepAliveTimeout = 60_000;
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const { port } = server.address() as AddressInfo;
+  const listen = async (on: number) => {
+    server.listen(on, '127.0.0.1');
+    await once(server, 'listening').catch((error: unknown) => {
+      throw new PortTaken(String(error));
+    });
+  };
+  // Connections of others must not take it while nothing listens there.
+  const { port } = await onAnyPort(freePort, listen);
   return {
     url: `http://127.0.0.1:${port}/xmla/{project}`,
     pageUrl: `http://127.0.0.1:${port}${PAGE}`,
@@ -96,6 +118,14 @@ export async function startVersionEngine(
     },
     requests: () => requests,
     isWarm: (serial) => warm.has(serial),
+    cut: () => server.closeAllConnections(),
+    leave() {
+      server.close();
+      server.closeAllConnections();
+    },
+    comeBack: () => onSamePort(() => listen(port)),
+    pause: () => void (standing = gate()),
+    resume: () => standing.open(),
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => {

@@ -9,7 +9,7 @@ import {
 } from './crew.ts';
 import { gatewayDisturbances } from './disturbances.ts';
 import type { OracleForm } from './forms.ts';
-import type { GatewaySettings, OracleGateway } from './gateways.ts';
+import { ENGINE_TIMEOUT, livesOf, type GatewaySettings, type OracleGateway } from './gateways.ts';
 import { killProcess, processStopped, signalProcess } from './process-states.ts';
 import { ASKERS } from './questions.ts';
 import type { Disturbance } from './weather.ts';
@@ -50,8 +50,8 @@ async function startOracleWorker(
   const folder = await configFolder();
   await folder.writeUsers(['ADMIN', ...ASKERS]);
   const file = folder.write({
-    engine: { url: engineUrl, login: 'forward' },
-    cache: { lease: `${lease}ms`, client_control: 'everybody' },
+    engine: { url: engineUrl, login: 'forward', timeout: ENGINE_TIMEOUT },
+    cache: { lease: `${lease}ms`, ...livesOf(name), client_control: 'everybody' },
     storage: { path: './gateway.sqlite' },
   });
   let running: CrewWorker | undefined;

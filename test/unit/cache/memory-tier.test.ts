@@ -51,6 +51,23 @@ describe('the memory tier', () => {
     expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
   });
 
+  test('keeps what is past its time for so long that a failing engine may need it, and gives it to no other', () => {
+    const clock = handClock();
+    const staleIfError = () => 5_000;
+    const tier = createMemoryTier({ maxBytes: 10_000, clock, account, staleIfError });
+    const answer = storedAnswer({ requestedAt: clock.wall(), lifetime: 1_000 });
+    tier.set('key', answer, DIGESTS);
+    clock.advance(5_999);
+    expect(tier.get('key')).toBeUndefined();
+    expect(tier.get('key', true, clock.wall(), 4_999)).toBeUndefined();
+    expect(tier.get('key', true, clock.wall(), 5_000)).toBe(answer);
+    const { each } = tier.list();
+    expect([...each]).toMatchObject([{ age: 6, rest: -5 }]);
+    clock.advance(1);
+    expect(tier.get('key', true, clock.wall(), 5_000)).toBeUndefined();
+    expect(tier.usage()).toEqual({ entries: 0, bytes: 0 });
+  });
+
   test('has room for what no user waits for only where nothing goes that was used since', () => {
     const clock = handClock();
     const tier = createMemoryTier({ maxBytes: 4_000, clock, account });

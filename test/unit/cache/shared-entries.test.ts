@@ -37,6 +37,28 @@ function house(inFlight = IN_FLIGHT, sealer = NO_SEALER) {
   return { values, clock, events, account, entries, order, longAnswer };
 }
 
+test('an answer is kept in tier 2 for so much longer than its ttl as a failing engine may need it', async () => {
+  const values = fakeTier();
+  const clock = handClock();
+  const lives: number[] = [];
+  const entries = createSharedEntries(
+    { ...values, set: async (_key, _value, life) => void lives.push(life) },
+    NO_SEALER,
+    {
+      clock,
+      maxEntry: () => 1_000_000,
+      account: createBodyAccount(() => ({ in_flight: IN_FLIGHT, queue: 0 })),
+      emit: () => {},
+      staleIfError: () => 5_000,
+    },
+  );
+  const key = newKey();
+  const answer = storedAnswer({ requestedAt: clock.wall(), lifetime: 1_000 });
+  const fill = createFillOrder().enter(key);
+  await entries.keep(key, { fill, answer, tokens: ['a'], replace: false });
+  expect(lives).toEqual([6_000]);
+});
+
 describe('a long answer on its way to tier 2', () => {
   test.each([false, true])(
     'is not written over one that began later and landed while others were written: replace %s',

@@ -14,7 +14,8 @@ test('a server is told once to be away, and once to answer again, with the time 
   fails();
   clock.advance(5_000);
   fails();
-  expect(away.list()).toEqual([{ url: 'http://a/xmla', ms: 5_000 }]);
+  const since = new Date(clock.wall() - 5_000).toISOString();
+  expect(away.list()).toEqual([{ url: 'http://a/xmla', since }]);
   away.answered('a');
   expect(away.list()).toEqual([]);
   const server = { type: 'engine-away', url: 'http://a/xmla' };

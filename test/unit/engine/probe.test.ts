@@ -45,7 +45,13 @@ function probeOf(
 ) {
   const config = engineConfig([url], settings);
   const emit = (event: GatewayEvent) => void events.push(event);
-  const probe = createProbe({ config, url, project, clock: { now: () => now }, emit });
+  const probe = createProbe({
+    config,
+    url,
+    project,
+    clock: { now: () => now, wall: () => now },
+    emit,
+  });
   probes.push(probe);
   return probe;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { gapsIn } from '../../../src/line/gaps.ts';
 import type { Circumstances } from '../../../src/line/circumstances.ts';
-import { layoutOf, nameOf } from '../../../src/line/layouts.ts';
+import { addLayout, layoutOf, type Layouts, nameOf } from '../../../src/line/layouts.ts';
 
 const bytes = (body: string) => Buffer.from(body, 'latin1');
 
@@ -132,4 +132,20 @@ test('what looks like a gap in a statement is a part of it', () => {
   const withStatement = (value: string) => `<Statement><Timeout>${value}</Timeout></Statement>`;
   const body = (value: string) => withStatement(value) + withId('1');
   expect(isRecognised(body('0123456a'), body('0123456b'))).toBe(false);
+});
+
+test('a head keeps sixteen layouts, those with most gaps first, and drops the one that was used first', () => {
+  const layouts: Layouts = [];
+  const add = (body: string, used: number) => addLayout(layouts, { ...layoutFor(body), used });
+  const plain = layoutFor('<q/>');
+  expect(addLayout(layouts, { ...plain, used: 1_000 })).toBe(true);
+  for (let length = 1; length <= 40; length += 1) {
+    expect(add(withId('1'.repeat(length)), length)).toBe(true);
+  }
+  expect(layouts).toHaveLength(16);
+  expect(layouts.at(-1)?.prefix).toEqual(plain.prefix);
+  const lengths = layouts.slice(0, 15).map(({ gaps }) => gaps.ids[0]?.length);
+  expect(lengths).toEqual(Array.from({ length: 15 }, (_, at) => 26 + at));
+  expect(add(withId('2'.repeat(40)), 1)).toBe(false);
+  expect(layouts).toHaveLength(16);
 });

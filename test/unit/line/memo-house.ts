@@ -83,6 +83,8 @@ export function createMemoHouse() {
     forwardedAt: clock.wall(),
   };
   const blind = new Set<CacheScope>();
+  /** Whether each question to the judge was for an old entry. */
+  const judged: boolean[] = [];
   const state = {
     login: loggedIn('alice'),
     record,
@@ -90,6 +92,8 @@ export function createMemoHouse() {
     session: { kind: 'known', record } as FoundSession | undefined,
     roles: undefined as string | undefined,
     ownTurn: (() => undefined) as OwnTurn,
+    /** Bytes of a body under way. */
+    taken: [] as number[],
   };
   const parts = {
     authenticator: { remembered: (header: string) => (header === LOGIN ? state.login : undefined) },
@@ -98,8 +102,10 @@ export function createMemoHouse() {
     },
     roleSets: { heldName: () => state.roles },
     judges: [
-      (scopes: readonly CacheScope[]) =>
-        scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined,
+      (scopes: readonly CacheScope[], isOld = false) => {
+        judged.push(isOld);
+        return scopes.some((scope) => blind.has(scope)) ? 'watch-blind' : undefined;
+      },
     ],
     clock,
     secret: 's',
@@ -114,7 +120,11 @@ export function createMemoHouse() {
     const address = { project: undefined, search: '' };
     const client = { request, signal: new AbortController().signal };
     const known = memo.recognise(memo.headOf(request), body);
-    const arrived = { client, address, principal, body, known, ofPage: false } as unknown;
+    const room = {
+      grow: (more: number) => void state.taken.push(more),
+      shrinkTo: (left: number) => void state.taken.push(-left),
+    };
+    const arrived = { client, address, principal, body, room, known, ofPage: false } as unknown;
     const read = await memo.read(arrived as Arrived, DESTINATION as never);
     return { ...read, request, address, principal, destination: DESTINATION };
   }
@@ -123,8 +133,8 @@ export function createMemoHouse() {
     const { body = asked(), headers, share = 'user', roles, key = 'k' } = taught;
     const whole = { ...(await handled(body, headers)), ...taught.change };
     const { session: own } = whole.asked;
-    const known = own.kind === 'in' ? { name: { endpoint: '', id: own.id }, record } : undefined;
-    memo.rememberAnswer(whole, { share, roles, staleIfError: 0 }, known, { ...FOUND, key });
+    const session = own.kind === 'in' ? record : undefined;
+    memo.remember(whole, { key: { ...FOUND, key }, share, roles, staleIfError: 0, session });
   }
 
   /** The key under which the answer of a request is looked for, where it is known. */
@@ -134,5 +144,5 @@ export function createMemoHouse() {
     return recognised && unchangedKeyOf(recognised)?.key;
   }
 
-  return { state, blind, memo, handled, teach, keyOf };
+  return { state, blind, judged, parts, memo, handled, teach, keyOf };
 }

@@ -66,6 +66,18 @@ test('what was learnt under one head is not known under another', async () => {
   expect([house.keyOf(sales, headers), house.keyOf(other)]).toEqual([undefined, undefined]);
 });
 
+test('the memory that reading a long body takes is counted until it is read', async () => {
+  const sized = (length: number) =>
+    Buffer.concat([asked(), Buffer.alloc(length - asked().length, ' ')]);
+  await house.handled(sized(65_536));
+  expect(house.state.taken).toEqual([]);
+  await house.handled(sized(65_537));
+  expect(house.state.taken).toEqual([16 * 65_537, -65_537]);
+  const tooDeep = Buffer.from('<a SessionId="b">'.repeat(200_000));
+  await expect(house.handled(tooDeep)).rejects.toThrow('deeper');
+  expect(house.state.taken.slice(2)).toEqual([16 * 1_048_576, -tooDeep.length]);
+});
+
 describe('nothing is remembered', () => {
   test.each<[string, Taught]>([
     ['of a user without roles where answers are shared by roles', { share: 'roles' }],
@@ -177,9 +189,9 @@ describe('what is remembered', () => {
       const head = house.memo.headOf(requestOf());
       return head && house.memo.recognise(head, DRILLTHROUGH);
     };
-    house.memo.rememberPassing(await house.handled(DRILLTHROUGH));
+    house.memo.remember(await house.handled(DRILLTHROUGH));
     expect(known()).toBeUndefined();
-    house.memo.rememberPassing(await house.handled(DRILLTHROUGH));
+    house.memo.remember(await house.handled(DRILLTHROUGH));
     expect(known()).toMatchObject({ asked: { bypass: 'drillthrough' }, answer: undefined });
     expect(house.keyOf(DRILLTHROUGH)).toBeUndefined();
   });

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { SessionRecord } from '../../../src/freshness/freshness-store.ts';
+import { createIfError, createStands } from '../../../src/line/replay.ts';
 import { execute } from '../../support/envelopes.ts';
 import {
   asked,
@@ -78,5 +79,63 @@ describe('its answer is not looked for under the key of before when', () => {
   ])('%s', async (_why, headers) => {
     await taughtTwice();
     expect(house.keyOf(asked(), headers)).toBeUndefined();
+  });
+});
+
+describe('behind a failure of the engine', () => {
+  const STALE = 4 * 3_600_000;
+  const SESSION_NAME = { endpoint: 'engine', id: SESSION };
+
+  /** How long past its ttl an entry may answer a query, once the engine has failed it. */
+  async function allowed(changed: { share?: 'user' | 'roles'; roles?: string } = {}) {
+    const { state, parts } = house;
+    const { share = 'user', roles } = changed;
+    const found: string[] = [];
+    const ifError = createIfError({
+      ...parts,
+      stands: createStands(parts),
+      sessions: { find: async ({ id }) => (found.push(id), { kind: 'unknown' }) },
+      roleSets: { nameFor: async () => state.roles },
+    });
+    const query = { share, roles, scopes: ['project:foodmart'], staleIfError: STALE } as never;
+    const known = { name: SESSION_NAME, record: { ...state.record } };
+    const check = await ifError(await house.handled(asked()), query, known)();
+    expect(found).toEqual([SESSION]);
+    return check;
+  }
+  const change = (other: Partial<SessionRecord>) => {
+    house.state.session = { kind: 'known', record: { ...house.state.record, ...other } };
+  };
+
+  test('an entry may be as old as is configured, also where the engine should be told that the session lives', async () => {
+    change({ forwardedAt: 0 });
+    expect((await allowed())()).toBe(STALE);
+  });
+
+  test.each<[string, () => void]>([
+    ['the login does not count', () => (house.state.login.valid = false)],
+    ['the session is not known', () => (house.state.session = { kind: 'unknown' })],
+    ['the session is dirty', () => change({ dirty: true })],
+    ['the session is in another catalog', () => change({ catalog: 'Other' })],
+    ['it is not seen whether its data changed', () => house.blind.add('project:foodmart')],
+  ])('none may answer in the turn in which %s', async (_why, happen) => {
+    const check = await allowed();
+    expect(check()).toBe(STALE);
+    happen();
+    expect(check()).toBe(0);
+  });
+
+  test('none may answer a user whose roles have changed, or who has some now', async () => {
+    house.state.roles = 'roles:1';
+    const check = await allowed({ share: 'roles', roles: 'roles:1' });
+    expect(check()).toBe(STALE);
+    house.state.roles = 'roles:2';
+    expect(check()).toBe(0);
+    expect((await allowed({ share: 'roles' }))()).toBe(0);
+  });
+
+  test('a judge is told that the entry is old', async () => {
+    (await allowed())();
+    expect(house.judged.at(-1)).toBe(true);
   });
 });

@@ -63,7 +63,7 @@ export const lunch: Scene = {
       // Where Redis was not heard for a moment, on a busy machine.
       allows: (outcome, moments, wasAnswered) =>
         isAtLunch(outcome, moments) && !wasAnswered(outcome),
-      misses: (outcomes, moments, wasAnswered) =>
+      misses: (outcomes, moments, { wasAnswered }) =>
         outcomes
           .filter((one) => isAtLunch(one, moments) && wasAnswered(one) && !isHit(one))
           .map(({ words }) => `back from lunch it was no hit: ${words}`),

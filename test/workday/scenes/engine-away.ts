@@ -4,7 +4,7 @@ import { isStale } from '../history.ts';
 import type { House } from '../house.ts';
 import type { Outcome } from '../outcome.ts';
 import { createCast } from '../plan.ts';
-import { bySize, momentOf, type Moments, type Scene } from '../scene.ts';
+import { bySize, momentOf, paceOf, seconds, type Moments, type Scene } from '../scene.ts';
 import { joinUsual } from './engine.ts';
 
 interface Outage {
@@ -66,14 +66,16 @@ function engineAway({ name, title, goes, comesBack }: Outage): Scene {
   return {
     name,
     title,
-    notBarred: 'nothing is kept beyond its ttl',
     play(stage) {
       const { below } = stage;
-      const [goesAt, backAt, until, every] = bySize(
+      const pace = paceOf(stage);
+      const [goesAt = 0, backAt = 0, until = 0] = bySize(
         stage,
-        [4_000, 9_500, 13_000, 1_200] as const,
-        [15_000, 75_000, 90_000, 4_000] as const,
-      );
+        [4_000, 9_500, 13_000],
+        [15_000, 75_000, 90_000],
+      ).map((at) => Math.round(at * pace));
+      const every = bySize(stage, 1_200, 4_000);
+      const [timeout, ttl] = bySize(stage, [2, 3] as const, [5, 20] as const);
       const purgesAt = (goesAt + 3 * backAt) / 4;
       const cast = createCast();
       joinUsual(cast, stage, { count: 20, until, every, pivots: 2 });
@@ -89,16 +91,17 @@ function engineAway({ name, title, goes, comesBack }: Outage): Scene {
       return {
         cast,
         settings: {
-          engine: { login: 'forward', timeout: bySize(stage, '2s', '5s') },
-          cache: { ttl: bySize(stage, '3s', '20s') },
+          engine: { login: 'forward', timeout: seconds(timeout * pace) },
+          cache: { ttl: seconds(ttl * pace), stale_if_error: '4h' },
         },
         events: [
           { at: goesAt, name: 'goes', work: goes },
           { at: backAt, name: 'comes back', work: comesBack },
         ],
         allows: (outcome, moments, wasAnswered) =>
-          isCutByIt(outcome, moments) ||
-          (AWAY.test(outcome.words) && isWhileAway(outcome, moments) && !wasAnswered(outcome)),
+          !wasAnswered(outcome) &&
+          (isCutByIt(outcome, moments) ||
+            (AWAY.test(outcome.words) && isWhileAway(outcome, moments, TRYING))),
         mayBeStale: (outcome, moments) => isWhileAway(outcome, moments, TRYING),
         misses: (outcomes) => (outcomes.some(isStale) ? [] : ['nothing was answered past its ttl']),
       };
@@ -106,14 +109,14 @@ function engineAway({ name, title, goes, comesBack }: Outage): Scene {
   };
 }
 
-const isWhileAway = ({ sent, answered }: Outcome, moments: Moments, longer = 0): boolean =>
+const isWhileAway = ({ sent, answered }: Outcome, moments: Moments, longer: number): boolean =>
   answered > momentOf(moments, 'goes').began &&
   sent < momentOf(moments, 'comes back').ended + longer;
 
-/** An answer that had begun when the engine went. */
-const isCutByIt = ({ verdict, sent, answered }: Outcome, moments: Moments): boolean => {
+/** The engine went while it answered. */
+const isCutByIt = ({ sent, answered }: Outcome, moments: Moments): boolean => {
   const { began, ended } = momentOf(moments, 'goes');
-  return verdict === 'cut' && sent < ended && answered > began;
+  return sent < ended && answered > began;
 };
 
 export const engineScenes: readonly Scene[] = OUTAGES.map(engineAway);

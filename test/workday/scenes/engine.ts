@@ -1,4 +1,4 @@
-import { clicks, newStatement, programOfNumber, workbook } from '../habits.ts';
+import { clicks, pivotsUpTo, newStatement, programOfNumber, workbook } from '../habits.ts';
 import { createCast, KINDS, type Cast } from '../plan.ts';
 import { bySize, type Scene, type Stage } from '../scene.ts';
 import { ENDLESS, slowStatement } from '../weather.ts';
@@ -10,7 +10,7 @@ export function joinUsual(
   options: Record<'count' | 'until' | 'every', number> & { readonly pivots?: number },
 ) {
   const { count, ...habit } = options;
-  const { until, every } = habit;
+  const { until, every, pivots } = habit;
   const { below } = stage;
   for (let number = 0; number < count; number += 1) {
     const from = below(1_500);
@@ -19,6 +19,9 @@ export function joinUsual(
       kind: KINDS[number % KINDS.length] ?? 'generic',
       acts: [
         ...workbook(stage, { ...habit, from, closes: false }),
+        ...(pivots === undefined
+          ? []
+          : [{ do: 'ask', at: from + 200, questions: pivotsUpTo(pivots) } as const]),
         ...clicks(stage, { from: from + every, until, every: every * 4 }, () =>
           newStatement(below),
         ),

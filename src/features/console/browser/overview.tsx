@@ -53,6 +53,7 @@ function figuresIn({ hour, totals, gateways, complete }: Overview) {
     ['Engine time saved', duration(hour.saved_ms), saved],
     ['Hits, p50 / p95', both(hour.hit_ms), 'in that hour'],
     ['Misses, p50 / p95', both(hour.miss_ms), 'in that hour'],
+    ['Refreshed', count(hour.refreshed), 'before their ttl was over'],
     ['Past the cache', count(hour.bypasses), `and ${count(hour.by_gateway)} by the gateway itself`],
   ] as const;
   const figures = rows.map(

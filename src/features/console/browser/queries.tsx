@@ -157,6 +157,8 @@ export const digestLink = (digest: string) =>
 export const projectOf = (project: string, { catalogs }: { readonly catalogs: string }) =>
   project || catalogs;
 export const seconds = (figure: number) => duration(figure * 1000);
+/** Past its ttl an entry is only good while the engine is away. */
+const endsIn = (rest: number) => (rest > 0 ? seconds(rest) : `ended ${seconds(-rest)} ago`);
 
 /** Address of this page with other words in its query. */
 const address = (query: URLSearchParams, changes: Words): string =>
@@ -298,7 +300,7 @@ const ENTRIES: readonly Column<Entries['entries'][number]>[] = [
   figure('Hits', 'hits', count, 'hits'),
   figure('Bytes', 'bytes', size, 'bytes'),
   figure('Age', 'age', seconds, 'age'),
-  figure('Ends in', 'rest', seconds, 'rest'),
+  figure('Ends in', 'rest', endsIn, 'rest'),
 ];
 
 /** Goes to the address that says what was typed: addresses can be shared. */

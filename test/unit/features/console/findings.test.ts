@@ -29,6 +29,7 @@ const WELL: State = {
   processes: { told: 2, wanted: 2 },
   droppedHeaders: [],
   timedOut: [],
+  enginesAway: [],
   ofFeatures: [],
 };
 
@@ -106,6 +107,18 @@ const RULES: readonly (readonly [
     {
       ofFeatures: blindFinding({ project: 'Shop', state: 'waiting', why: 'the file is not there' }),
     },
+  ],
+  [
+    'engine-away',
+    'warning',
+    {
+      ...reason('hit', 7, 'engine-away'),
+      enginesAway: [
+        { url: 'http://a/xmla', since: '2026-01-02T08:54:00.000Z' },
+        { url: 'http://a/xmla', since: '2026-01-02T08:53:00.000Z' },
+      ],
+    },
+    'Answers past their ttl in the last hour, because an engine could not be reached or did not answer: 7. Away now: http://a/xmla since 2026-01-02T08:53:00.000Z.',
   ],
   [
     'query-times-out',

@@ -79,6 +79,7 @@ test('nothing asked is told as nulls and zeros, not as a ratio', async () => {
     saved_ms: 0,
     hit_ratio: null,
     saved_ratio: null,
+    refreshed: 0,
     hit_ms: null,
     miss_ms: null,
   });

@@ -1,6 +1,8 @@
 import { Session } from 'node:inspector/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { array, assert, asyncProperty, constantFrom, nat, tuple } from 'fast-check';
+import { ENGINE_KINDS } from '../../../../../src/common/engine-kinds.ts';
+import { circumstancesOf } from '../../../../../src/line/circumstances.ts';
 import { gapsIn } from '../../../../../src/line/gaps.ts';
 import { askedOf, type AskedParts } from '../../../../../src/cache/key.ts';
 import { classify, leavesState } from '../../../../../src/xmla/request/classify.ts';
@@ -10,6 +12,7 @@ import { passingChange } from '../../../../../src/xmla/request/classify.ts';
 import { readRequest } from '../../../../../src/xmla/request/read-request.ts';
 import { sessionIdsInLong } from '../../../../../src/xmla/request/session-ids.ts';
 import { sourcesOf } from '../../../../../src/xmla/request/named-objects.ts';
+import { understandInTurn } from '../../../../../src/line/understand.ts';
 import { AROUND, HOSTILE_BODIES, HOSTILE_PIECES } from '../../../../support/hostile-bodies.ts';
 import { sizes, strided } from '../../../../support/sizes.ts';
 
@@ -68,6 +71,30 @@ async function stepsOf(body: Buffer): Promise<number> {
   await readAll(body);
   return stepsTaken();
 }
+
+/** Steps of one turn in the reading of a long body: a few for each unit of a slice. */
+const STEPS_OF_A_TURN = 2_000_000;
+const LONG = 256 * 1024;
+const CIRCUMSTANCES = circumstancesOf({ 'content-type': TYPE }, {
+  ...{ traits: ENGINE_KINDS.kylin, settings: { headers: [], delegation: 'refuse' } },
+  ...{ volatile: [], engine: { id: '' }, addressee: { query: [] } },
+} as never);
+
+describe('no turn takes many steps of reading a long body', () => {
+  test.each(strided(Object.entries(HOSTILE_BODIES), 2 * sizes.hostileStride))(
+    '%s',
+    async (_name, make) => {
+      await stepsTaken();
+      let most = 0;
+      const turn = async () => {
+        most = Math.max(most, await stepsTaken());
+      };
+      await understandInTurn(CIRCUMSTANCES, make(LONG), turn).catch(turn);
+      await turn();
+      expect(most).toBeLessThan(STEPS_OF_A_TURN);
+    },
+  );
+});
 
 describe('reading a body takes no more steps than its bytes allow', () => {
   test('steps are counted', async () => {
