@@ -16,4 +16,4 @@ const answer: WorkerAnswer = await Promise.try(() =>
   (read) => ({ read }),
   (error: unknown) => ({ problem: messageOf(error) }),
 );
-parentPort?.postMessage(answer);
+parentPort?.postMessage(answer, []);
