@@ -2,15 +2,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { messageOf } from '../common/errors.ts';
-import { createConfigFile, type ReadConfig, type ThreadTask } from './load-config.ts';
+import { createConfigFile, type ThreadAnswer, type ThreadTask } from './load-config.ts';
 
 const { options, given } = workerData as ThreadTask;
 const source = createConfigFile({
   ...options,
   sleep: (milliseconds) => sleep(milliseconds),
 });
-export type WorkerAnswer = { readonly read: ReadConfig } | { readonly problem: string };
-const answer: WorkerAnswer = await Promise.try(() =>
+const answer: ThreadAnswer = await Promise.try(() =>
   given === undefined ? source.readAgain() : source.read(given),
 ).then(
   (read) => ({ read }),

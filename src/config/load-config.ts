@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { WorkerAnswer } from './config-worker.ts';
 import { type CheckedFile, type Config, fillIn, schema } from './config.ts';
 import type { Memory } from './fit-memory.ts';
 import type { ReadFile } from '../settings/kinds.ts';
@@ -118,6 +117,7 @@ export interface ThreadTask {
   readonly options: Omit<LoadOptions, 'readFile'>;
   readonly given: string | undefined;
 }
+export type ThreadAnswer = { readonly read: ReadConfig } | { readonly problem: string };
 
 /**
  * Reads again in a thread, or reads `given`: with thousands of projects it takes a tenth of a
@@ -127,7 +127,7 @@ export async function readInThread(options: ThreadTask['options'], given?: strin
   const workerData: ThreadTask = { options: { ...options, env: { ...options.env } }, given };
   const thread = new Worker(WORKER, { name: 'configuration', workerData });
   thread.unref();
-  const [answer] = (await once(thread, 'message')) as [WorkerAnswer];
+  const [answer] = (await once(thread, 'message')) as [ThreadAnswer];
   if ('problem' in answer) throw new Error(answer.problem);
   return answer.read;
 }
