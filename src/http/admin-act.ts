@@ -87,7 +87,6 @@ export const idOf = (response: ServerResponse) => String(response.getHeader(REQU
 
 const isHeader = (text: string) => HEADER_VALUE.test(text);
 const header = word('a value of a header: letters of ISO-8859-1', isHeader).optional();
-/** Project in a query. Refuses names that no path can carry. */
 export const projectWord = z.string().superRefine((project, { addIssue }) => {
   const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(project)}`);
   if (path?.kind === 'xmla' && path.project === project) return;

@@ -15,7 +15,6 @@ import { ALL_PURGES, loadOf, overviewOf } from './overview.ts';
 /** Time for which all consoles share one answer (ms). */
 const SHARED = 1_000;
 
-/** Answers for the console: how the gateway is, what it was worth, and what it is made of. */
 export function createConsole(parts: {
   config: Pick<Config, 'cache' | 'projects'>;
   clock: Pick<Clock, 'now' | 'wall'>;

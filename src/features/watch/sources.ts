@@ -5,7 +5,6 @@ import type { Clock } from '../../common/clock.ts';
 import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
 import { type Semaphore, createSemaphore } from '../../common/semaphore.ts';
 import type { Config } from '../../settings/setting.ts';
-import type { EngineConfig } from '../../engine/config.ts';
 import {
   askDiscover,
   askOnce,
@@ -22,20 +21,12 @@ import { SOAP, XMLA } from '../../xmla/names.ts';
 import type { Core } from '../feature.ts';
 import type { WatchConfig } from './config.ts';
 
-export interface Watched {
-  readonly name: string;
-  readonly watch: WatchConfig;
-  readonly engine: EngineConfig;
-}
-
 /** Files looked at together: a hanging file system takes one of Node's four threads for each. */
 export const MOST_FILES = 2;
 
-export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watched[] {
-  return [...projects].flatMap(([name, { watch, engine }]) =>
-    watch ? [{ name, watch, engine }] : [],
-  );
-}
+export type Watched = ReturnType<typeof watchedIn>[number];
+export const watchedIn = ({ projects }: Pick<Config, 'projects'>) =>
+  [...projects].flatMap(([name, { watch, engine }]) => (watch ? [{ name, watch, engine }] : []));
 
 /**
  * Asks a source for its signature, a text that stays while the data stays. Takes at most
@@ -127,7 +118,6 @@ function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now' | 
   };
 }
 
-/** @throws Error where it is no rowset */
 function rowsOf(content: readonly XmlElement[] | undefined): readonly XmlElement[] {
   const [answer] = content ?? [];
   if (answer && isElement(answer, SOAP, 'Fault')) {
@@ -190,7 +180,6 @@ function askKylin({ watch }: Watched): Source {
 }
 
 type Listed = Readonly<Record<string, unknown>>;
-/** @throws Error where it is no list of Kylin */
 function listIn(body: Buffer) {
   type Answer = { data: { value: readonly Listed[]; total_size: unknown } };
   try {
@@ -266,11 +255,7 @@ function askFile({ watch: { path = '' } }: Watched, files: Semaphore): Source {
   return (signal) => (running ??= read(signal).finally(() => (running = undefined)));
 }
 
-/** Pause between two questions to one source. */
 const PAUSE_MS = 2_000;
-/** Characters of a signature that are shown. */
-const SHOWN_SIGNATURE = 100;
-
 type Parts = Pick<Core, 'clock'> & { readonly sleep: (milliseconds: number) => Promise<void> };
 
 /** Asks each source twice: one that differs each time would purge each time. */
@@ -279,7 +264,7 @@ export function checkWatch(config: Config, parts: Parts) {
   return Promise.all(watchedIn(config).map((watched) => tryWatch(watched, parts, files)));
 }
 
-const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, SHOWN_SIGNATURE);
+const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, 100);
 
 async function tryWatch(watched: Watched, { clock, sleep }: Parts, files: Semaphore) {
   const { name, watch } = watched;

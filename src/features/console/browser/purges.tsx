@@ -33,7 +33,6 @@ export const purgesPage: Page = {
   ),
 };
 
-/** Word to type to confirm that everything is meant. */
 const EVERYTHING = 'everything';
 
 interface PurgingState {
@@ -111,7 +110,6 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
   }
 }
 
-/** Effect of a purge, as far as this user may see it. */
 function concerned(view: PageView, scope: string): string {
   const { memory } = view.told<Status>('status') ?? {};
   const entries = memory ? plural(memory.entries, 'entry', 'entries') : 'entries';

@@ -29,7 +29,6 @@ export const warmPage: Page = {
     )),
 };
 
-/** Begins a run with the login of the user who clicks. */
 class RunNow extends Component<{ view: PageView }, { said?: string }> {
   readonly begin = submitted(async (typed) => {
     const answer = await call(link('/admin/warm', typed), { method: 'POST' });
