@@ -1,8 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { shareFor } from '../common/clock.ts';
-import { principalOf } from '../common/principal.ts';
+import { basicAuthorization, principalOf } from '../common/principal.ts';
 import {
-  basicAuthorization,
   createPasswordAuthenticator,
   type LoginOptions,
   type PasswordCheck,
