@@ -204,7 +204,7 @@ export async function parseUsers(bytes: Uint8Array, file: string, before: Accoun
     lineOf.set(name, count);
     const cost = bcryptCost(given) ?? 0;
     costs.set(cost, (costs.get(cost) ?? 0) + 1);
-    const form = formOf(name);
+    const form = foldCase(foldCase(name).normalize('NFKC'));
     const alike = forms.get(form) ?? [];
     forms.set(form, alike);
     if (alike.push(name) > 1) twins.add(alike);
@@ -258,8 +258,6 @@ function problemOf(name: string, given: string | undefined): string | undefined 
   if (cost <= MAX_COST) return undefined;
   return `the cost of the hash is above ${MAX_COST}: each login would take seconds`;
 }
-
-const formOf = (name: string): string => foldCase(foldCase(name).normalize('NFKC'));
 
 function unusable(file: string, problems: readonly string[], count: number): UsersFileError {
   const more = count > problems.length ? [`and ${count - problems.length} more`] : [];
