@@ -61,7 +61,7 @@ type Attempt = Checked & Caller;
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
 /** Checks HTTP Basic logins (RFC 7617). Concurrent equal headers of one client are one attempt. */
-export function createPasswordAuthenticator(check: PasswordCheck, options: LoginOptions) {
+export function createPasswordAuthenticator(options: LoginOptions, check: PasswordCheck) {
   const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
   const { users, trust } = check;
   const table = options.verified ?? createVerifiedTable(options.random(32));

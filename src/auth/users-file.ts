@@ -7,11 +7,7 @@ import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
 import { inTurns } from '../common/in-turn.ts';
 import { inLatin1, principalOf } from '../common/principal.ts';
-import {
-  createPasswordAuthenticator,
-  type LoginOptions,
-  type PasswordCheck,
-} from './authenticator.ts';
+import { createPasswordAuthenticator, type LoginOptions } from './authenticator.ts';
 
 /** bcrypt ignores further bytes of a password. */
 export const MAX_PASSWORD_BYTES = 72;
@@ -48,7 +44,7 @@ export async function createFileAuthenticator(
 ) {
   const { compare = comparePassword, comparisons = 1, verifiedFor = Infinity } = options;
   const { users, close } = await followUsers(options);
-  const check: PasswordCheck = {
+  const authenticator = createPasswordAuthenticator(options, {
     atOnce: comparisons,
     trust: { verifiedFor, since: 'use', believedFor: 0 },
     principalOf: ({ name, encoding }) =>
@@ -63,8 +59,7 @@ export async function createFileAuthenticator(
     },
     users,
     close,
-  };
-  const authenticator = createPasswordAuthenticator(check, options);
+  });
   return {
     ...authenticator,
     kept: () => ({ ...authenticator.kept(), before: users.accounts }),
@@ -81,7 +76,7 @@ export async function followUsers({
   file,
   before,
   read = createUsersReader(),
-  pause = betweenReadings,
+  pause = (signal) => sleep(POLL_INTERVAL, undefined, { ref: false, signal }),
   emit,
 }: UsersFile & { readonly emit: Emit }) {
   const observe = () =>
@@ -134,9 +129,6 @@ export async function followUsers({
 
   return { users, close: () => closing.abort() };
 }
-
-const betweenReadings = (signal: AbortSignal): Promise<void> =>
-  sleep(POLL_INTERVAL, undefined, { ref: false, signal });
 
 /**
  * Reads a file while it changes, and a few times more, since two changes may have one time; later
