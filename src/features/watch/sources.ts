@@ -259,27 +259,25 @@ function askFile({ watch: { path = '' } }: Watched, files: Semaphore): Source {
 const PAUSE_MS = 2_000;
 type Parts = Pick<Core, 'clock'> & { readonly sleep: (milliseconds: number) => Promise<void> };
 
-/** Asks each source twice: one that differs each time would purge each time. */
-export function checkWatch(config: Config, parts: Parts) {
-  const files = createSemaphore(MOST_FILES);
-  return Promise.all(watchedIn(config).map((watched) => tryWatch(watched, parts, files)));
-}
-
 const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, 100);
 
-async function tryWatch(watched: Watched, { clock, sleep }: Parts, files: Semaphore) {
-  const { name, watch } = watched;
-  const what = `watch ${name} (${watch.kind})`;
-  const ask = createSource(watched, clock, files);
+/** Asks each source twice: one that differs each time would purge each time. */
+export function checkWatch(config: Config, { clock, sleep }: Parts) {
+  const files = createSemaphore(MOST_FILES);
   const { signal } = new AbortController();
-  try {
-    const first = await ask(signal);
-    await sleep(PAUSE_MS);
-    const second = await ask(signal);
-    if (first === second) return [what, 'up', `it sees ${short(first)}`] as const;
-    const why = `it differs at each question: ${short(first)}, then ${short(second)}`;
-    return [what, 'down', why] as const;
-  } catch (error) {
-    return [what, 'down', (error as Error).message] as const;
-  }
+  const tried = watchedIn(config).map(async (watched) => {
+    const what = `watch ${watched.name} (${watched.watch.kind})`;
+    const ask = createSource(watched, clock, files);
+    try {
+      const first = await ask(signal);
+      await sleep(PAUSE_MS);
+      const second = await ask(signal);
+      if (first === second) return [what, 'up', `it sees ${short(first)}`] as const;
+      const why = `it differs at each question: ${short(first)}, then ${short(second)}`;
+      return [what, 'down', why] as const;
+    } catch (error) {
+      return [what, 'down', (error as Error).message] as const;
+    }
+  });
+  return Promise.all(tried);
 }
