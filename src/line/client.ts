@@ -21,7 +21,7 @@ import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Cancel, Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
+import { clientGone, GatewayError } from '../common/errors.ts';
 import type { Emit, EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
 import { isOfPage } from '../common/header-names.ts';
 import type { RefusalReason } from '../common/reasons.ts';
@@ -456,8 +456,6 @@ export const createClients =
   (services: ClientServices) =>
   (request: IncomingMessage, response: ServerResponse, head?: KnownWishes) =>
     new XmlaClient(request, response, services, head);
-
-const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
 interface StreamedText {
   readonly bytes: number;
