@@ -150,10 +150,7 @@ async function serve(file: string | undefined): Promise<number> {
 }
 
 /** Leads as the process that listens, or as the primary process of several. */
-async function lead(
-  source: Pick<ConfigFile, 'read'>,
-  readAgain: () => Promise<ReadConfig>,
-): Promise<number> {
+async function lead(source: Pick<ConfigFile, 'read'>, readAgain: () => Promise<ReadConfig>) {
   const initial = source.read();
   const { config } = initial;
   const { workers, memory } = config;

@@ -104,12 +104,8 @@ const WINDOW_MS = 10_000;
  */
 export async function sendDocument(response: ServerResponse, document: Buffer): Promise<void> {
   sendHead(response, 'application/json', document.length);
-  if (response.req.method !== 'HEAD') await sendPieces(response, document);
-  response.end();
-}
-
-async function sendPieces(response: ServerResponse, document: Buffer): Promise<void> {
-  const { socket } = response.req;
+  const { socket, method } = response.req;
+  if (method === 'HEAD') return void response.end();
   // Counts a piece when it is handed to the connection, after the last one was taken.
   let before = socket.bytesWritten;
   const pace = setInterval(() => {
@@ -131,4 +127,5 @@ async function sendPieces(response: ServerResponse, document: Buffer): Promise<v
     clearInterval(pace);
     response.off('close', leave);
   }
+  response.end();
 }

@@ -123,10 +123,11 @@ export function createLeaseCache<V>(options: {
     age(): number | undefined {
       // Taken first: what holds later is younger than its lease.
       const now = clock.now();
-      return longestAge(
-        entries.values().filter((entry) => holds(entry)),
-        now,
-      );
+      let longest: number | undefined;
+      for (const entry of entries.values()) {
+        if (holds(entry)) longest = Math.max(longest ?? 0, now - (entry.since?.now ?? now));
+      }
+      return longest;
     },
   };
 }
@@ -176,12 +177,6 @@ function createReads(
       return result;
     },
   };
-}
-
-function longestAge(all: Iterable<Leased<unknown>>, now: number): number | undefined {
-  let longest: number | undefined;
-  for (const { since } of all) longest = Math.max(longest ?? 0, now - (since?.now ?? now));
-  return longest;
 }
 
 function createUses<V>(clock: Pick<Clock, 'now'>) {

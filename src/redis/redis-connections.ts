@@ -2,20 +2,14 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
+import type { RedisConfig } from './config.ts';
 
 export type RedisClient = Redis | Cluster;
 
-export interface RedisTarget {
-  /** `redis://` or `rediss://`: the server, the sentinels, or some nodes of the cluster. */
-  readonly url: readonly string[];
-  readonly mode: 'standalone' | 'sentinel' | 'cluster';
-  /** The name under which the sentinels watch the master. */
-  readonly master?: string | undefined;
-  /** Login at the servers, instead of the URL's; the URLs of sentinels hold the login there. */
-  readonly username?: string | undefined;
-  readonly password?: string | undefined;
-  readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
-}
+export type RedisTarget = Pick<RedisConfig, 'url' | 'mode'> &
+  Partial<Pick<RedisConfig, 'master' | 'username' | 'password'>> & {
+    readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
+  };
 
 export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
@@ -32,8 +26,8 @@ interface ClientParts {
 }
 
 /** A client, and whether commands can be sent now, to whatever server they may go. */
-interface Connection<C extends RedisClient = RedisClient> {
-  readonly client: C;
+interface Connection {
+  readonly client: RedisClient;
   readonly isUsable: () => boolean;
 }
 
@@ -113,11 +107,7 @@ export const isDeadline = (error: unknown): boolean =>
 const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
 
 /** Connects in the background and forever. @param deadlineMs of each command; none if left out */
-function createServerClient(
-  parts: ClientParts,
-  name: string,
-  deadlineMs?: number,
-): Connection<Redis> {
+function createServerClient(parts: ClientParts, name: string, deadlineMs?: number) {
   const { target, addresses, onError, closing } = parts;
   const [{ host, port, secure }] = addresses;
   const options: Omit<RedisOptions, 'replyMapping'> = {
@@ -215,11 +205,7 @@ export function sentinelClients(target: RedisTarget, deadlineMs: number): Redis[
 }
 
 /** Connects in the background and forever. @param deadlineMs of each command */
-function createClusterClient(
-  parts: ClientParts,
-  name: string,
-  deadlineMs: number,
-): Connection<Cluster> {
+function createClusterClient(parts: ClientParts, name: string, deadlineMs: number) {
   const { addresses, onError, closing } = parts;
   let tries = 0;
   let connection = 0;

@@ -66,11 +66,10 @@ export function createPostgresStorage({
   const settings = clientSettings(config);
   const pools = createPools(settings, config.connections, timeout, parts.onError);
   let preparation: Promise<unknown> | undefined;
-  const upgrade = (session: Session) => bringUpToDate(session, parts);
 
   async function prepare(): Promise<void> {
     preparation ??= pools
-      .attempt('write', createBudget(timeout), upgrade)
+      .attempt('write', createBudget(timeout), (session) => bringUpToDate(session, parts))
       .catch((error: unknown) => {
         preparation = undefined;
         const problem = operatorProblem(error, settings);
