@@ -58,18 +58,23 @@ export function createIfError(parts: {
   readonly stands: Stands;
   readonly sessions: Pick<Sessions, 'find'>;
   readonly roleSets: Pick<RoleSets, 'nameFor'>;
-  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly authenticator: Pick<Authenticator, 'remembered' | 'proofOf'>;
 }) {
+  const { authenticator } = parts;
   return (handled: Handled, query: SharedQuery, session: KnownSession | undefined) => {
     const { principal, destination, request } = handled;
     const { share, roles, scopes, staleIfError } = query;
     const claim = { roles, session: session?.record };
+    const proof = authenticator.proofOf(principal);
+    const isRight = () => proof !== undefined && authenticator.proofOf(principal) === proof;
+    /** It counted when the request came, which may have been long ago. */
+    const before = { principal, counts: isRight, countsForHits: isRight };
     return async () => {
       if (session !== undefined) await parts.sessions.find(session.name);
       const isSame = share !== 'roles' || (await parts.roleSets.nameFor(principal.name)) === roles;
-      const login = parts.authenticator.remembered(request.headers.authorization ?? '');
+      const login = authenticator.remembered(request.headers.authorization ?? '') ?? before;
       return () => {
-        if (!isSame || login?.principal.name !== principal.name) return 0;
+        if (!isSame || login.principal.name !== principal.name) return 0;
         const head = { ...destination, login };
         return parts.stands(head, scopes, claim, session?.name.id, true) ? staleIfError : 0;
       };
