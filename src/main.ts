@@ -48,7 +48,6 @@ const [STDOUT, STDERR] = [1, 2];
  */
 const WORKER_STDIO: StdioOptions = ['ignore', 'ignore', 'pipe', 'ipc', STDOUT];
 const WORKER_LOG = 4;
-/** The environment variable with the number of a worker. */
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep, node: process };

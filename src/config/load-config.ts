@@ -19,7 +19,6 @@ export interface LoadOptions {
   /** Absolute. Relative paths in a file start at the file's folder, without a file here. */
   readonly workingFolder: string;
   readonly readFile: ReadFile;
-  /** Unlimited by default. */
   readonly memory?: Memory;
 }
 
@@ -94,7 +93,6 @@ export function createConfigFile({
   }
 
   return {
-    /** @param given as in {@link readConfig} */
     read: (given?: string) => readConfig({ ...options, readFile: readFileSync }, given),
     /** Two readings must agree: half a file is often one without a mistake. */
     async readAgain(): Promise<ReadConfig> {

@@ -19,8 +19,7 @@ export function statistics(core: Core) {
   const { clock, id, primary, emit } = core;
   const remembered = createStatistics({ ...core, rows: core.events });
   const started = clock.wall();
-  const entries = core.memory.list;
-  const own = createOwnFigures(remembered, { ...core, entries, started });
+  const own = createOwnFigures(remembered, { ...core, entries: core.memory.list, started });
   const shared = createSharedStatistics({
     id,
     own,

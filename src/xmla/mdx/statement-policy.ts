@@ -168,9 +168,10 @@ function readFacts(
     if (!isStatement) found.readText(withoutOpenings(comment), depth - 1);
   }
   const hasLineEnd = text.includes('\n');
-  const hasNames = found.volatile.size > 0 || /\$|cell_formatter/i.test(text);
   let before: number | undefined;
   let kind = kindAt(tokens, from - 1);
+  const hasMark = kind === MDX.dollar || /\$|cell_formatter/i.test(text);
+  const hasNames = found.volatile.size > 0 || hasMark;
   for (let at = from; at < to; at += 1) {
     before = kind;
     kind = kindAt(tokens, at);
