@@ -139,9 +139,6 @@ export function createPasswordAuthenticator(options: LoginOptions, check: Passwo
     waiting: line.waiting,
     /** The verified login of a header, if it is good for a hit at least. */
     remembered: (authorization: string) => verified.find(digestOf(authorization)),
-    /** What a right login is right by, while it is the same; undefined where the engine says. */
-    proofOf: ({ name }: Principal) =>
-      check.trust.since === 'use' ? users.accounts.get(name) : undefined,
     /** Checks a login again in the background: no attempt of its user, and no request waits. */
     checkBehind(authorization: string): void {
       const digest = digestOf(authorization);
