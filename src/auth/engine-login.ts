@@ -3,10 +3,7 @@ import { shareFor } from '../common/clock.ts';
 import { basicAuthorization, principalOf } from '../common/principal.ts';
 import { createPasswordAuthenticator, type LoginOptions } from './authenticator.ts';
 
-/**
- * Port: tries a header Authorization at the engine. A rejection means `unavailable`. `away`: no
- * answer came.
- */
+/** Port: tries a login at the engine. A rejection means `unavailable`; `away`: no answer came. */
 export type TryLogin = (
   authorization: string,
   signal: AbortSignal,

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../common/errors.ts';
 import type { Link } from '../../workers/link.ts';
-import { STATISTICS } from '../../workers/statistics.ts';
+import { STATISTICS } from '../../workers/shared.ts';
 import type { Core, Feature, HourCounts } from '../feature.ts';
 import { rowsOf } from '../hour-report.ts';
 import { createStatistics } from './remembered.ts';
