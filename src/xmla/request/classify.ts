@@ -2,7 +2,6 @@ import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { kindAt, MDX, MdxTokens, SLICE, textAt, textOf, TokenReader } from '../mdx/mdx-tokens.ts';
 import {
-  isNested,
   type Judging,
   judging,
   MAX_STATEMENT,
@@ -277,8 +276,8 @@ class Parts extends TokenReader {
   }
 
   #begin(tokens: MdxTokens): void {
-    const { text, comments, commentUnits } = tokens;
-    if (commentUnits > SLICE || comments.some(isNested)) this.#parts.push(ANYTHING);
+    const { text, hasNestedComment } = tokens;
+    if (hasNestedComment) this.#parts.push(ANYTHING);
     this.#isCertain = kindAt(tokens, 0) !== MDX.semicolon && !UNCERTAIN.test(text);
   }
 
