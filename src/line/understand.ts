@@ -34,7 +34,7 @@ import {
   NOT_UNDERSTOOD,
   passingChange,
   type StatementRead,
-  StatementReader,
+  createStatementReader,
 } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import { namedCatalogs, namedCubes, NO_SOURCES } from '../xmla/request/named-objects.ts';
@@ -282,7 +282,7 @@ export async function understandInTurn(
   let asked;
   if (reading.kind === 'understood') {
     const { traits, volatile } = circumstances;
-    const statement = new StatementReader(reading.request, { ...traits, volatile });
+    const statement = createStatementReader(reading.request, { ...traits, volatile });
     if (isLong) while (statement.step(SLICE)) await ownTurn();
     asked = whatIsAsked(reading, circumstances, statement.finish());
   } else asked = { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };

@@ -68,7 +68,7 @@ export interface StatementRules extends Partial<
   readonly volatile?: readonly string[] | undefined;
 }
 
-export class Judging extends TokenReader {
+class Judging extends TokenReader {
   readonly facts = new Set<Fact>();
   /** Unknown functions as spelt, by folded name. */
   readonly unknown = new Map<string, string>();
@@ -121,12 +121,6 @@ export function judging(
   if (length > MAX_STATEMENT) found.facts.add('long');
   else found.add(tokens?.text === text ? tokens : new MdxTokens(text), MAX_NESTING);
   return found;
-}
-
-export function judgeStatement(...given: Parameters<typeof judging>) {
-  return judging(...given)
-    .finish()
-    .result();
 }
 
 export function judgeFormula(formula: string, rules: StatementRules) {
@@ -344,8 +338,8 @@ function readings(word: string): readonly string[] {
 
 /**
  * Normalizes for the key: without outer white space, and without carriage returns outside of quotes
- * (Mondrian drops them, others take them for white space). Two statements that `judgeStatement`
- * lets pass and that are equal then mean the same.
+ * (Mondrian drops them, others take them for white space). Two statements that may be cached and
+ * that are equal then mean the same.
  */
 export function normalizeStatement(statement: string, tokens?: MdxTokens): string {
   const text = statement.includes('\r') ? withoutReturns(statement, tokens) : statement;
