@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
+import { onlyOnce } from '../common/in-turn.ts';
 import {
   type AnswerText,
   bytesOf,
@@ -171,11 +172,7 @@ function createBodyUses(account: TierOptions['account']) {
     hold(text: AnswerText): () => void {
       const body = bodyOf(text);
       hold(body, 1);
-      let held = true;
-      return () => {
-        if (held) hold(body, -1);
-        held = false;
-      };
+      return onlyOnce(() => hold(body, -1));
     },
     keep(text: AnswerText, by: 1 | -1): void {
       const body = bodyOf(text);

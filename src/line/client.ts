@@ -245,12 +245,8 @@ export class XmlaClient implements Client, PassThroughClient {
   /** Time left for all its waits together, until it is at the engine (ms). */
   patience(): number {
     const now = this.#services.clock.now();
-    this.#until ??= now + this.#longestWait();
+    this.#until ??= now + this.#services.patience(this.facts.project || undefined);
     return Math.max(0, this.#until - now);
-  }
-
-  #longestWait(): number {
-    return this.#services.patience(this.facts.project || undefined);
   }
 
   replay(answer: StoredAnswer, reply: Replay): void {
@@ -258,7 +254,7 @@ export class XmlaClient implements Client, PassThroughClient {
     const { response, facts } = this;
     const text = reply.text?.(this.wishes.takesGzip) ?? answer.body;
     const sent = sendStored(response, answer, reply, text, this);
-    if ('pieces' in sent) return void this.#stream(answer, reply, text, sent);
+    if (sent.pieces !== undefined) return void this.#stream(answer, reply, text, sent);
     facts.bytes = sent.bytes;
     facts.outcome = reply.outcome;
     facts.saved = answer.engineMilliseconds;
@@ -279,10 +275,10 @@ export class XmlaClient implements Client, PassThroughClient {
   async #stream(answer: StoredAnswer, reply: Replay, text: AnswerText, sent: StreamedText) {
     const { response, facts, signal } = this;
     const { bytes, pieces, areOwn } = sent;
-    const { account, clock, holdBody } = this.#services;
+    const { account, clock, holdBody, patience } = this.#services;
     const letGo = holdBody(text);
     // The wait for the engine does not count.
-    const room = account.request(this.owner, () => this.#longestWait());
+    const room = account.request(this.owner, () => patience(facts.project || undefined));
     let stopLooks: Cancel | undefined;
     try {
       const since = clock.now();
@@ -457,11 +453,7 @@ export const createClients =
 
 const clientGone = () => new GatewayError('client-gone', 'The client went away.');
 
-interface StreamedText {
-  readonly bytes: number;
-  readonly pieces: () => Iterable<Buffer> | AsyncIterable<Buffer>;
-  readonly areOwn: boolean;
-}
+type StreamedText = Extract<ReturnType<typeof sendStored>, { readonly pieces: unknown }>;
 
 /** An id that needs no escape, and has the same bytes in every encoding based on ASCII. */
 const PLAIN_ID = /^[\w-]+$/;
@@ -477,7 +469,7 @@ function sendStored(
   reply: Replay,
   text: AnswerText,
   of: Pick<XmlaClient, 'wishes' | 'facts'>,
-): { readonly bytes: number } | StreamedText {
+) {
   const { sessionId } = reply;
   const { session } = answer;
   // Made before the head: this may throw.

@@ -20,8 +20,6 @@ import { inSession, type OwnTurn, understandInTurn, type UnderstoodRequest } fro
 export interface Reading {
   readonly id: symbol;
   readonly asked: UnderstoodRequest;
-  /** Bytes that it takes. */
-  readonly bytes: number;
   /** Fill the gaps in the second reading; none once that has proven them. */
   readonly letters: readonly string[];
 }
@@ -78,8 +76,10 @@ interface Asking {
  */
 export function createReadings() {
   const readers: TagReaders = [];
-  const table = createOwnedTable<Kept>(KEPT.maxBytes, (name, kept) =>
-    kept === 'unprovable' ? name.length + KEPT.overhead : kept.bytes,
+  const table = createOwnedTable<Kept>(
+    KEPT.maxBytes,
+    (name, kept) =>
+      name.length + KEPT.overhead + (kept === 'unprovable' ? 0 : besideName(kept.asked)),
   );
   const underWay = new Map<string, Promise<unknown>>();
   let uses = 0;
@@ -142,8 +142,7 @@ export function createReadings() {
     const letters = lettersOfProof(body, gaps, asked);
     if (letters === undefined && hasGaps(gaps)) table.set(name, owner, 'unprovable');
     if (letters === undefined || piecesOf(asked) > MOST_PIECES) return asked;
-    const bytes = name.length + KEPT.overhead + besideName(asked);
-    table.set(name, owner, { id: Symbol(), asked, bytes, letters });
+    table.set(name, owner, { id: Symbol(), asked, letters });
     return asked;
   }
 

@@ -287,8 +287,9 @@ export async function understandInTurn(
     asked = whatIsAsked(reading, circumstances, statement.finish());
   } else asked = { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
   if (isRefused && isLong) await ownTurn();
-  const asks = isRefused && asksForOtherIdentity(body, contentType, reading, ownTurn);
-  return { ...asked, sessionIds, asksForOther: typeof asks === 'boolean' ? asks : await asks };
+  const asksForOther =
+    isRefused && (await asksForOtherIdentity(body, contentType, reading, ownTurn));
+  return { ...asked, sessionIds, asksForOther };
 }
 
 const NOTHING_UNDERSTOOD = {

@@ -233,13 +233,6 @@ function inSession({ headers, body, session }: Way, id = '') {
 /** Longest time for the end of a session: nothing depends on it. */
 const ENDING_MS = 2_000;
 
-interface Begun {
-  readonly id: string;
-  readonly destination: Destination;
-  readonly asked: UnderstoodRequest;
-  readonly replica: string;
-}
-
 type Read = (
   request: KeptRequest,
   headers: KeptRequest['headers'],
@@ -256,7 +249,7 @@ function createLaneSessions(
 ) {
   /** Ids by where the sessions live and what they were begun with. */
   const byName = new Map<string, Promise<string | undefined>>();
-  const toEnd: Begun[] = [];
+  const ends: ((until: AbortSignal) => Promise<void>)[] = [];
 
   /** @returns undefined where the request would not begin a clean session */
   async function begin(beginning: KeptRequest): Promise<string | undefined> {
@@ -265,14 +258,19 @@ function createLaneSessions(
     const { request, forwarded, leavesState } = asked;
     const begins = step !== 'refuse' && step.begins && !leavesState;
     if (!begins || request === undefined || forwarded === undefined) return undefined;
-    const { engine, addressee, user: principal } = destination;
+    const { engine, addressee, endpoint, user: principal } = destination;
     const replica = engine.replicaFor(undefined);
     const ids: string[] = [];
     await slots.within(cut, async ({ gone }) => {
       const answer = await engine.ask({ ...addressee, replica }, forwarded, body, gone.signal);
       const tell = tellSessions(answer.head, async (id, before) => {
         // The session ends also where its answer is given up.
-        toEnd.push({ id, destination, asked, replica });
+        ends.push(async (until) => {
+          const to = { ...addressee, replica, named: asked.namedHeaders };
+          const end = () => engine.touch(to, id, until, 'EndSession');
+          await slots.within(until, end).catch(() => {});
+          await sessions.end({ endpoint, id });
+        });
         const begun = { principal, asked, replica, leftState: false };
         await noteBegun(sessions, destination, id, before, begun);
         ids.push(id);
@@ -305,13 +303,7 @@ function createLaneSessions(
     /** Never rejects. */
     async close(): Promise<void> {
       const until = AbortSignal.timeout(ENDING_MS);
-      for (const { id, destination, asked, replica } of toEnd) {
-        const { engine, addressee, endpoint } = destination;
-        const to = { ...addressee, replica, named: asked.namedHeaders };
-        const end = () => engine.touch(to, id, until, 'EndSession');
-        await slots.within(until, end).catch(() => {});
-        await sessions.end({ endpoint, id });
-      }
+      for (const end of ends) await end(until);
     },
   };
 }
