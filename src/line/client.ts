@@ -145,7 +145,6 @@ export class XmlaClient implements Client, PassThroughClient {
   #steps: EngineSteps | undefined;
   #isWatched = false;
   #isGone = false;
-  /** Made when something must be broken off with its client. */
   #gone: AbortController | undefined;
   #whenOver: (() => void)[] | undefined;
   #told = false;
@@ -445,7 +444,6 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 }
 
-export type ClientOf = ReturnType<typeof createClients>;
 export const createClients =
   (services: ClientServices) =>
   (request: IncomingMessage, response: ServerResponse, head?: KnownWishes) =>

@@ -1,5 +1,6 @@
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
+import { MAX_BODY } from '../xmla/request/read-request.ts';
 import type { Circumstances } from './circumstances.ts';
 import {
   asksTheSame,
@@ -7,7 +8,6 @@ import {
   gapsIn,
   hasGaps,
   lettersOfProof,
-  MAX_BODY,
   NO_GAPS,
   sessionIdOf,
   textIn,

@@ -249,7 +249,6 @@ const MOST_SESSIONS = 16;
 /** Characters; engines make ids of some forty. */
 const LONGEST_SESSION_ID = 1_024;
 
-/** Waits for a turn. @throws as {@link understandInTurn} */
 export async function understand(circumstances: Circumstances, body: Buffer) {
   await nextTurn();
   return understandInTurn(circumstances, body, () => nextTurn());

@@ -8,12 +8,7 @@ import { circumstancesOf } from '../../line/circumstances.ts';
 import { ofNoClient, withoutReader } from '../../line/no-client.ts';
 import type { QueryOf } from '../../line/query.ts';
 import { enterSession, type Examine, noteBegun } from '../../line/session-step.ts';
-import {
-  type Destination,
-  destinationOf,
-  understand,
-  type UnderstoodRequest,
-} from '../../line/understand.ts';
+import { type Destination, destinationOf, understand } from '../../line/understand.ts';
 import { extendProfile } from '../../sessions/digests.ts';
 import type { Line } from '../feature.ts';
 import type { Beginning, Candidate, KeptRequest, Way } from './candidates.ts';
@@ -158,8 +153,6 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
 }
 
 type Headers = KeptRequest['headers'];
-type Asking = { readonly destination: Destination; readonly asked: UnderstoodRequest };
-type Source = Omit<Parameters<QueryOf>[0], 'principal'>;
 
 /** @returns why no run asks a query of this engine */
 function whyUnfit({ settings, addressee }: Destination, subject: string) {
@@ -171,7 +164,7 @@ function whyUnfit({ settings, addressee }: Destination, subject: string) {
 
 /** Asks whether the engine wants a catalog's data asked for by users only. */
 async function isOnlyOnDemand(
-  { destination, asked }: Asking,
+  { destination, asked }: Awaited<ReturnType<Read>>,
   catalogs: readonly string[],
   slots: Slots,
   { cut, onDemand }: LanesOfRun,
@@ -196,7 +189,7 @@ async function isOnlyOnDemand(
 /** Makes a query for each identity that may be answered from what is filled. */
 async function queriesOf(
   queryOf: QueryOf,
-  source: Source,
+  source: Omit<Parameters<QueryOf>[0], 'principal'>,
   { principal, isUser }: WarmUser,
   users: readonly string[],
 ) {
@@ -235,7 +228,7 @@ const ENDING_MS = 2_000;
 
 type Read = (
   request: KeptRequest,
-  headers: KeptRequest['headers'],
+  headers: Headers,
   body: Buffer,
 ) => Promise<Awaited<ReturnType<Examine>> & { readonly destination: Destination }>;
 
