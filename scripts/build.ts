@@ -92,6 +92,7 @@ await Promise.all([
     entryPoints: {
       'parts/sqlite-worker': 'src/storage/sqlite-worker.ts',
       'parts/document-worker': 'src/datasets/document-worker.ts',
+      'parts/config-worker': 'src/config/config-worker.ts',
     },
   }),
 ]);

@@ -17,7 +17,12 @@ import { leadWorkers, workerShare } from './compose/lead-workers.ts';
 import type { Config } from './config/config.ts';
 import type { PostgresConfig, SqliteConfig } from './storage/config.ts';
 import { describeConfig } from './config/describe-config.ts';
-import { type ConfigFile, createConfigFile } from './config/load-config.ts';
+import {
+  type ConfigFile,
+  createConfigFile,
+  type ReadConfig,
+  readInThread,
+} from './config/load-config.ts';
 import { ConfigError } from './settings/problems.ts';
 import type { createGateway } from './gateway.ts';
 import { EVENTS } from './features/events.ts';
@@ -43,7 +48,6 @@ const [STDOUT, STDERR] = [1, 2];
  */
 const WORKER_STDIO: StdioOptions = ['ignore', 'ignore', 'pipe', 'ipc', STDOUT];
 const WORKER_LOG = 4;
-/** The environment variable with the number of a worker. */
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep, node: process };
@@ -142,11 +146,14 @@ function write(stream: NodeJS.WriteStream, text: string): void {
 async function serve(file: string | undefined): Promise<number> {
   const worker = process.env[WORKER_NUMBER];
   if (worker !== undefined && process.connected) return serveAsWorker(file, Number(worker));
-  return lead(configFile(file));
+  return lead(configFile(file), () => readInThread(sourceOf(file)));
 }
 
 /** Leads as the process that listens, or as the primary process of several. */
-async function lead(source: ConfigFile): Promise<number> {
+async function lead(
+  source: Pick<ConfigFile, 'read'>,
+  readAgain: () => Promise<ReadConfig>,
+): Promise<number> {
   const initial = source.read();
   const { config } = initial;
   const { workers, memory } = config;
@@ -194,7 +201,7 @@ async function lead(source: ConfigFile): Promise<number> {
     const failed = 'reload failed; keeping the current configuration';
     const { served } = await starting;
     try {
-      const next = await source.readAgain();
+      const next = await readAgain();
       if (stopping) throw new Error('the gateway is shutting down');
       const problems = (await served.reload(next.config, next.text)) ?? [];
       for (const problem of problems) log.error(problem, failed);
@@ -266,8 +273,8 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
 
   async function start(text: string | null, workers: number) {
     // JSON turns an undefined argument into null.
-    const partOf = (of: string | null) => workerShare(source.read(of ?? undefined).config, workers);
-    const config = partOf(text);
+    const partOf = (read: ReadConfig) => workerShare(read.config, workers);
+    const config = partOf(source.read(text ?? undefined));
     if (config.memory.isTight) growLittle();
     const { log, on, configure } = openLog(config, WORKER_LOG, { worker });
     const own = { version: version(), comparisons: comparisons(workers), primary: link };
@@ -275,7 +282,7 @@ async function serveAsWorker(file: string | undefined, worker: number): Promise<
     link.serve(CONNECTIONS, { take: gateway.accept() });
     serves = true;
     const reload = async (next: string | null) => {
-      const changed = partOf(next);
+      const changed = partOf(await readInThread(sourceOf(file), next ?? undefined));
       await gateway.reload(changed);
       configure(changed.log);
     };
@@ -301,8 +308,9 @@ const buildGateway: typeof createGateway = async (...given) =>
 
 const load = (file: string | undefined) => configFile(file).read().config;
 
-function configFile(file: string | undefined): ConfigFile {
-  return createConfigFile({
+/** Says where the configuration is, and what is around it. */
+function sourceOf(file: string | undefined) {
+  return {
     file,
     env: process.env,
     workingFolder: process.cwd(),
@@ -311,10 +319,10 @@ function configFile(file: string | undefined): ConfigFile {
       // Zero, or far more than there is, where no control group (cgroup v1 or v2) sets a limit.
       container: process.constrainedMemory() || Infinity,
     },
-    // A reload that waits for a file must not hold up a shutdown.
-    sleep: (milliseconds) => sleep(milliseconds, undefined, { ref: false }),
-  });
+  };
 }
+
+const configFile = (file: string | undefined) => createConfigFile({ ...sourceOf(file), sleep });
 
 /** Each takes a core and a libuv thread (bin/mdx-gateway), which files and DNS need too. */
 function comparisons(workers: number): number {

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { GatewayError } from '../common/errors.ts';
+import { clientGone, GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
 import { createSemaphore, type Semaphore } from '../common/semaphore.ts';
 import { sendHead } from '../http/answers.ts';
@@ -92,8 +92,6 @@ export function slotsBeside(connections: number): number {
 const TOO_MANY =
   'Too many datasets are received, read, written or sent at one time; nothing was done. Try again.';
 const overloaded = () => new GatewayError('overloaded', TOO_MANY, { retryAfter: 5 });
-
-const clientGone = (what = 'went away') => new GatewayError('client-gone', `The client ${what}.`);
 
 /** Bytes. Encrypting and copying one blocks no other request. */
 const PIECE = 64 * 1024;

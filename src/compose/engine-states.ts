@@ -14,10 +14,11 @@ export function createEngineStates(
   const engines = [{ config: engine, project: undefined }, ...ofProjects];
   const replicas = engines.flatMap((one) => one.config.url.map((url) => ({ ...one, url })));
   const alike = Map.groupBy(replicas, ({ config, url }) => keyOf(config, url));
+  const lastOf = new Map(before.map((one) => [one.url, one]));
   const probes = [...alike].flatMap(([key, [first, ...others]]) => {
     if (first === undefined) return [];
     const project = first.project ?? others[0]?.project;
-    const last = before.find(({ url }) => url === first.url);
+    const last = lastOf.get(first.url);
     return [[key, createProbe({ ...first, ...parts, project, last })] as const];
   });
 

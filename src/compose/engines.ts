@@ -6,7 +6,7 @@ import type { EngineConfig } from '../engine/config.ts';
 import { createAdmission } from '../engine/admission.ts';
 import type { Away } from '../engine/away.ts';
 import { createHttpEngine } from '../engine/http-engine.ts';
-import type { ChosenEngine, EngineOf } from '../line/understand.ts';
+import type { EngineOf } from '../line/understand.ts';
 import { foldName } from '../xmla/names.ts';
 import type { Parts } from './parts.ts';
 
@@ -17,17 +17,26 @@ export function createEngines(
 ) {
   const admission = createAdmission(limits);
   const volatile = cache.volatile.map(foldName);
-  const bySettings = new Map<string, ChosenEngine & { settings: EngineConfig }>();
+  const bySettings = new Map<string, ReturnType<typeof lazily>>();
 
   function engineFor(settings: EngineConfig) {
     const name = JSON.stringify(settings);
-    const made = bySettings.get(name) ?? {
-      settings,
-      volatile,
-      engine: createHttpEngine({ ...parts, config: settings, admission }),
-    };
+    const made = bySettings.get(name) ?? lazily(settings);
     bySettings.set(name, made);
     return made;
+  }
+
+  /** With thousands of engines, to make them all would hold up a reload. */
+  function lazily(settings: EngineConfig) {
+    let made: ReturnType<typeof createHttpEngine> | undefined;
+    return {
+      settings,
+      volatile,
+      get engine() {
+        return (made ??= createHttpEngine({ ...parts, config: settings, admission }));
+      },
+      close: () => made?.close(),
+    };
   }
 
   const general = engineFor(engine);
@@ -64,7 +73,7 @@ export function createEngines(
     usage: admission.usage,
     admitBackground: admission.admitBackground,
     close(): void {
-      for (const one of all) one.engine.close();
+      for (const one of all) one.close();
     },
   };
 }

@@ -1,9 +1,9 @@
 import { type Clock, shareFor, inTime as settledIn } from '../common/clock.ts';
 import { messageOf } from '../common/errors.ts';
 import type { Emit, ReplicaState } from '../common/events.ts';
+import { basicAuthorization } from '../common/principal.ts';
 import type { Away } from './away.ts';
 import type { EngineConfig } from './config.ts';
-import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf, Silence } from '../proxy/upstream.ts';
 import { askDiscover, inTime, soapContent } from './own-questions.ts';
 import { createReplicas, tellsProject } from './replicas.ts';
@@ -29,14 +29,16 @@ export function createProbe(options: {
   away?: Away;
 }) {
   const { config, url, project, clock, emit, away } = options;
-  const replicas = createReplicas({ ...config, url: [url] }, clock, false, away);
-  const authorization = config.service && serviceAuthorization(config.service);
+  let made: ReturnType<typeof createReplicas> | undefined;
+  /** With thousands of probes, to make them all would hold up a reload. */
+  const replicas = () => (made ??= createReplicas({ ...config, url: [url] }, clock, false, away));
+  const authorization = config.service && basicAuthorization(config.service);
   const limit = Math.min(config.timeout, LONGEST_MS);
   const closing = new AbortController();
   let { last } = options;
 
   async function tryPort() {
-    const isOpen = await replicas.all[0]?.upstream.reachable();
+    const isOpen = await replicas().all[0]?.upstream.reachable();
     return isOpen
       ? up('it takes connections; no project is configured with which XMLA could be tried')
       : down('it takes no connections');
@@ -45,7 +47,7 @@ export function createProbe(options: {
   async function askXmla() {
     try {
       const { head, body } = await inTime(limit, [closing.signal], (signal) =>
-        askDiscover(replicas, project, authorization, signal),
+        askDiscover(replicas(), project, authorization, signal),
       );
       const { status } = head;
       // A wrong path would not ask for a login.
@@ -76,7 +78,7 @@ export function createProbe(options: {
     last: () => last,
     close(): void {
       closing.abort();
-      replicas.close();
+      made?.close();
     },
   };
 }

@@ -71,6 +71,8 @@ export function sumOf(all: readonly Sums[]): Sums {
   return sum;
 }
 
+export const tenths = (figure: number): number => Math.round(figure * 10) / 10;
+
 export type ReasonCount = ReturnType<typeof reasonsOf>[number];
 /** Counts of outcomes with their reasons; an event without a reason is told by its type. */
 export const reasonsOf = (hour: HourReport) =>

@@ -47,15 +47,12 @@ export const createActHandler =
     sendPretty(response, told, status);
   };
 
-export interface AdminQuestion {
-  readonly id: string;
-  readonly administrator: Principal;
+export interface AdminQuestion extends Pick<AdminCall, 'id' | 'administrator' | 'signal'> {
   readonly principal: Principal;
   readonly headers: IncomingHttpHeaders;
   readonly authorization: string | undefined;
   readonly body: Buffer;
   readonly project: string | undefined;
-  readonly signal: AbortSignal;
 }
 
 /** Port: explains an XMLA request without any effect, even on metrics of users. */
@@ -87,7 +84,6 @@ export const idOf = (response: ServerResponse) => String(response.getHeader(REQU
 
 const isHeader = (text: string) => HEADER_VALUE.test(text);
 const header = word('a value of a header: letters of ISO-8859-1', isHeader).optional();
-/** Project in a query. Refuses names that no path can carry. */
 export const projectWord = z.string().superRefine((project, { addIssue }) => {
   const path = readXmlaPath(`/mdx/xmla/${encodeURIComponent(project)}`);
   if (path?.kind === 'xmla' && path.project === project) return;

@@ -8,14 +8,7 @@ import { REASONS } from '../common/reasons.ts';
 import type { PurgeLog } from '../cache/purge/purge-log.ts';
 import { REMEDIES } from '../common/remedies.ts';
 import { idOf, sendPretty } from './admin-act.ts';
-import {
-  type AdminPage,
-  type AdminPages,
-  mergePages,
-  page,
-  PAGE,
-  USUAL_LIMIT,
-} from './admin-page.ts';
+import { type AdminPages, mergePages, page, PAGE, USUAL_LIMIT } from './admin-page.ts';
 import { forgedAct, refuseDelegation } from './request-head.ts';
 
 export type Admin = ReturnType<typeof createAdmin>;
@@ -28,7 +21,7 @@ export function createAdmin(options: {
   emit: Emit;
 }) {
   const { permissions, purgeLog, ofFeatures, clock, emit } = options;
-  const own: Readonly<Record<string, AdminPage>> = {
+  const own = {
     '/admin/reasons': page({}, async () => ({ reasons: WORDS }), true),
     '/admin/purges': page({ limit: PAGE.limit }, tellPurges, true),
     [DIAGNOSIS]: page({}, diagnose),
@@ -37,10 +30,8 @@ export function createAdmin(options: {
 
   async function tellPurges({ limit }: Readonly<Record<'limit', number>>) {
     const { complete, purges } = await purgeLog.latest(limit);
-    return {
-      complete,
-      purges: purges.map((one) => Object.assign({}, one, { at: new Date(one.at) })),
-    };
+    const told = purges.map((one) => Object.assign({}, one, { at: new Date(one.at) }));
+    return { complete, purges: told };
   }
 
   async function diagnose(_query: object, principal: Principal): Promise<object> {

@@ -6,9 +6,7 @@ import { namesParameter } from '../proxy/forwarded.ts';
 import { GatewayError } from '../common/errors.ts';
 import { whyNotNamed } from '../common/header-names.ts';
 
-/**
- * A registered name, IPv4 address or IP literal, with or without port (RFC 3986 §3.2.2, §3.2.3).
- */
+/** A name, IPv4 address or IP literal, with or without port (RFC 3986 §3.2.2, §3.2.3). */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
 /**
@@ -181,8 +179,6 @@ export function canonicalContentType(header: string | undefined): string | undef
 /** A coding with its weight, such as `gzip;q=0.5`, and nothing else (RFC 9110 §12.4.2). */
 const MEMBER =
   /^[ \t]*([!#$%&'*+\-.^_`|~0-9a-z]+)(?:[ \t]*;[ \t]*q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?[ \t]*$/i;
-/** Ignored (RFC 9110 §5.6.1.2). */
-const EMPTY_MEMBER = /^[ \t]*$/;
 
 /**
  * True if the client takes gzip and does not prefer identity (RFC 9110 §12.5.3). `x-gzip` is gzip
@@ -191,7 +187,8 @@ const EMPTY_MEMBER = /^[ \t]*$/;
 export function acceptsGzip(header = ''): boolean {
   const weights = new Map<string, number>();
   for (const part of header.split(',')) {
-    if (EMPTY_MEMBER.test(part)) continue;
+    // RFC 9110 §5.6.1.2
+    if (/^[ \t]*$/.test(part)) continue;
     const [, name, weight = '1'] = MEMBER.exec(part) ?? [];
     if (name === undefined) return false;
     const coding = name.toLowerCase().replace(/^x-gzip$/, 'gzip');

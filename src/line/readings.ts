@@ -1,5 +1,7 @@
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
+import { MAX_STATEMENT } from '../xmla/mdx/statement-policy.ts';
+import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
 import { MAX_BODY } from '../xmla/request/read-request.ts';
 import type { Circumstances } from './circumstances.ts';
 import {
@@ -20,6 +22,8 @@ import { inSession, type OwnTurn, understandInTurn, type UnderstoodRequest } fro
 export interface Reading {
   readonly id: symbol;
   readonly asked: UnderstoodRequest;
+  /** Bytes that it takes. */
+  readonly bytes: number;
   /** Fill the gaps in the second reading; none once that has proven them. */
   readonly letters: readonly string[];
 }
@@ -49,14 +53,25 @@ function piecesOf({ request }: UnderstoodRequest): number {
   if (request === undefined) return 0;
   const { properties, headers } = request;
   const pieces = properties.length + headers.length;
-  if (request.method === 'Execute') return pieces + request.parameters.length;
+  if (request.method === 'Execute')
+    return pieces + request.parameters.length + request.commands.length;
   return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
+}
+
+/** Texts of a request that are in no key as they are. */
+function textsBesideKey({ request }: UnderstoodRequest): readonly string[] {
+  if (request === undefined) return [];
+  const ignored = request.properties.filter(({ name }) => IGNORED_PROPERTIES.has(name));
+  const values = ignored.map(({ value }) => value);
+  if (request.method === 'Discover') return values;
+  const { commands, statement } = request;
+  return [...values, ...commands, statement.length > MAX_STATEMENT ? statement : ''];
 }
 
 /** Bytes kept beside the name: most texts are there several times. */
 export function besideName(asked: UnderstoodRequest): number {
   const ofHead = JSON.stringify([asked.parts?.query, asked.namedHeaders, asked.forwarded]);
-  const texts = asked.parts?.texts ?? [];
+  const texts = [...(asked.parts?.texts ?? []), ...textsBesideKey(asked)];
   const length = texts.reduce((sum, text = '') => sum + text.length, ofHead.length);
   return piecesOf(asked) * PIECE_BYTES + length * KEPT.times;
 }
@@ -76,10 +91,8 @@ interface Asking {
  */
 export function createReadings() {
   const readers: TagReaders = [];
-  const table = createOwnedTable<Kept>(
-    KEPT.maxBytes,
-    (name, kept) =>
-      name.length + KEPT.overhead + (kept === 'unprovable' ? 0 : besideName(kept.asked)),
+  const table = createOwnedTable<Kept>(KEPT.maxBytes, (name, kept) =>
+    kept === 'unprovable' ? name.length + KEPT.overhead : kept.bytes,
   );
   const underWay = new Map<string, Promise<unknown>>();
   let uses = 0;
@@ -142,7 +155,8 @@ export function createReadings() {
     const letters = lettersOfProof(body, gaps, asked);
     if (letters === undefined && hasGaps(gaps)) table.set(name, owner, 'unprovable');
     if (letters === undefined || piecesOf(asked) > MOST_PIECES) return asked;
-    table.set(name, owner, { id: Symbol(), asked, letters });
+    const bytes = name.length + KEPT.overhead + besideName(asked);
+    table.set(name, owner, { id: Symbol(), asked, bytes, letters });
     return asked;
   }
 

@@ -43,7 +43,6 @@ export type EventRows<T extends EventType = EventType> = {
   readonly [K in T]: EventRow<EventOf<K>>;
 };
 
-/** Makes the fields of a log line. The type is its message. */
 export function fieldsOf({
   type: _type,
   milliseconds,
@@ -54,20 +53,17 @@ export function fieldsOf({
 }
 
 export const asItIs = (event: object) => event;
-/** Kind of what is counted beside reasons. */
 export const REASON = 'reason';
 export const always = () => true;
 const noLabels = (): Labels => ({});
 const one = () => 1;
 
-/** Counts an event as one, or as much as `by` says. */
 export const move = <E>(
   count: Count,
   labels: (event: E) => Labels = noLabels,
   by: (event: NoInfer<E>) => number = one,
 ): Move<E> => ({ count, labels, by });
 
-/** A counter with one label of closed words. */
 export const closed = (
   name: string,
   help: string,

@@ -61,7 +61,8 @@ const figure = (
 const LEAST = { aggregator: 'min' } as const;
 const MOST = { aggregator: 'max' } as const;
 
-export function figuresHeld(gauges: Gauges): readonly Figure[] {
+/** All figures, in the order of the page. */
+export function figuresOf(gauges: Gauges): readonly Figure[] {
   const { memory, evictions, flights, engine, limits, bodies, logins, connections } = gauges;
   return [
     figure('memory_entries', 'Entries in the memory tier.', () => memory().entries),
@@ -103,29 +104,26 @@ export function figuresHeld(gauges: Gauges): readonly Figure[] {
       () => gauges.redisConditions().length,
       MOST,
     ),
+    ...figuresOfStates(gauges.states),
+    figure(
+      'certificate_end_seconds',
+      'When a certificate of the gateway ends (Unix time), by key.',
+      () => {
+        const end = gauges.certificateEnd();
+        return end === undefined ? [] : [[{ key: 'listen.certificate' }, end / 1000]];
+      },
+      { labels: ['key'], ...LEAST },
+    ),
+    ...gauges.ofFeatures,
+    figure('workers', 'Processes that these figures cover.', () => 1),
+    figure(
+      'build_info',
+      'Always 1; the label says which version it is.',
+      () => [[{ version: gauges.version ?? '' }, 1]],
+      { labels: ['version'], ...LEAST },
+    ),
   ];
 }
-
-export const certificateFigure = ({ certificateEnd }: Pick<Gauges, 'certificateEnd'>) =>
-  figure(
-    'certificate_end_seconds',
-    'When a certificate of the gateway ends (Unix time), by key.',
-    () => {
-      const end = certificateEnd();
-      return end === undefined ? [] : [[{ key: 'listen.certificate' }, end / 1000]];
-    },
-    { labels: ['key'], ...LEAST },
-  );
-
-export const figuresOfProcess = ({ version }: Pick<Gauges, 'version'>): readonly Figure[] => [
-  figure('workers', 'Processes that these figures cover.', () => 1),
-  figure(
-    'build_info',
-    'Always 1; the label says which version it is.',
-    () => [[{ version: version ?? '' }, 1]],
-    { labels: ['version'], ...LEAST },
-  ),
-];
 
 const upOf = (part: string, name: string, up: boolean | undefined) =>
   up === undefined ? [] : [[{ part, name }, Number(up)] as const];

@@ -18,13 +18,7 @@ const LONGEST_RETRY = 100;
 const LAST_WAIT = 1_000;
 const LAST_PAUSE = 10;
 
-interface Line {
-  readonly text: string;
-  /** Bytes. */
-  readonly size: number;
-  readonly audit: boolean;
-}
-
+type Line = ReturnType<typeof lineOf>;
 type IsAudit = (message: string | undefined, fields: object | undefined) => boolean;
 
 /** A whole piece stays text: the system call takes it as it is. */
@@ -78,7 +72,6 @@ function createLineQueue(writePiece: (piece: Piece) => number) {
 
   return {
     bytes: () => waitingBytes,
-    /** @returns whether there was room */
     add(line: Line): boolean {
       const fits = hasRoom(line);
       if (fits) put(line);
@@ -171,15 +164,9 @@ export function createLogOutput(options: {
   }
 }
 
-const lineOf = (text: string, audit: boolean): Line => ({
-  text,
-  size: Buffer.byteLength(text),
-  audit,
-});
-
+const lineOf = (text: string, audit: boolean) => ({ text, size: Buffer.byteLength(text), audit });
 const bytesOf = (piece: Piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece);
 
-/** @param onExit calls back when the process ends, whatever ends it */
 export function openLogOutput(
   fd: number,
   isAudit: IsAudit,

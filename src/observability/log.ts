@@ -34,7 +34,7 @@ export function createLog(
   destination: DestinationStream,
   base: object | null = null,
 ) {
-  const form = { ...LINE_FORM, base: base as null, serializers: { err: describeError } };
+  const form = { ...LINE_FORM, base: base as null, serializers: WITH_STACK };
   const log = pino({ ...form, level: config.level }, destination);
   let current = config;
   return {
@@ -110,7 +110,7 @@ function tell(log: Logger, row: Told, config: LogConfig, event: GatewayEvent): v
   (row.withoutStack ? log.child({}, WITHOUT_STACK) : log)[level](fields, message);
 }
 
-const describeError = (error: unknown) => describe(error, true);
+const WITH_STACK = { err: (error: unknown) => describe(error, true) };
 const WITHOUT_STACK = { serializers: { err: (error: unknown) => describe(error, false) } };
 
 /**
@@ -132,6 +132,5 @@ function describe(error: unknown, withStack: boolean): unknown {
 }
 
 /** A Redis that does not know a command says with which arguments it came, also of AUTH. */
-function withoutArguments(text: string): string {
-  return text.replace(/,? with args beginning with: [^\n]*/gu, '');
-}
+const withoutArguments = (text: string) =>
+  text.replace(/,? with args beginning with: [^\n]*/gu, '');

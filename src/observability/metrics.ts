@@ -6,16 +6,7 @@ import { GatewayError } from '../common/errors.ts';
 import type { EventOf, GatewayEvent } from '../common/events.ts';
 import { SUMMED } from './core-events.ts';
 import type { Count, EventRow, EventRows, Move } from './event-rows.ts';
-import {
-  aboutIn,
-  certificateFigure,
-  type Figure,
-  figuresHeld,
-  figuresOfProcess,
-  figuresOfStates,
-  type Gauges,
-  registerFigure,
-} from './figures.ts';
+import { aboutIn, type Figure, figuresOf, type Gauges, registerFigure } from './figures.ts';
 import { createProjectLabels } from './project-labels.ts';
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -36,13 +27,7 @@ export function createMetrics(
   for (const what of ['handles', 'requests', 'resources'])
     registry.removeSingleMetric(`mdx_gateway_nodejs_active_${what}_total`);
 
-  const figures = [
-    ...figuresHeld(gauges),
-    ...figuresOfStates(gauges.states),
-    certificateFigure(gauges),
-    ...gauges.ofFeatures,
-    ...figuresOfProcess(gauges),
-  ];
+  const figures = figuresOf(gauges);
   const beginnings = new Map(figures.map((figure) => [figure.name, figure]));
   const counts = createCounts(registry, rows, beginnings, () => summed.count());
   const byProject = [SUMMED.requests, SUMMED.engineSeconds, SUMMED.saved, SUMMED.stored];
@@ -123,7 +108,6 @@ function createCounts(
   };
 }
 
-/** @throws when no row has the count */
 function foundIn<T>(made: ReadonlyMap<string, T>, { name }: Count): T {
   const found = made.get(name);
   if (found === undefined) throw new Error(`no event moves ${name}`);
@@ -133,16 +117,9 @@ function foundIn<T>(made: ReadonlyMap<string, T>, { name }: Count): T {
 /** Series that are summed before they are counted: clients choose the names. */
 const MOST_SERIES = 1_000;
 
-/** Sums of one series; `saved` in milliseconds. */
-interface Series {
-  readonly outcome: string;
-  readonly reason: string;
-  readonly project: string;
-  count: number;
-  bytes: number;
-  saved: number;
-}
-
+type Series = Readonly<Record<'outcome' | 'reason' | 'project', string>> & typeof NO_ANSWERS;
+/** `saved` in milliseconds. */
+const NO_ANSWERS = { count: 0, bytes: 0, saved: 0 };
 const nothingAtEngine = () => ({ milliseconds: 0, stored: 0, storedBytes: 0 });
 
 /** Sums answers between two readings: finding counters by their labels takes 5 % of a hit. */
@@ -186,8 +163,7 @@ function createSummedCounts(
     }
     if (numberOfSeries === MOST_SERIES) count();
     numberOfSeries += 1;
-    const labels = { outcome, reason, project: labelOf(name) };
-    const added = { ...labels, count: 0, bytes: 0, saved: 0 };
+    const added = { outcome, reason, project: labelOf(name), ...NO_ANSWERS };
     answered.set(name, [...(answered.get(name) ?? []), added]);
     return added;
   }

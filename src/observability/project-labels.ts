@@ -17,7 +17,6 @@ export function createProjectLabels(
   clock: Pick<Clock, 'now'>,
   counters: readonly Counter[],
 ) {
-  /** Labels of names that the configuration does not hold. */
   const labels = new Map<string, { readonly label: string; used: number }>();
 
   function makeRoom(now: number): boolean {

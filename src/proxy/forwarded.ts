@@ -81,9 +81,6 @@ export function sortedQuery(parameters: readonly string[]): readonly string[] {
   return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, parameter]) => parameter);
 }
 
-/** The gateway's own login as a header Authorization (RFC 7617). */
-export const serviceAuthorization = (service: Readonly<Record<'name' | 'password', string>>) =>
-  `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
 /** With the gateway's own login, a 401 says nothing about the client's password. */
 export const refusedLogin = (status: number, login: 'forward' | 'service' | 'none') =>
   login !== 'forward' && (status === 401 || status === 407);

@@ -21,7 +21,6 @@ import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts'
 const PIECE_TIME_MS = 1_000;
 /** The kernel probes a silent connection after this time. */
 const KEEP_ALIVE_MS = 10_000;
-const IDLE_MS = 30_000;
 /** How long the reader or the source of long work may pause. */
 const LONG_IDLE_MS = 600_000;
 const LONG_COMMIT_MS = 30_000;
@@ -57,8 +56,7 @@ type Budget = ReturnType<typeof createBudget>;
 /**
  * Stores roles and datasets in a PostgreSQL that several gateways share, in tables `mdx_gateway_…`
  * of the search path's first schema. `timeout` limits each operation: getting a connection, and all
- * statements except those that carry pieces of documents. Long work has a connection of its own, on
- * which `timeout` limits each statement.
+ * statements but those with pieces of documents. Of long work it limits each statement.
  */
 export function createPostgresStorage({
   config,
@@ -172,7 +170,7 @@ function createPool(
   const pool = new Pool({
     ...settings,
     max,
-    idleTimeoutMillis: IDLE_MS,
+    idleTimeoutMillis: 30_000,
     idle_in_transaction_session_timeout: idleInTransactionMs,
   });
   // An error on a busy connection fails its statement too; the pool reports idle ones.

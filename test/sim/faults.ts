@@ -23,6 +23,21 @@ const WORKERS = { ...DEAF, form: 'workers', lease: 200 } as const;
 const LATE = { hopMs: 20, slowOneIn: 2, slowMs: 200, loseOneIn: 0 };
 const KEEPS = `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`;
 
+const CACHE = 'cache/cache.ts';
+const FILL = 'cache/fill.ts';
+/** The engine comes and goes … */
+const COMES_AND_GOES = {
+  form: 'redis',
+  troubles: ['the engine is away', 'the engine breaks off', 'the engine fails', 'a reload'],
+  timeout: 1_500,
+} as const;
+/** … while entries end soon and are kept for long. */
+const AWAY = { ...COMES_AND_GOES, ttl: 1_000, staleIfError: 3_600_000 } as const;
+/** Passwords change, and no login counts for long. */
+const LOGINS = {
+  troubles: ['passwords change', 'the engine is away'],
+  trust: { verifiedFor: 1_500, believedFor: 5_000 },
+};
 const UNNOTED = 'freshness/unnoted.ts';
 const SESSIONS = 'sessions/sessions.ts';
 const LEASES = 'common/leases.ts';
@@ -374,6 +389,259 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       `if (last === undefined || reply !== undefined) return reply;`,
     ),
     simulation: within(REQUESTS, { weather: 'restarts' }),
+  },
+  'an old answer is taken under the epochs of before the failure': {
+    replacements: [
+      {
+        file: CACHE,
+        find: `async function failed({ query, client }: Asked, error: unknown): Promise<void> {`,
+        put: `async function failed(lookup: Asked, error: unknown): Promise<void> {
+    const { query, client } = lookup;
+    const past = error instanceof EngineFailure ? await query.ifError?.() : undefined;
+    const old = past && memory.get(lookup.key, true, clock.wall(), past());
+    if (old && !client.signal.aborted) return found.replay(old, 'engine-away', lookup);`,
+      },
+    ],
+    simulation: within(FLEET, AWAY),
+  },
+  'behind a failure of the engine the key is not made anew': {
+    replacements: [
+      {
+        file: CACHE,
+        find: `async function failed({ query, client }: Asked, error: unknown): Promise<void> {`,
+        put: `async function failed({ query, client, key }: Asked, error: unknown): Promise<void> {`,
+      },
+      {
+        file: CACHE,
+        find: `answer(query, client, error) :`,
+        put: `answer(query, client, error, key) :`,
+      },
+      {
+        file: CACHE,
+        find: `failure?: EngineFailure): Promise<void> {`,
+        put: `failure?: EngineFailure, before?: string): Promise<void> {`,
+      },
+      {
+        file: CACHE,
+        find: `...keys.nameOf(query.parts, captured) };
+      const { key } = lookup;`,
+        put: `...keys.nameOf(query.parts, captured), ...(before && { key: before }) };
+      const { key } = lookup;`,
+      },
+    ],
+    simulation: within(FLEET, AWAY),
+  },
+  'a purge does not reach what is kept past its ttl': {
+    replacements: [
+      {
+        file: CACHE,
+        find: `if (failure !== undefined && past <= 0) break;`,
+        put: `if (failure !== undefined && past <= 0) break;
+        const bare = JSON.stringify([query.parts.asked.hash, query.parts.identity]);
+        const old = past > 0 ? memory.kept.get(bare) : undefined;
+        if (old) return found.replay(old, 'engine-away', lookup);`,
+      },
+      {
+        file: CACHE,
+        find: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);`,
+        put: `memory.set(key, latest, digests(), query.fresh ? 'fresh' : how);
+    (memory.kept ??= new Map()).set(JSON.stringify([query.parts.asked.hash, query.parts.identity]), latest);`,
+      },
+      {
+        file: CACHE,
+        find: `  const found = createFinding(parts);`,
+        put: `  const found = createFinding(parts);
+  memory.kept = new Map();`,
+      },
+    ],
+    simulation: within(FLEET, AWAY),
+  },
+  'an old answer follows bytes of a new one': {
+    replacements: [
+      {
+        file: FILL,
+        find: `return out.fail(state.breakOff(error, abort.signal.aborted));`,
+        put: `return out.fail(state.breakOff(error, abort.signal.aborted), failed);`,
+      },
+      {
+        file: FILL,
+        find: `    fail(error: unknown): void {
+      cancel();`,
+        put: `    fail(error: unknown, failed: (error: unknown) => void): void {
+      cancel();`,
+      },
+      {
+        file: FILL,
+        find: `      held = undefined;
+      client.fail(error);`,
+        put: `      const isOut = held === undefined;
+      held = undefined;
+      if (isOut) failed(new EngineFailure('engine-unreachable', BROKEN_OFF));
+      else client.fail(error);`,
+      },
+      {
+        file: FILL,
+        find: `import { GatewayError } from '../common/errors.ts';`,
+        put: `import { EngineFailure, GatewayError } from '../common/errors.ts';`,
+      },
+    ],
+    simulation: within(FLEET, { ...AWAY, troubles: ['the engine breaks off'] }),
+  },
+  'an answer that broke off counts as a failure of the engine': {
+    replacements: instead(
+      CACHE,
+      `error instanceof EngineFailure && query.ifError`,
+      `error instanceof GatewayError && query.ifError`,
+    ).concat(
+      instead(
+        FILL,
+        `      held = undefined;
+      client.fail(error);`,
+        `      const isOut = held === undefined;
+      held = undefined;
+      if (isOut) client.fail(error);
+      else failed(error);`,
+      ),
+      instead(
+        FILL,
+        `  clock: Clock,
+  holdMs = HOLD_MS,`,
+        `  clock: Clock,
+  holdMs = HOLD_MS,
+  failed,`,
+      ),
+      instead(
+        FILL,
+        `state.outcome, clock, parts.holdMs);`,
+        `state.outcome, clock, parts.holdMs, failed);`,
+      ),
+    ),
+    simulation: within(FLEET, AWAY),
+  },
+  'a Fault counts as a failure of the engine': {
+    replacements: instead(
+      CACHE,
+      `    if (landed.kind === 'refused') client.waits(clock.now() - since);`,
+      `    if (landed.kind === 'refused') return failed(lookup, new EngineFailure('engine-unreachable', ''));`,
+    ),
+    simulation: within(FLEET, {
+      ...AWAY,
+      troubles: ['the engine fails'],
+      engineMs: 300,
+      clients: 24,
+    }),
+  },
+  'a full queue counts as a failure of the engine': {
+    replacements: instead(
+      CACHE,
+      `error instanceof EngineFailure && query.ifError`,
+      `error instanceof GatewayError && query.ifError`,
+    ),
+    simulation: within(FLEET, AWAY),
+  },
+  'an old answer is judged by the ttl with which it was kept': {
+    replacements: instead(
+      CACHE,
+      `    const left = timeLeft(found, ttl, wall);
+    if (left + past`,
+      `    const left = found.requestedAt + found.lifetime - wall;
+    if (left + past`,
+    ),
+    simulation: within(FLEET, { ...COMES_AND_GOES, staleIfError: 3_600_000 }),
+  },
+  'an old answer is judged by no stale_if_error but that it is kept': {
+    replacements: instead(
+      CACHE,
+      `const past = pastTtl?.() ?? 0;`,
+      `const past = (pastTtl?.() ?? 0) && 1e9;`,
+    ),
+    simulation: within(FLEET, { ...COMES_AND_GOES, ttl: 1_000 }),
+  },
+  'an old answer is given to who wants a new one': {
+    replacements: [
+      ...instead(
+        'line/handler.ts',
+        `control === 'none' && query.staleIfError > 0`,
+        `query.staleIfError > 0`,
+      ),
+      ...instead(CACHE, `!query.fresh && (failure`, `(failure`),
+      ...instead(
+        CACHE,
+        `      if (!query.fresh) {
+        const isAsked`,
+        `      if (!query.fresh || isLate) {
+        const isAsked`,
+      ),
+    ],
+    simulation: within(FLEET, AWAY),
+  },
+  'an old answer is given though its login has ended': {
+    replacements: [
+      ...instead(
+        'line/replay.ts',
+        `      const login = parts.authenticator.remembered(request.headers.authorization ?? '');
+`,
+        `      const found = parts.authenticator.remembered(request.headers.authorization ?? '');
+      const login = found ?? { principal, countsForHits: () => true };
+`,
+      ),
+      ...instead(
+        'line/replay.ts',
+        `if (!head.login.countsForHits()) return false;`,
+        `if (!isOld && !head.login.countsForHits()) return false;`,
+      ),
+    ],
+    simulation: within(FLEET, { ...AWAY, ...LOGINS }),
+  },
+  'an engine that is away is never tried again': {
+    replacements: instead(
+      'engine/away.ts',
+      `clock.now() - triedAt < TRY_MS;`,
+      `triedAt <= clock.now();`,
+    ),
+    simulation: within(FLEET, AWAY),
+  },
+  'every request tries an engine that is away': {
+    replacements: instead(
+      'engine/away.ts',
+      `clock.now() - triedAt < TRY_MS;`,
+      `clock.now() < triedAt;`,
+    ),
+    simulation: within(FLEET, AWAY),
+  },
+  'a believed login is good for all': {
+    replacements: instead(
+      'line/handler.ts',
+      `const failure = await check().then(() => undefined, asEngineFailure);`,
+      `const failure = undefined;`,
+    ),
+    simulation: within(FLEET, LOGINS),
+  },
+  'a login is believed from its last use': {
+    replacements: instead(
+      'auth/verified-credentials.ts',
+      `verifiedFor > 0 && clock.now() < checkedAt + believedFor;`,
+      `verifiedFor > 0 && clock.now() < usedAt + believedFor;`,
+    ).concat(
+      instead(
+        'auth/verified-credentials.ts',
+        `const isBelieved = ({ checkedAt }: Verified) =>`,
+        `const isBelieved = ({ usedAt }: Verified) =>`,
+      ),
+      instead(
+        'auth/verified-credentials.ts',
+        `countsForHits: () => isStill() && (isVerified(entry) || isBelieved(entry)),`,
+        `countsForHits: () => isStill() && (isVerified(entry) || isBelieved(entry)) && (entry.usedAt = clock.now()) > 0,`,
+      ),
+    ),
+    simulation: within(FLEET, { ...AWAY, ...LOGINS }),
+  },
+  'a wrong password leaves the login as it was': {
+    replacements: instead(
+      'auth/authenticator.ts',
+      `if (outcome === 'wrong') verified.forget(digest);`,
+    ),
+    simulation: within(FLEET, LOGINS),
   },
   // Not found by 50,000 answers and 300,000 look-ups: that a purge does not ask whether Redis was replaced meanwhile, that what
   // is made dirty while it begins begins as clean, and that the primary process begins what was dirty as clean. The last

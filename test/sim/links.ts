@@ -59,11 +59,16 @@ export function createLink<Lane extends string>(options: {
   const latest = new Map<string, number>();
   let mood: Mood = 'up';
   let failedAt = -Infinity;
+  /** What each hop takes longer now (ms). */
+  let slowBy = 0;
+  /** The one connection that is broken while the others are not. */
+  let broken: string | undefined;
   const now = time.clock.now;
 
   function travel(lane: string, way: 'to' | 'from', arrive: () => void): void {
     if (oneIn(random, habits.loseOneIn)) return;
-    const takes = 1 + random(oneIn(random, habits.slowOneIn) ? habits.slowMs : habits.hopMs);
+    const usual = oneIn(random, habits.slowOneIn) ? habits.slowMs : habits.hopMs;
+    const takes = 1 + slowBy + random(usual);
     const isFree = oneIn(random, habits.reorderOneIn);
     const arrives = isFree ? now() + takes : Math.max(now() + takes, latest.get(lane + way) ?? 0);
     if (!isFree) latest.set(lane + way, arrives);
@@ -79,7 +84,7 @@ export function createLink<Lane extends string>(options: {
   /** Has something done at the other end, and brings its answer back. */
   function ask<T>(lane: Lane, run: () => Promise<T>): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    if (mood === 'cut') {
+    if (mood === 'cut' || lane === broken) {
       failedAt = now();
       return Promise.reject(lost());
     }
@@ -121,6 +126,10 @@ export function createLink<Lane extends string>(options: {
       });
     },
     mood: () => mood,
+    /** From now on each hop takes so much longer (ms). */
+    slowDown: (ms: number) => void (slowBy = ms),
+    /** One of its connections is broken from now on, or none. */
+    breakLane: (lane: Lane | undefined) => void (broken = lane),
     /** Notes that the process could not ask although the link may be up. */
     fails: () => void (failedAt = now()),
     /** Whether the process could ask for nothing, or an answer did not come, at that moment (ms) or later. */

@@ -81,7 +81,6 @@ const notCached = (why?: string) => ({ ...NOTHING, verdict: 'not-cached' as cons
 interface Asking {
   readonly cache: Pick<Parts['cache'], 'fetch' | 'entryOf'>;
   readonly ownTurn: OwnTurn;
-  /** Aborted when the administrator has gone. */
   readonly gone: AbortSignal;
   readonly timeoutMs: number;
 }

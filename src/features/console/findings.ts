@@ -61,11 +61,6 @@ function frequent(state: State, wanted: 'bypass' | 'miss', total: number, what: 
   });
 }
 
-const bypassed: Rule = (state) => {
-  const { hits, misses, bypasses } = state.hour;
-  const what = 'requests of the last hour bypassed the cache';
-  return frequent(state, 'bypass', hits + misses + bypasses, what);
-};
 const notStored: Rule = (state) =>
   frequent(state, 'miss', state.hour.misses, 'misses of the last hour were not stored');
 
@@ -199,7 +194,13 @@ const RULES: readonly Rule[] = [
       A load job misspells the name, so that it drops nothing; or no client has asked this project yet.
       Correct the name in the job: it must be that of the request path, or of the catalog.`,
 
-  bypassed,
+  (state, { hits, misses, bypasses } = state.hour) =>
+    frequent(
+      state,
+      'bypass',
+      hits + misses + bypasses,
+      'requests of the last hour bypassed the cache',
+    ),
 
   notStored,
 

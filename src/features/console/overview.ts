@@ -10,6 +10,7 @@ import {
   rowsOf,
   type Sums,
   sumOf,
+  tenths,
 } from '../hour-report.ts';
 import type { SharedStatistics, Usage } from '../statistics/shared-statistics.ts';
 import { findingsOf, type State } from './findings.ts';
@@ -18,15 +19,13 @@ const HOUR_MS = 3_600_000;
 const MOST = { purges: 100, reasons: 20 } as const;
 export const ALL_PURGES = 1_000;
 
-type Log = Awaited<ReturnType<PurgeLog['latest']>>;
-type Entries = Awaited<ReturnType<SharedStatistics['hour']>>['entries'];
 interface Facts extends Pick<
   State,
   'now' | 'redis' | 'engines' | 'storage' | 'ofFeatures' | 'certificateLeft'
 > {
   readonly hour: HourReport;
-  readonly entries: Entries;
-  readonly log: Log;
+  readonly entries: Awaited<ReturnType<SharedStatistics['hour']>>['entries'];
+  readonly log: Awaited<ReturnType<PurgeLog['latest']>>;
   readonly processes: readonly Usage[];
   readonly inForce: Readonly<{ reloaded: boolean; workers: number }>;
 }
@@ -91,7 +90,6 @@ const projectsOf = ({ hour, entries, log }: Pick<Facts, 'hour' | 'entries' | 'lo
     };
   });
 
-/** Finds projects that were not purged for longer than their ttl. */
 function unpurgedOf(
   projects: ReturnType<typeof projectsOf>,
   config: Pick<Config, 'cache' | 'projects'>,
@@ -149,5 +147,3 @@ function lastPurgeOf(project: string, purges: readonly PurgeRecord[]) {
   const { at, principal, scope, result, cause } = found;
   return { at: new Date(at), principal, scope, result, cause };
 }
-
-const tenths = (figure: number): number => Math.round(figure * 10) / 10;

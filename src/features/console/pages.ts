@@ -1,4 +1,3 @@
-/** Sends the pages of the console: first HTML with its figures, script, style sheet, icon. */
 import type { Request, RequestHandler, Response } from 'express';
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -16,9 +15,7 @@ import { nameRequest, refuseDelegation } from '../../http/request-head.ts';
 
 /** Addresses of the files that a page names; the script is '' for none. */
 export type Assets = Readonly<Record<'script' | 'style' | 'icon', string>>;
-/** Rights of a user, as the pages know them. */
 export type Rights = Readonly<ReturnType<Permissions['rightsOf']>>;
-/** Answer of a path, or why there is none. */
 export type Told = { readonly told: unknown } | { readonly problem: string };
 /** Answers by the last names of their paths. Undefined where nothing came. */
 export type AllTold = Readonly<Record<string, Told | undefined>>;
@@ -32,9 +29,7 @@ interface Found {
 /** Makes HTML of what /admin tells, with the components of the browser. */
 export interface FirstPaint {
   find(path: string, search: string, rights: Rights): Found | undefined;
-  /** Makes a document that says what went wrong. */
   showProblem(text: string, rights: Rights, assets: Assets): string;
-  /** Makes a document with ways to other pages. */
   showLinks(links: typeof LINKS, assets: Assets): string;
 }
 

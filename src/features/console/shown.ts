@@ -1,8 +1,6 @@
 import { arch, platform } from 'node:os';
 import type { Permissions } from '../../auth/authenticator.ts';
-import type { PurgeLog } from '../../cache/purge/purge-log.ts';
 import { type Clock, shareFor } from '../../common/clock.ts';
-import type { RedisFacts } from '../../common/events.ts';
 import type { Finding } from '../../common/finding.ts';
 import type { Principal } from '../../common/principal.ts';
 import type { Config } from '../../settings/setting.ts';
@@ -15,20 +13,17 @@ import { ALL_PURGES, loadOf, overviewOf } from './overview.ts';
 /** Time for which all consoles share one answer (ms). */
 const SHARED = 1_000;
 
-/** Answers for the console: how the gateway is, what it was worth, and what it is made of. */
-export function createConsole(parts: {
-  config: Pick<Config, 'cache' | 'projects'>;
-  clock: Pick<Clock, 'now' | 'wall'>;
-  about: About;
-  permissions: Pick<Permissions, 'rightsOf'>;
-  statistics: Pick<SharedStatistics, 'usage' | 'hour'>;
-  purgeLog: Pick<PurgeLog, 'latest'>;
-  engines: RuntimeCore['engines'];
-  redis: () => RedisFacts;
-  storageState: RuntimeCore['storageState'];
-  findings: (hour: HourCounts) => Promise<readonly Finding[]>;
-  metrics: Pick<Metrics, 'registry'>;
-}) {
+export function createConsole(
+  parts: Pick<RuntimeCore, 'purgeLog' | 'engines' | 'redis' | 'storageState'> & {
+    config: Pick<Config, 'cache' | 'projects'>;
+    clock: Pick<Clock, 'now' | 'wall'>;
+    about: About;
+    permissions: Pick<Permissions, 'rightsOf'>;
+    statistics: Pick<SharedStatistics, 'usage' | 'hour'>;
+    findings: (hour: HourCounts) => Promise<readonly Finding[]>;
+    metrics: Pick<Metrics, 'registry'>;
+  },
+) {
   const { config, clock, about, permissions, statistics, purgeLog, storageState, metrics } = parts;
 
   const here = shareFor(SHARED, clock, async () => {

@@ -28,7 +28,6 @@ export function hooks(core: Core): Feature {
   };
 }
 
-/** Tells of each hook: its calls in the last hour, and its latest purge that is remembered. */
 export async function tellHooks({
   config,
   lastHour,

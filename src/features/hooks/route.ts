@@ -102,7 +102,6 @@ async function takeOnce(name: string, body: Buffer, at: number, { clock, taken }
   return () => taken.undo(message);
 }
 
-/** @throws GatewayError `engine-not-cleared` */
 async function purgeAll(projects: readonly string[], by: PurgeOrder, { purge }: HookParts) {
   const ends = await Promise.all(projects.map((project) => purge({ project }, by)));
   for (const end of ends) {

@@ -72,11 +72,11 @@ const rowsIn = (table: Table) =>
 export const isHour = (rows: HourReport) =>
   rows.length <= 8 * MOST && rows.every((row) => fits(row, NO_ROW));
 
-/** Largest moment of a date (ms). */
+/** The largest date (ms). */
 const LATEST = 8.64e15;
 const isAmount = (value: unknown) => typeof value === 'number' && value >= 0 && value <= LATEST;
 
-/** Checks that all members of the pattern are there, of the same kinds. */
+/** True if all members of the pattern are there, of the same kinds. */
 export const fits = (row: object, pattern: object): boolean =>
   Object.entries(pattern).every(([name, like]) => {
     const value: unknown = row[name as keyof typeof row];
@@ -84,7 +84,6 @@ export const fits = (row: object, pattern: object): boolean =>
     return typeof value === typeof like && Array.isArray(value) === Array.isArray(like);
   });
 
-/** Stands for a project's name. */
 const NO_LOGIN = '\0';
 
 /** An answer is counted in one place, by outcome and project: several would take 8 % of a hit. */
@@ -134,7 +133,7 @@ export function createHour(
 
   let latest = newMinute(0);
 
-  /** Finds the minute; one that the clock comes back to goes on. */
+  /** A minute that the clock comes back to goes on. */
   function minuteOf(wall: number) {
     if (wall >= latest.at && wall < latest.at + MINUTE) return latest;
     const at = wall - (wall % MINUTE);

@@ -3,7 +3,7 @@ import type { EventOf, GatewayEvent } from '../../common/events.ts';
 import { foldObjectName } from '../../common/fold-case.ts';
 import { inTurns } from '../../common/in-turn.ts';
 import type { EventRows } from '../../observability/event-rows.ts';
-import { addSums, noSums, type Sums, SUMS } from '../hour-report.ts';
+import { addSums, noSums, type Sums, SUMS, tenths } from '../hour-report.ts';
 import { addAnswer, createHour, wholeAtEngine } from './hour.ts';
 
 /** Digests with figures of their own, and requests that are remembered. */
@@ -92,7 +92,6 @@ export function createStatistics(parts: {
     configure: digests.configure,
     figures: digests.figures,
     hour: hour.report,
-    /** Names of a digest; empty where it is not known. */
     named(digest: string): Pick<Names, 'project' | 'catalogs' | 'cubes'> {
       const { project = '', catalogs = '', cubes = '' } = digests.find(digest) ?? {};
       return { project, catalogs, cubes };
@@ -110,7 +109,6 @@ export function createStatistics(parts: {
   };
 }
 
-/** Figures of the digests that cost the engine most. */
 function createDigests(clock: Pick<Clock, 'now'>, own: CopyText) {
   const digests = new Map<string, DigestFigures>();
   /** Sums of digests that made room for others, and of answers without one. */
@@ -211,7 +209,6 @@ export const isOfProject = (names: Named, wanted: string | undefined): boolean =
 /** Copies a text: a part of a text would keep all of it in memory (V8). */
 const copyOf = (text: string) => Buffer.from(text, 'utf8').toString('utf8');
 
-/** Texts that are found again, as most are. */
 const MAX_TEXTS = 1_000;
 
 function createCopies(): CopyText {
@@ -273,7 +270,6 @@ function createRecent(own: CopyText) {
     program: program[i] ?? '',
   });
   type Row = ReturnType<typeof rowAt>;
-
   const told = ({ address, program, ...request }: Row) => ({
     ...request,
     at: new Date(request.at).toISOString(),
@@ -318,5 +314,3 @@ function createRecent(own: CopyText) {
     },
   };
 }
-
-export const tenths = (figure: number): number => Math.round(figure * 10) / 10;

@@ -2,7 +2,7 @@ import type { Clock } from '../../common/clock.ts';
 import type { Readings } from '../feature.ts';
 import type { ReportStore } from '../../freshness/fleet.ts';
 import { oneAfterTheOther, inTurns } from '../../common/in-turn.ts';
-import { noSums, sumOf } from '../hour-report.ts';
+import { noSums, sumOf, tenths } from '../hour-report.ts';
 import { fits, isHour, mergeHours } from './hour.ts';
 import {
   type DigestFigures,
@@ -13,7 +13,6 @@ import {
   NO_FIGURES,
   type RequestFilter,
   type Statistics,
-  tenths,
 } from './remembered.ts';
 
 const SHARED_DIGESTS = 500;
@@ -129,7 +128,6 @@ export function createOwnFigures(
   };
 }
 
-/** Processes of a gateway that is one process. */
 export const onlyProcess = (own: OwnFigures, gateway: string): Processes => ({
   ask: async (method, ...args) => ({
     told: [await (own[method] as (...given: typeof args) => Promise<Told<typeof method>>)(...args)],
@@ -250,7 +248,6 @@ function costOf(row: DigestFigures): number {
 export async function largest<T>(items: Iterable<T>, figure: (item: T) => number, most: number) {
   const cut = (rows: T[]) => rows.sort((a, b) => figure(b) - figure(a)).slice(0, most);
   let best: T[] = [];
-  /** Smallest figure among the current top `most`. */
   let least = -Infinity;
   await inTurns(items, ENTRIES_AT_ONCE, (item) => {
     if (figure(item) <= least) return;
@@ -262,7 +259,6 @@ export async function largest<T>(items: Iterable<T>, figure: (item: T) => number
   return cut(best);
 }
 
-/** Joins digests: largest maximum, latest ask, sums of sums. */
 function mergeDigests(reports: readonly Pick<Report, 'digests'>[]) {
   const all = reports.flatMap(({ digests }) => digests);
   const merged = Map.groupBy(all, ({ digest }) => digest);
@@ -278,7 +274,6 @@ function both(one: DigestFigures, other: DigestFigures): DigestFigures {
   return sum;
 }
 
-/** Fading sums are told to a tenth. */
 function totalsOf(reports: readonly Pick<Report, 'totals'>[]) {
   const sum = sumOf(reports.map(({ totals }) => totals));
   return {

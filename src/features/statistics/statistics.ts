@@ -1,6 +1,6 @@
 import { GatewayError } from '../../common/errors.ts';
 import type { Link } from '../../workers/link.ts';
-import { STATISTICS } from '../../workers/statistics.ts';
+import { STATISTICS } from '../../workers/shared.ts';
 import type { Core, Feature, HourCounts } from '../feature.ts';
 import { rowsOf } from '../hour-report.ts';
 import { createStatistics } from './remembered.ts';
@@ -19,8 +19,7 @@ export function statistics(core: Core) {
   const { clock, id, primary, emit } = core;
   const remembered = createStatistics({ ...core, rows: core.events });
   const started = clock.wall();
-  const entries = core.memory.list;
-  const own = createOwnFigures(remembered, { ...core, entries, started });
+  const own = createOwnFigures(remembered, { ...core, entries: core.memory.list, started });
   const shared = createSharedStatistics({
     id,
     own,
@@ -48,15 +47,14 @@ export function statistics(core: Core) {
   };
 }
 
-/** Longest wait for the figures of all workers (ms). */
-const ALL_WITHIN = 2_000;
+const ALL_WITHIN_MS = 2_000;
 
 /** Reaches all workers by the primary process. Asking @throws GatewayError `overloaded` */
 export function processesOfAll(link: Pick<Link, 'call' | 'serve'>, own: OwnFigures): Processes {
   link.serve(STATISTICS, own);
   const call = async (method: string, ...args: readonly unknown[]) => {
     try {
-      return await link.call(STATISTICS, method, args, ALL_WITHIN);
+      return await link.call(STATISTICS, method, args, ALL_WITHIN_MS);
     } catch (cause) {
       const message = 'The statistics of the other workers cannot be had now; try again.';
       throw new GatewayError('overloaded', message, { retryAfter: 5, cause });

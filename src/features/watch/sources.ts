@@ -4,8 +4,8 @@ import { stat } from 'node:fs/promises';
 import type { Clock } from '../../common/clock.ts';
 import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
 import { type Semaphore, createSemaphore } from '../../common/semaphore.ts';
+import { basicAuthorization } from '../../common/principal.ts';
 import type { Config } from '../../settings/setting.ts';
-import type { EngineConfig } from '../../engine/config.ts';
 import {
   askDiscover,
   askOnce,
@@ -15,27 +15,19 @@ import {
 } from '../../engine/own-questions.ts';
 import { describeFailure } from '../../engine/probe.ts';
 import { createReplicas, tellsProject } from '../../engine/replicas.ts';
-import { answerHead, decodedAnswer, serviceAuthorization } from '../../proxy/forwarded.ts';
+import { answerHead, decodedAnswer } from '../../proxy/forwarded.ts';
 import { createUpstream } from '../../proxy/upstream.ts';
 import { isElement, type XmlElement } from '../../xml/xml-scanner.ts';
 import { SOAP, XMLA } from '../../xmla/names.ts';
 import type { Core } from '../feature.ts';
 import type { WatchConfig } from './config.ts';
 
-export interface Watched {
-  readonly name: string;
-  readonly watch: WatchConfig;
-  readonly engine: EngineConfig;
-}
-
 /** Files looked at together: a hanging file system takes one of Node's four threads for each. */
 export const MOST_FILES = 2;
 
-export function watchedIn({ projects }: Pick<Config, 'projects'>): readonly Watched[] {
-  return [...projects].flatMap(([name, { watch, engine }]) =>
-    watch ? [{ name, watch, engine }] : [],
-  );
-}
+export type Watched = ReturnType<typeof watchedIn>[number];
+export const watchedIn = ({ projects }: Pick<Config, 'projects'>) =>
+  [...projects].flatMap(([name, { watch, engine }]) => (watch ? [{ name, watch, engine }] : []));
 
 /**
  * Asks a source for its signature, a text that stays while the data stays. Takes at most
@@ -80,7 +72,7 @@ async function aborted(signal: AbortSignal): Promise<never> {
 }
 
 const loginOf = ({ user: name, password }: WatchConfig): { authorization?: string } =>
-  name && password ? { authorization: serviceAuthorization({ name, password }) } : {};
+  name && password ? { authorization: basicAuthorization({ name, password }) } : {};
 
 function checkStatus(status: number): void {
   if (status === 200) return;
@@ -95,7 +87,7 @@ function checkStatus(status: number): void {
  */
 function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now' | 'wall'>): Source {
   const dates = ENGINE_KINDS[engine.kind].changeDates;
-  const { authorization = engine.service && serviceAuthorization(engine.service) } = loginOf(watch);
+  const { authorization = engine.service && basicAuthorization(engine.service) } = loginOf(watch);
   const said = new Map<string, string>();
 
   async function askReplica(url: string, signal: AbortSignal): Promise<void> {
@@ -127,7 +119,6 @@ function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now' | 
   };
 }
 
-/** @throws Error where it is no rowset */
 function rowsOf(content: readonly XmlElement[] | undefined): readonly XmlElement[] {
   const [answer] = content ?? [];
   if (answer && isElement(answer, SOAP, 'Fault')) {
@@ -190,7 +181,6 @@ function askKylin({ watch }: Watched): Source {
 }
 
 type Listed = Readonly<Record<string, unknown>>;
-/** @throws Error where it is no list of Kylin */
 function listIn(body: Buffer) {
   type Answer = { data: { value: readonly Listed[]; total_size: unknown } };
   try {
@@ -266,34 +256,28 @@ function askFile({ watch: { path = '' } }: Watched, files: Semaphore): Source {
   return (signal) => (running ??= read(signal).finally(() => (running = undefined)));
 }
 
-/** Pause between two questions to one source. */
 const PAUSE_MS = 2_000;
-/** Characters of a signature that are shown. */
-const SHOWN_SIGNATURE = 100;
-
 type Parts = Pick<Core, 'clock'> & { readonly sleep: (milliseconds: number) => Promise<void> };
 
+const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, 100);
+
 /** Asks each source twice: one that differs each time would purge each time. */
-export function checkWatch(config: Config, parts: Parts) {
+export function checkWatch(config: Config, { clock, sleep }: Parts) {
   const files = createSemaphore(MOST_FILES);
-  return Promise.all(watchedIn(config).map((watched) => tryWatch(watched, parts, files)));
-}
-
-const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, SHOWN_SIGNATURE);
-
-async function tryWatch(watched: Watched, { clock, sleep }: Parts, files: Semaphore) {
-  const { name, watch } = watched;
-  const what = `watch ${name} (${watch.kind})`;
-  const ask = createSource(watched, clock, files);
   const { signal } = new AbortController();
-  try {
-    const first = await ask(signal);
-    await sleep(PAUSE_MS);
-    const second = await ask(signal);
-    if (first === second) return [what, 'up', `it sees ${short(first)}`] as const;
-    const why = `it differs at each question: ${short(first)}, then ${short(second)}`;
-    return [what, 'down', why] as const;
-  } catch (error) {
-    return [what, 'down', (error as Error).message] as const;
-  }
+  const tried = watchedIn(config).map(async (watched) => {
+    const what = `watch ${watched.name} (${watched.watch.kind})`;
+    const ask = createSource(watched, clock, files);
+    try {
+      const first = await ask(signal);
+      await sleep(PAUSE_MS);
+      const second = await ask(signal);
+      if (first === second) return [what, 'up', `it sees ${short(first)}`] as const;
+      const why = `it differs at each question: ${short(first)}, then ${short(second)}`;
+      return [what, 'down', why] as const;
+    } catch (error) {
+      return [what, 'down', (error as Error).message] as const;
+    }
+  });
+  return Promise.all(tried);
 }

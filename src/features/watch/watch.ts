@@ -16,7 +16,7 @@ const COUNTS_FOR_MS = 1_000;
 const LEAST_PAUSE_MS = 100;
 
 /** Watchers of the configuration in force. A reload keeps those that it does not concern. */
-export function watch(core: Core): Feature {
+export function watch(core: Core, sourceOf = createSource): Feature {
   const { clock } = core;
   const files = createSemaphore(MOST_FILES);
   const asked = createSemaphore(MOST_ASKED);
@@ -57,7 +57,7 @@ export function watch(core: Core): Feature {
     const closing = new AbortController();
     const { signal } = closing;
     const source = describeSource(watched);
-    const signature = createSource(watched, clock, files);
+    const signature = sourceOf(watched, clock, files);
     const watcher = createWatcher({ ...core, ...watched, enter, source, signature });
 
     async function run(): Promise<void> {

@@ -139,7 +139,6 @@ export function createWatcher(
   };
 }
 
-/** Reads and writes the note of a task, and remembers the latest. */
 function createNotes(fleet: FleetStore, task: string, source: string) {
   const nothing: WatchNote = { ...NOTHING, source };
   let latest: WatchNote | undefined;

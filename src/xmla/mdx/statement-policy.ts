@@ -99,9 +99,10 @@ class Judging extends TokenReader {
       if (!isStatement) this.readText(withoutOpenings(comment), depth - 1);
     }
     const hasLineEnd = text.includes('\n');
-    const hasNames = this.volatile.size > 0 || /\$|cell_formatter/i.test(text);
     let before: number | undefined;
     let kind = kindAt(tokens, from - 1);
+    const hasMark = kind === MDX.dollar || /\$|cell_formatter/i.test(text);
+    const hasNames = this.volatile.size > 0 || hasMark;
     for (let at = from; at < to; at += 1) {
       before = kind;
       kind = kindAt(tokens, at);

@@ -171,7 +171,8 @@ const OWN: ReadonlySet<string> = new Set([
   ...OF_SESSION.split(' ').flatMap((made) => [`create ${made}`, `drop ${made}`]),
 ]);
 /** Words by which a SELECT of DMX makes a model, or sends a statement to its data source. */
-const REACHING = /(?<![a-z0-9_])(?:into|openquery|openrowset)(?![a-z0-9_])/i;
+const REACHING = /into|openquery|openrowset/;
+const REACHING_WORD = /(?<![a-z0-9_])(?:into|openquery|openrowset)(?![a-z0-9_])/;
 /** A backslash may escape a quote; another tokenizer may end a line comment at the characters. */
 const UNCERTAIN = /\\['"]|[\f\v\u0085\u2028\u2029]/;
 /** Texts of more statements are not searched. */
@@ -243,7 +244,7 @@ class Parts extends TokenReader {
   protected read(tokens: MdxTokens, _depth: number, from: number, to: number): void {
     if (from === 0) this.#begin(tokens);
     const text = textOf(tokens, from, to);
-    const mayReach = reaches(text);
+    const mayReach = text.length > 2 * SLICE || REACHING.test(foldName(text));
     const hasLineEnd = text.includes('\n');
     for (let index = from; index < to; index += 1) {
       const kind = kindAt(tokens, index);
@@ -287,6 +288,6 @@ class Parts extends TokenReader {
   }
 }
 
-const reaches = (text: string) => text.length > 2 * SLICE || REACHING.test(foldName(text));
+const reaches = (word: string) => word.length > 2 * SLICE || REACHING_WORD.test(foldName(word));
 /** Longer words are none of {@link STATEMENTS}. */
 const firstOf = (word: string) => word.slice(0, 64).toLowerCase();

@@ -1,6 +1,23 @@
+import type { IncomingMessage } from 'node:http';
 import type { Client } from '../../../src/cache/query.ts';
 import { oneIn, type Random } from '../random.ts';
 import type { SimulatedTime } from '../time.ts';
+
+/** A request below HTTP: its head, its body, and what it asks. */
+export interface SimulatedRequest extends Pick<
+  IncomingMessage,
+  'method' | 'url' | 'httpVersion' | 'headers' | 'rawHeaders'
+> {
+  readonly body: Buffer;
+}
+
+/** An answer that was kept, as it went out. Times in ms. */
+export interface Hit {
+  readonly text: string;
+  readonly detail: string;
+  /** What it says of itself. */
+  readonly ttl: number;
+}
 
 /** What a client got. */
 export interface Got {
@@ -9,22 +26,49 @@ export interface Got {
   readonly how: string;
 }
 
+const LEFT = new Error('the client has gone');
 /** How long a client may wait for the engine (ms). */
 const PATIENCE = 30_000;
 
-/** A client that now and then takes its time, which makes the gateway wait for it. */
-export function createClient(time: SimulatedTime, random: Random) {
-  const gone = new AbortController();
+/**
+ * A client that now and then takes its time, which makes the gateway wait for it. To the steps of a request it is what
+ * `src/line/client.ts` is.
+ * @param options.request undefined for one that asks for no user
+ * @param options.heard told of an answer that was kept in the turn that sends it
+ */
+export function createClient(options: {
+  time: SimulatedTime;
+  random: Random;
+  request?: SimulatedRequest;
+  heard?: (hit: Hit) => void;
+}) {
+  const { time, random, request, heard } = options;
+  /** Made when something has to be broken off with it. */
+  let gone: AbortController | undefined;
+  let isGone = false;
   const { promise, resolve } = Promise.withResolvers<Got>();
   const pieces: Buffer[] = [];
   const isSlow = oneIn(random, 20);
   let how = '';
   const breath = () => (isSlow ? time.sleep(random(200)) : Promise.resolve());
   const end = (text: string | undefined, told = how) => resolve({ text, how: told });
-  const client: Client = {
-    signal: gone.signal,
+  const client = {
+    get signal() {
+      gone ??= new AbortController();
+      if (isGone) gone.abort(LEFT);
+      return gone.signal;
+    },
+    get isGone() {
+      return isGone;
+    },
     waits: () => PATIENCE,
-    replay: ({ body }, { outcome }) => end(body.toString(), `hit ${outcome.detail}`),
+    replay({ body }, { outcome, ttl }) {
+      const text = body.toString();
+      if (how !== '')
+        return end(undefined, `broke: an old answer though it has bytes of another: ${how}`);
+      if (!isGone) heard?.({ text, detail: outcome.detail, ttl });
+      end(text, `hit ${outcome.detail}`);
+    },
     open: (_head, outcome) =>
       void (how = `${outcome.kind} ${'detail' in outcome ? outcome.detail : ''}`),
     notStored() {},
@@ -38,16 +82,27 @@ export function createClient(time: SimulatedTime, random: Random) {
     },
     fail(error) {
       // Anything else is a mistake of the program, or of the simulation.
-      const isTold = error instanceof Error && ('reason' in error || gone.signal.aborted);
-      end(undefined, isTold ? 'failed' : `broke: ${String(error)}`);
+      const isTold = error instanceof Error && ('reason' in error || isGone);
+      const reason = isTold && 'reason' in error ? String(error.reason) : '';
+      end(undefined, isTold ? `failed ${reason}` : `broke: ${String(error)}`);
     },
-  };
+    request,
+    facts: { id: '', principal: '', project: '', why: '', trace: '' },
+    owner: '',
+    wishes: { page: undefined },
+    takeBody: () => request?.body,
+    watch() {},
+    asks() {},
+    engineStep() {},
+    patience: () => PATIENCE,
+  } satisfies Client & Record<string, unknown>;
   return {
     client,
     got: promise,
     /** Goes away without its answer. */
     leave(): void {
-      gone.abort(new Error('the client has gone'));
+      isGone = true;
+      gone?.abort(LEFT);
       end(undefined, 'gone');
     },
   };

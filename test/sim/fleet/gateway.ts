@@ -1,37 +1,69 @@
-import type { DiscoverRequest } from '../../../src/xmla/request/read-request.ts';
-import type { KnownKey, Query } from '../../../src/cache/query.ts';
 import type { Purge } from '../../../src/cache/purge/purge.ts';
 import type { Candidate } from '../../../src/features/warm/candidates.ts';
 import type { WarmLine } from '../../../src/features/warm/lane.ts';
 import type { Clock } from '../../../src/common/clock.ts';
 import type { Emit, GatewayEvent, Stale } from '../../../src/common/events.ts';
 import type { Config } from '../../../src/config/config.ts';
+import type { Judge } from '../../../src/line/ports.ts';
 import type { Random } from '../random.ts';
 import type { SimulatedTime } from '../time.ts';
-import { createClient, type Got } from './client.ts';
-import { QUERY_SAMPLE, type SimulatedEngine } from './engine.ts';
+import { createClient, type Got, type Hit } from './client.ts';
+import type { Asker, SimulatedEngine } from './engine.ts';
 import { EVERY_PLACE, type Ledger, type Places, PROJECTS, WATCHED } from './ledger.ts';
 import type { Program } from '../program.ts';
 import type { Backing } from './backing.ts';
+import { openLine } from './line.ts';
+import { createMet } from './met.ts';
+import {
+  bodyOf,
+  type Control,
+  EVERYBODY,
+  isUser,
+  type Login,
+  loginIn,
+  OWN_SHARED,
+  type Question,
+  QUESTIONS,
+  requestOf,
+  understood,
+  whoseOf,
+} from './questions.ts';
 
 /** What a fleet runs. */
 export const FLEET_PARTS = [
-  ...(['account', 'cache', 'entries', 'flights', 'health', 'key', 'link'] as const),
-  ...(['projects', 'purges', 'shared', 'warm', 'watcher'] as const),
+  ...([
+    'account',
+    'away',
+    'believed',
+    'cache',
+    'entries',
+    'errors',
+    'flights',
+    'handler',
+    'health',
+  ] as const),
+  ...(['key', 'link', 'logins', 'principal', 'projects', 'purges', 'query', 'replay'] as const),
+  ...(['shared', 'understand', 'warm', 'watch'] as const),
 ];
 export type FleetProgram = Pick<Program, (typeof FLEET_PARTS)[number]>;
 
-/** What a client may ask. */
-export interface Question {
-  readonly places: Places;
-  /** Whose answers may be given for it. */
-  readonly identity: string;
-  readonly variant: number;
+/** Of one gateway, until the next reload. Times in ms. */
+export interface InForce {
+  readonly lease: number;
+  readonly ttl: number;
+  readonly staleIfError: number;
+  readonly timeout: number;
+  readonly whenBlind: 'keep' | 'bypass';
+}
+
+/** For how long logins count at all gateways (ms). */
+export interface Trust {
+  readonly verifiedFor: number;
+  readonly believedFor: number;
 }
 
 const MEMORY = 200_000;
 const ACCOUNT = { in_flight: 2 ** 26, queue: 100 };
-const TTL = 600_000;
 /** Between two polls of a watched source (ms). */
 export const EVERY = 2_000;
 /** Behind a purge a run of the warm-up begins so late (ms). */
@@ -46,28 +78,45 @@ const WARM = {
   budget: 600_000,
 } as const;
 const BY_ITSELF = { as: { possible: true, text: 'by itself' } };
+/** Until a gateway has noted a poll, and until all have read that (ms). */
+const NOTED_WITHIN = 700;
+const HEARD_WITHIN = 3 * EVERY;
 /** Clearing calls are made again after so long (ms). */
 export const REPEAT_AFTER = 5_000;
 
-const REQUEST: DiscoverRequest = {
-  ...{ method: 'Discover', requestType: 'MDSCHEMA_CUBES', restrictions: [], properties: [] },
-  ...{ session: { kind: 'none' }, sessionIds: [], sessionToken: false, headers: [], forms: [] },
-  ...{ security: false, unexpected: undefined },
-};
 const nameOf = (place: number) => PROJECTS[place] ?? '';
 const placesOf = (stale: Stale): Places =>
   stale === 'everything' ? EVERY_PLACE : [PROJECTS.indexOf(stale.project as 'north')];
 
-const configOf = (lease: number, isShared: boolean) =>
-  ({
+function configOf(inForce: InForce, isShared: boolean) {
+  const { lease, ttl, staleIfError: stale_if_error, timeout, whenBlind } = inForce;
+  const engine = { timeout, url: ['simulated'], kind: 'generic' };
+  const project = (name: string) => ({
+    ...{ cache: 'on', ttl, stale_if_error, functions: [], cubes: new Map(), engine },
+    share: OWN_SHARED.includes(name) ? 'user' : 'everyone',
+    ...(name === nameOf(WATCHED) && {
+      watch: { kind: 'xmla', every: EVERY, min_interval: 0, when_blind: whenBlind },
+    }),
+  });
+  return {
+    auth: { provider: 'engine' },
     cache: {
-      ...{ max_entry: 1024 * 1024, lease, ttl: TTL, memory: MEMORY, key_secret: undefined },
+      ...{
+        max_entry: 1024 * 1024,
+        lease,
+        ttl,
+        stale_if_error,
+        memory: MEMORY,
+        key_secret: undefined,
+      },
+      ...{ share: 'everyone', functions: [], engine_permissions_ignored: true },
       redis: { url: isShared ? ['redis://simulated'] : [], mode: 'standalone' },
     },
-    engine: { timeout: 60_000 },
-    projects: new Map(),
-    limits: { wait: 30_000 },
-  }) as unknown as Config;
+    engine,
+    projects: new Map(PROJECTS.map((name) => [name, project(name)])),
+    limits: { wait: 30_000, body: 1024 * 1024 },
+  } as unknown as Config;
+}
 
 export type SimulatedGateway = Awaited<ReturnType<typeof openGateway>>;
 
@@ -76,7 +125,8 @@ export async function openGateway(options: {
   name: string;
   program: FleetProgram;
   backing: Backing;
-  lease: number;
+  inForce: InForce;
+  trust: Trust;
   engine: SimulatedEngine;
   ledger: Ledger;
   time: SimulatedTime;
@@ -118,7 +168,7 @@ export async function openGateway(options: {
     asksAsCaller: () => false,
   };
   const names = { find: () => undefined };
-  const config = configOf(options.lease, isShared);
+  const config = configOf(options.inForce, isShared);
   const create = program.cache.createCache;
   const cache = backing.open
     ? await create(config, parts, account, clearing, names, async (_redis, ground) =>
@@ -141,48 +191,65 @@ export async function openGateway(options: {
       return outcome;
     };
 
-  function queryOf({ places, identity, variant }: Question, background: boolean): Query {
-    const spans = places.length > 1;
-    const asked = askedOf(program, spans ? undefined : nameOf(places[0] ?? 0), variant);
-    return {
-      ...QUERY_SAMPLE,
-      parts: { asked, identity, session: null },
-      scopes: program.projects.entryScopes(spans ? [] : places.map(nameOf), spans),
-      project: spans ? '' : nameOf(places[0] ?? 0),
-      session: undefined,
-      fresh: false,
-      background,
-      ask: () => engine.ask(clock, identity, places),
-    };
-  }
+  const met = createMet(time.clock.now);
+  const away = program.away.createAway(parts);
+  const { EngineFailure, GatewayError } = program.errors;
+  const asker: Asker = {
+    ...{ clock, met, away },
+    failure: (reason) => new EngineFailure(reason, 'simulated'),
+    overloaded: () => new GatewayError('overloaded', 'simulated'),
+  };
+  const authenticator = program.logins.createEngineAuthenticator({
+    ...{ clock, emit, random: parts.randomBytes, ...options.trust },
+    askLeave: async () => async () => 0,
+    async tryLogin(authorization) {
+      const { user, password } = loginIn(authorization);
+      const found = met.checks(authorization);
+      const outcome = await engine.logIn(user, password);
+      if (isUser(user)) found(outcome);
+      else met.refusesMadeUp();
+      return outcome;
+    },
+  });
+  const judges = new Set<Judge>();
+  const lineUnder = (next: Config) =>
+    openLine({
+      ...{ program, cache, account, clock, emit, authenticator, judges, engine, asker },
+      config: next,
+    });
+  let line = lineUnder(config);
+  const inForce = [{ ...options.inForce, until: Infinity }];
 
   /** False where the process dies before. */
   const untilDead = (work: Promise<boolean>) =>
     Promise.race([work, died.promise.then(() => false)]);
 
-  /** As a remembered request finds its answer: without its key being made again. */
-  const remembered = new Map<string, KnownKey>();
-
-  async function ask(question: Question, how: { fresh?: boolean; leaves?: boolean }): Promise<Got> {
-    const word = `${question.identity} ${question.places.join()} ${question.variant}`;
-    const known = how.fresh ? undefined : remembered.get(word);
-    if (known !== undefined) {
-      const brought = await queryCache.bring(known, 1_000);
-      const found = queryCache.recall(known, brought);
-      if (found !== undefined) return { text: found.answer.body.toString(), how: 'hit recalled' };
-      remembered.delete(word);
-    }
-    const { client, got, leave } = createClient(time, random);
-    const query: Query = {
-      ...queryOf(question, false),
-      fresh: how.fresh === true,
-      found: (key) => void remembered.set(word, key),
-    };
+  /** One request. @param how.heard told of an answer that was kept, in the turn that sends it */
+  async function ask(
+    question: Question,
+    login: Login,
+    how: { control: Control; leaves: boolean; heard: (hit: Hit) => void },
+  ): Promise<Got> {
+    const request = requestOf(question, login, how.control);
+    const { client, got, leave } = createClient({ time, random, request, heard: how.heard });
     clients.add(leave);
-    const over = queryCache.answer(query, client);
-    over.catch((error: unknown) => ledger.accuse(`the cache of ${name} throws: ${String(error)}`));
-    if (how.leaves === true) void time.sleep(random(60)).then(leave);
+    line.handle(request, client);
+    if (how.leaves) void time.sleep(random(60)).then(leave);
     return got.finally(() => clients.delete(leave));
+  }
+
+  /** As the line makes it of a request of that user. */
+  async function queryOf(question: Question, user: string) {
+    const [place] = question.places;
+    const project = question.places.length > 1 ? undefined : nameOf(place ?? 0);
+    const destination = line.destinationFor(project, user);
+    const body = bodyOf(question);
+    const asked = understood(program, body);
+    const query = await line.queryOf({
+      ...{ asked, destination, principal: program.principal.principalOf(user), body },
+      ...{ session: undefined, fresh: false },
+    });
+    return typeof query === 'string' ? undefined : query;
   }
 
   /** Asks ahead, as the line does for a run of the warm-up. */
@@ -190,10 +257,12 @@ export async function openGateway(options: {
     forwards: () => false,
     open: ({ cut }) => ({
       async ask({ candidate }) {
-        const question = JSON.parse(candidate.digest) as Question;
-        const { client, got, leave } = createClient(time, random);
+        const question = QUESTIONS[Number(candidate.digest)] as Question;
+        const { client, got, leave } = createClient({ time, random });
         cut.addEventListener('abort', leave, { once: true });
-        void queryCache.answer(queryOf(question, true), client).catch(() => {});
+        const query = await queryOf(question, EVERYBODY);
+        if (query === undefined) return [{ result: 'overtaken', ms: 0 }];
+        void queryCache.answer({ ...query, background: true }, client).catch(() => {});
         const { text, how } = await got;
         cut.removeEventListener('abort', leave);
         if (cut.aborted || text === undefined) return [{ result: 'overtaken', ms: 0 }];
@@ -209,32 +278,23 @@ export async function openGateway(options: {
     newId: () => `${name} ${random(2 ** 30)}`,
     candidates: {
       configure() {},
-      list: async () => ({ candidates: WORTH.map(candidateOf), beginnings: [] }),
+      list: async () => ({ candidates: CANDIDATES, beginnings: [] }),
     } as never,
   });
   warmUp.configure({ ...WARM, ...BY_ITSELF, isShared });
   heard.push(warmUp.on);
   clock.every(LOOKS, () => void warmUp.look());
 
-  const closing = new AbortController();
-  const watcher = program.watcher.createWatcher({
-    name: nameOf(WATCHED),
-    watch: { every: EVERY, min_interval: 0 },
-    source: 'simulated',
-    signature: engine.signature,
-    purge: noted('watcher'),
-    enter: async () => () => {},
-    ...{ fleet, clock, emit },
-  });
-  async function watch(): Promise<void> {
-    await watcher.begin();
-    while (!closing.signal.aborted) await sleep(Math.max(100, await watcher.poll(closing.signal)));
-  }
-  void watch();
+  const watch = program.watch.watch(
+    { fleet, clock, emit, judges, purge: noted('watcher') } as never,
+    () => () => engine.signature(name),
+  );
+  watch.configure?.(config);
 
   return {
     name,
     link: backing.link,
+    breakOne: backing.breakOne,
     counts,
     ask,
     isAlive: () => isAlive,
@@ -243,16 +303,32 @@ export async function openGateway(options: {
       untilDead(noted(cause)(stale, { principal: 'ADMIN', cause }).then(({ ok }) => ok)),
     invalidate: (...order: Parameters<typeof purging.invalidate>) =>
       untilDead(purging.invalidate(...order)),
-    isBlind: watcher.isBlind,
-    owes: () => cache.owed().length > 0,
+    met,
+    /** Whether the latest poll of its watcher has failed, and it has had the time to hear of that. */
+    isBlindFor(places: Places): boolean {
+      const { by, at, failingSince } = engine.polled();
+      if (failingSince === undefined || !places.includes(WATCHED)) return false;
+      const [since, heardWithin] = by === name ? [at, NOTED_WITHIN] : [failingSince, HEARD_WITHIN];
+      return time.clock.now() - since > heardWithin && !backing.link.failedSince(since - LOOKS);
+    },
+    /** What was in force at any moment since then (ms). */
+    inForceSince: (since: number) => inForce.filter(({ until }) => until >= since),
     /** The wall clock is set forward, or back. */
     stepClock: (ms: number) => void (ahead += ms),
-    /** A reload brings another lease (ms). */
-    reload: (lease: number) => cache.configure(configOf(lease, isShared)),
+    reload(next: InForce): void {
+      const reloaded = configOf(next, isShared);
+      const now = time.clock.now();
+      for (const one of inForce) one.until = Math.min(one.until, now);
+      inForce.push({ ...next, until: Infinity });
+      cache.configure(reloaded);
+      line = lineUnder(reloaded);
+      watch.configure?.(reloaded);
+    },
     /** Dies between two turns. */
     kill(): void {
       isAlive = false;
-      closing.abort();
+      void authenticator.close();
+      void watch.close?.();
       backing.close();
       for (const leave of clients) leave();
       died.resolve();
@@ -260,37 +336,18 @@ export async function openGateway(options: {
   };
 }
 
-/** Queries that the warm-up asks ahead. */
-const WORTH: readonly Question[] = EVERY_PLACE.map((place) => ({
-  places: [place],
-  identity: 'everyone',
-  variant: 0,
-}));
+/** Numbers of the queries that the warm-up asks ahead: of single projects that all share. */
+const WORTH = QUESTIONS.keys().filter((number) => {
+  const { places, variant } = QUESTIONS[number] as Question;
+  return variant === 0 && places.length === 1 && whoseOf('', places) === EVERYBODY;
+});
+const CANDIDATES = WORTH.map(candidateOf).toArray();
 
-function candidateOf(question: Question): Candidate {
+function candidateOf(number: number): Candidate {
   const way = { project: null, query: [], headers: {}, body: '', session: null, part: '' };
   return {
-    ...{ digest: JSON.stringify(question), subject: '', project: '', catalogs: [], asks: 2 },
+    ...{ digest: String(number), subject: '', project: '', catalogs: [], asks: 2 },
     ...{ last: Number.MAX_SAFE_INTEGER, before: Number.MAX_SAFE_INTEGER, ms: 100, bytes: 10 },
     ...{ users: [], ways: [way] },
   };
-}
-
-const made = new WeakMap<FleetProgram, Map<string, Query['parts']['asked']>>();
-
-/** What is asked, made once. */
-function askedOf(program: FleetProgram, project: string | undefined, variant: number) {
-  const all = made.get(program) ?? new Map<string, Query['parts']['asked']>();
-  made.set(program, all);
-  const name = `${project} ${variant}`;
-  const found = all.get(name);
-  if (found !== undefined) return found;
-  const asked = program.key.askedOf({
-    ...{ engine: 'engine', project: project ?? null, query: [`variant=${variant}`] },
-    ...{ userAgentClass: null, accept: 'text/xml', contentType: 'text/xml' },
-    ...{ soapAction: '"urn:schemas-microsoft-com:xml-analysis:Discover"', namedHeaders: undefined },
-    request: REQUEST,
-  });
-  all.set(name, asked);
-  return asked;
 }

@@ -1,17 +1,21 @@
 import type { Habits, Mood } from '../links.ts';
+import type { Hit } from './client.ts';
 import { oneIn, pick, randomSources } from '../random.ts';
 import { createTime } from '../time.ts';
 import { overPrimary, overRedis } from './backing.ts';
-import { createEngine, readStamp } from './engine.ts';
+import { AWAY, createEngine } from './engine.ts';
 import {
   EVERY,
   FLEET_PARTS,
+  type InForce,
   openGateway,
   REPEAT_AFTER,
-  type Question,
   type SimulatedGateway,
+  type Trust,
 } from './gateway.ts';
-import { ANNOUNCED, CHANGED, EVERY_PLACE, openLedger, PROJECTS, WATCHED } from './ledger.ts';
+import { createJudge, type Sent } from './judge.ts';
+import { ANNOUNCED, CHANGED, openLedger, PROJECTS, WATCHED } from './ledger.ts';
+import { CONTROLLER, type Login, loginOf, QUESTIONS, USERS } from './questions.ts';
 import type { FleetProgram } from './gateway.ts';
 import type { Run, Settings, Simulation } from '../simulation.ts';
 import { ROUGH, SMOOTH, UNSTEADY } from './stores.ts';
@@ -24,8 +28,13 @@ export interface FleetSettings extends Settings {
   readonly loaders: number;
   /** What may happen, of {@link TROUBLES}. */
   readonly troubles: readonly string[];
-  /** Of all gateways (ms); drawn unless given. */
+  /** Of all gateways (ms); drawn for each of them unless given. */
   readonly lease?: number;
+  readonly ttl?: number;
+  readonly staleIfError?: number;
+  readonly timeout?: number;
+  /** For how long logins count; for longer than a run unless given. */
+  readonly trust?: Trust;
   /** What the engine usually takes (ms). */
   readonly engineMs?: number;
   /** How the link of the first gateway behaves, beside smooth ones; drawn unless given. */
@@ -41,21 +50,40 @@ const TROUBLES = [
   'a clock is set',
   'a reload',
   'the engine breaks off',
+  'the engine is away',
+  'the engine fails',
+  'passwords change',
+  'a connection is broken',
   'Redis saves',
   'Redis restarts',
   'Redis evicts',
+  'Redis forgets all',
+  'Redis hangs',
+  'Redis is slow',
+  'Redis does not write',
   'the clock of Redis is set',
 ] as const;
 
 const LEASES = [100, 200, 400, 1_000];
-const IDENTITIES = ['everyone', 'everyone', 'user:alice', 'user:bob'];
-const VARIANTS = 2;
+/** Entries of many runs end within it, by their ttl (ms) … */
+const TTLS = [1_000, 2_000, 5_000, 600_000, 600_000];
+/** … and are kept for longer in most of them. */
+const STALE_IF_ERROR = [0, 2_000, 10_000, 3_600_000];
+/** Silence of the engine until a gateway gives up (ms). */
+const TIMEOUTS = [1_500, 5_000, 60_000];
+const LASTING: Trust = { verifiedFor: 3_600_000, believedFor: 3_600_000 };
+const SHORT: Trust = { verifiedFor: 1_500, believedFor: 5_000 };
 /** A client pauses so long at most, and asks so often behind it. */
 const THINKS = 60;
 const CLICKS = 8;
+/** A client learns of new passwords before one in so many series of clicks. */
+const LEARNS = 10;
 /** Between two loads of one loader, and two disturbances, at most (ms). */
 const LOADS = 450;
 const CALM = 3_000;
+/** The engine is away for so long at most (ms). */
+const LONG_AWAY = 15_000;
+const BRIEFLY_AWAY = 2_000;
 const MOODS: readonly Mood[] = ['cut', 'hung', 'mute'];
 /** In good weather: until nobody has the task of a poller that was killed, and clearing calls were made again (ms). */
 const SETTLES = 70_000;
@@ -73,7 +101,8 @@ export const FLEET: Simulation<FleetSettings> = {
     const form = seed % 4 === 0 ? 'workers' : 'redis';
     const troubles = TROUBLES.filter(() => !oneIn(random, 4));
     const many = { gateways: 2 + random(3), clients: 8, loaders: 6 };
-    return { seed, steps: ANSWERS, form, troubles, ...many };
+    const trust = oneIn(random, 2) ? SHORT : LASTING;
+    return { seed, steps: ANSWERS, form, troubles, trust, ...many };
   },
   simpler: (settings) => [
     ...settings.troubles.map((gone) => ({
@@ -108,12 +137,32 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
   const isDeaf = () => isDisturbed() && may('announcements are lost');
   const shared = open({ program, time, newToken, isDeaf });
   const gateways: SimulatedGateway[] = [];
+  const mends = new Set<() => void>();
   let answers = 0;
-  const counts = { hits: 0, acknowledged: 0, refused: 0, warmed: 0 };
+  const counts = { acknowledged: 0, refused: 0, warmed: 0 };
+  const trust = settings.trust ?? LASTING;
+  let shortestTtl = Infinity;
+  let apart = 0;
+  const judge = createJudge({
+    ...{ ledger, now, trust, shortestTtl: () => shortestTtl, apart: () => apart },
+  });
   let isRough = may('rough links');
   let starts = 0;
   let failure: unknown;
-  const leaseOf = (number: number) => LEASES[(settings.seed + number) % LEASES.length] ?? 100;
+  const configured = drawer(6);
+
+  /** What a start or a reload of a gateway brings into force. */
+  function draw(lease = pick(configured, LEASES)): InForce {
+    const ttl = settings.ttl ?? pick(configured, TTLS);
+    shortestTtl = Math.min(shortestTtl, ttl);
+    return {
+      ttl,
+      lease: settings.lease ?? lease,
+      staleIfError: settings.staleIfError ?? pick(configured, STALE_IF_ERROR),
+      timeout: settings.timeout ?? pick(configured, TIMEOUTS),
+      whenBlind: pick(configured, ['keep', 'bypass']),
+    };
+  }
 
   async function start(number: number): Promise<void> {
     const name = `gateway ${number}.${(starts += 1)}`;
@@ -122,43 +171,40 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     const habits = isRough ? (given ?? usual) : SMOOTH;
     const backing = shared.of(`g${number}.${starts}`, drawer(1_000 + starts), habits);
     const random = drawer(2_000 + starts);
-    const lease = settings.lease ?? leaseOf(number);
+    const inForce = draw(LEASES[(settings.seed + number) % LEASES.length]);
     gateways[number] = await openGateway({
-      ...{ name, program, backing, lease, engine, ledger, time, random },
+      ...{ name, program, backing, inForce, trust, engine, ledger, time, random },
     });
   }
 
   const guarded = (work: Promise<unknown>) => void work.catch((error) => (failure ??= error));
 
   /** One request, held against what was promised when it was sent. */
-  async function click(random: ReturnType<typeof drawer>): Promise<void> {
+  async function click(random: ReturnType<typeof drawer>, logins: readonly Login[]): Promise<void> {
     const gateway = pick(random, gateways);
     if (!gateway.isAlive()) return;
-    const spans = oneIn(random, 8);
-    const places = spans ? EVERY_PLACE : [random(PROJECTS.length)];
-    const identity = pick(random, IDENTITIES);
-    const question: Question = { places, identity, variant: random(VARIANTS) };
-    const fresh = oneIn(random, 40);
-    const least = fresh ? engine.visible() : [...ledger.floors];
-    const sent = now();
-    const { text, how } = await gateway.ask(question, { fresh, leaves: oneIn(random, 50) });
-    if (how.startsWith('broke')) ledger.accuse(`${gateway.name} ${how}`);
-    if (!gateway.isAlive() || text === undefined) return;
-    const read = readStamp(text);
-    const told = () => `${gateway.name} told ${identity}, who asked for ${places.join()}: ${how}`;
-    answers += 1;
-    if (how.startsWith('hit')) counts.hits += 1;
-    if (read === undefined || read.whose !== identity || read.stamp.size !== places.length) {
-      return ledger.accuse(`another answer, or no whole one: ${text}. ${told()}`);
-    }
-    ledger.judge(read.stamp, least, sent, told);
+    const question = pick(random, QUESTIONS);
+    const login = pick(random, logins);
+    const control = oneIn(random, 20) ? pick(random, ['no-cache', 'no-store'] as const) : undefined;
+    const isFresh = control !== undefined && login.user === CONTROLLER;
+    const least = isFresh ? engine.visible() : [...ledger.floors];
+    const sent: Sent = { gateway, question, login, control, at: now(), least };
+    const leaves = oneIn(random, 50);
+    const heard = (hit: Hit) => judge.hit(sent, hit);
+    const got = await gateway.ask(question, login, { control, leaves, heard });
+    if (judge.answer(sent, got)) answers += 1;
   }
 
+  /** A program with the logins of all users, which learns of a new password a while later. */
   async function client(number: number): Promise<void> {
     const random = drawer(100 + number);
+    let logins: readonly Login[] = [];
+    const learn = () => void (logins = USERS.map((user) => loginOf(user, engine.passwordOf(user))));
+    learn();
     while (!isEnded()) {
       await time.sleep(1 + random(phase === 'calm' ? 40 * THINKS : THINKS));
-      for (let left = 1 + random(CLICKS); left > 0; left -= 1) await click(random);
+      for (let left = 1 + random(CLICKS); left > 0; left -= 1) await click(random, logins);
+      if (oneIn(random, LEARNS)) learn();
     }
   }
 
@@ -222,7 +268,9 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     const all: Record<string, () => Promise<string>> = {};
     for (const [name, happen] of Object.entries(shared.troubles)) {
       all[name] = async () => {
-        const told = happen(random);
+        const { told, lasts = 0, mend } = happen(random);
+        if (mend !== undefined) mends.add(mend);
+        time.after(lasts, () => mend?.());
         // Connections end with a server, but for a moment.
         const isSeen = name === 'Redis restarts' && !oneIn(random, 4);
         for (const { link } of gateways) if (isSeen) away(link, 'cut', random(300));
@@ -247,6 +295,24 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
         away(link, mood, random(3_000));
         return `${name}: ${mood}`;
       },
+      'a connection is broken': async () => {
+        const { name, breakOne } = some();
+        const told = breakOne?.(random);
+        time.after(random(3_000), () => breakOne?.());
+        return `${name}: ${told}`;
+      },
+      'Redis hangs': async () => {
+        const ms = random(3_000);
+        for (const { link } of gateways) away(link, 'hung', ms);
+        return `for ${ms} ms`;
+      },
+      'Redis is slow': async () => {
+        const by = random(oneIn(random, 3) ? 1_000 : 100);
+        for (const { link } of gateways) link.slowDown(by);
+        await time.sleep(random(2_000));
+        for (const { link } of gateways) link.slowDown(0);
+        return `by ${by} ms`;
+      },
       'a gateway dies': async () => {
         const number = random(gateways.length);
         gateways[number]?.kill();
@@ -257,20 +323,39 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
       'a clock is set': async () => {
         const ms = random(6_000) - 3_000;
         const { name, stepClock } = some();
+        apart += Math.abs(ms);
         stepClock(ms);
         return `${name}: by ${ms} ms`;
       },
       'a reload': async () => {
-        const lease = pick(random, LEASES);
         const { name, reload } = some();
-        reload(lease);
-        return `${name}: lease ${lease} ms`;
+        const next = draw();
+        reload(next);
+        return `${name}: ${JSON.stringify(next)}`;
       },
       'the engine breaks off': async () => {
         engine.breakOneIn(6);
         await time.sleep(random(500));
         engine.breakOneIn(0);
         return '';
+      },
+      'the engine fails': async () => {
+        engine.failOneIn(4);
+        await time.sleep(random(1_000));
+        engine.failOneIn(0);
+        return '';
+      },
+      'the engine is away': async () => {
+        const how = pick(random, AWAY);
+        const ms = 1 + random(oneIn(random, 3) ? LONG_AWAY : BRIEFLY_AWAY);
+        engine.leave(how, ms);
+        await time.sleep(random(ms));
+        return `(${how}) for ${ms} ms`;
+      },
+      'passwords change': async () => {
+        const user = pick(random, USERS);
+        engine.renewPassword(user);
+        return user;
       },
     } satisfies Record<string, () => Promise<string>>;
   }
@@ -280,6 +365,9 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     isRough = false;
     phase = 'calm';
     engine.breakOneIn(0);
+    engine.failOneIn(0);
+    engine.comeBack();
+    for (const mend of mends) mend();
     for (const [number, gateway] of gateways.entries()) {
       counts.warmed += gateway.counts.warmed;
       gateway.kill();
@@ -330,6 +418,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     ...{ violations: ledger.violations, steps: answers, digest: ledger.digest() },
     counts: {
       ...counts,
+      ...judge.counts,
       engineRequests: engine.requests(),
       virtualSeconds: Math.round(now() / 1_000),
     },

@@ -17,6 +17,7 @@ export const LONGEST_LEASE = 2_000;
 /** What the product waits for an answer on each of its connections (ms). */
 const LANES = { reader: 100, writer: 500, epochs: 500, messages: Infinity };
 type Lane = keyof typeof LANES;
+export const LANE_NAMES = Object.keys(LANES) as readonly Lane[];
 
 /** Bad weather on a link: a few milliseconds, now and then a second and a half, lost, twice, in another order. */
 export const ROUGH: Habits = {

@@ -4,6 +4,7 @@ import type {
   Listener,
   Scope,
 } from '../../../src/freshness/freshness-store.ts';
+import { ReplyError } from 'ioredis';
 import { oneIn, pick, type Random } from '../random.ts';
 import { createSessions } from './sessions.ts';
 import { type Caller, copyOf, emptyState, held, type Server } from './state.ts';
@@ -11,6 +12,13 @@ import { createValues } from './values.ts';
 
 /** Keys of which a server without memory may drop one, or all. */
 const EVICTED = ['entries', 'tokens', 'tasks', 'notes', 'locks', 'slow'] as const;
+
+/** Errors of a server that does not write (redis.io, "Key eviction" and "Replication"). */
+const REFUSALS = {
+  full: "OOM command not allowed when used memory > 'maxmemory'.",
+  readOnly: "READONLY You can't write against a read only replica.",
+} as const;
+export type Refusal = keyof typeof REFUSALS;
 
 /** One hop from the server to who listens. */
 type Tell = (run: () => void) => void;
@@ -33,10 +41,17 @@ export function createRedisModel(options: {
   let replid = newToken();
   let state = emptyState();
   let saved = emptyState();
+  /** What it says to whatever writes, scripts among them. */
+  let refusal: Refusal | undefined;
   const listeners = new Map<string, { readonly tell: Tell; readonly listener: Listener }>();
   const now = () => options.now() + skew;
 
+  function mayWrite(): void {
+    if (refusal !== undefined) throw new ReplyError(REFUSALS[refusal]);
+  }
+
   function enter({ id, lease }: Caller) {
+    mayWrite();
     if (state.incarnation !== replid) {
       state.tokens.set('everything', { value: newToken(), over: Infinity });
       state.isComplete = false;
@@ -65,7 +80,14 @@ export function createRedisModel(options: {
     return { longest, others };
   }
 
-  const server: Server = { now, newToken, state: () => state, replid: () => replid, enter };
+  const server: Server = {
+    now,
+    newToken,
+    state: () => state,
+    replid: () => replid,
+    enter,
+    mayWrite,
+  };
   const isProject = (scope: string) => scope.startsWith('project:');
 
   function setToken(scope: string, value: string, { unusedAfter = Infinity }: Partial<Caller>) {
@@ -138,6 +160,10 @@ export function createRedisModel(options: {
     },
     /** Has no room for some of its keys any more. */
     evict,
+    /** All of its keys are gone; it is the same server. */
+    forget: () => void (state = emptyState()),
+    /** Has no memory for what is written, or is the replica of another one now. */
+    refuseWrites: (as: Refusal | undefined) => void (refusal = as),
     /** Its clock is set forward, or back (ms). */
     stepClock: (ms: number) => void (skew += ms),
   };

@@ -61,6 +61,8 @@ export interface Server {
   newToken(): string;
   state(): State;
   replid(): string;
+  /** @throws ReplyError where it does not write */
+  mayWrite(): void;
   /**
    * What the scripts begin with: notices a restart, and notes the lease of the caller.
    * @returns the longest lease in use, and that of all but the caller (ms)

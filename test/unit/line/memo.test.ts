@@ -31,6 +31,17 @@ test('what is kept of a request counts with the query of its path and the header
   expect((await read(named, { 'x-tenant': long })) - none).toBeGreaterThan(3 * long.length);
 });
 
+test.each([
+  ['the value of an ignored property', (text: string) => ({ properties: { Timeout: text } })],
+  ['a statement that is too long to be read', (text: string) => ({ statement: text })],
+])('what is kept of a request counts with %s', async (_, more) => {
+  const body = (text: string) => execute({ statement: 'SELECT FROM [Sales]', ...more(text) });
+  const read = (text: string) =>
+    understand(circumstancesOf({}, DESTINATION as never), body(text)).then(besideName);
+  const length = 1_200_000;
+  expect((await read('x'.repeat(length))) - (await read(''))).toBeGreaterThan(3 * length);
+});
+
 let house: ReturnType<typeof createMemoHouse>;
 
 beforeEach(() => {
@@ -122,7 +133,7 @@ describe('nothing is remembered', () => {
           .toString()
           .replace('</PropertyList>', `${'<A>a</A>'.repeat(count)}$&`),
       );
-    const [most, more] = [body(498), body(499)];
+    const [most, more] = [body(497), body(498)];
     await taughtTwice({ body: most });
     expect(house.keyOf(most)).toBe('k');
     await taughtTwice({ body: more });

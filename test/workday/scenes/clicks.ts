@@ -3,7 +3,15 @@ import type { Act } from '../plan.ts';
 import { createCast, KINDS } from '../plan.ts';
 import { programOfNumber } from '../habits.ts';
 import { isHit } from '../history.ts';
-import { bySize, momentOf, type Moments, type Scene, type Stage } from '../scene.ts';
+import {
+  bySize,
+  momentOf,
+  paceOf,
+  seconds,
+  type Moments,
+  type Scene,
+  type Stage,
+} from '../scene.ts';
 import type { Outcome } from '../outcome.ts';
 
 const PEOPLE = 12;
@@ -40,16 +48,17 @@ export const lunch: Scene = {
   title: 'back from lunch, with logins that the engine checks',
   play(stage) {
     // Back while the entries still live, and again when their ttl is over.
-    const [gone, back, over, again] = bySize(
+    const pace = paceOf(stage);
+    const [gone = 0, back = 0, over = 0, again = 0] = bySize(
       stage,
-      [2_500, 5_000, 8_500, 10_500] as const,
-      [10_000, 90_000, 130_000, 150_000] as const,
-    );
+      [2_500, 5_000, 8_500, 10_500],
+      [10_000, 90_000, 130_000, 150_000],
+    ).map((at) => Math.round(at * pace));
     return {
       cast: comingBack(stage, [gone - 500, back, again]),
       settings: {
         auth: { provider: 'engine', verified_for: bySize(stage, '1s', '60s') },
-        cache: { ttl: bySize(stage, '9s', '120s') },
+        cache: { ttl: seconds(bySize(stage, 9, 120) * pace) },
       },
       events: [
         // Until the checks that wait for the engine have to wait long, or are refused.
@@ -72,4 +81,4 @@ export const lunch: Scene = {
 };
 
 const isAtLunch = ({ sent, answered }: Outcome, moments: Moments): boolean =>
-  sent > momentOf(moments, 'busy').ended && answered < momentOf(moments, 'fine').began;
+  answered > momentOf(moments, 'busy').began && sent < momentOf(moments, 'fine').ended;

@@ -43,10 +43,13 @@ export const refreshAhead: Scene = {
         warm: { mode: 'auto' },
       },
       misses(outcomes, _moments, { wasAnswered, slow }) {
-        const waited = outcomes.filter(
-          (one) => statements.includes(one.asked) && wasAnswered(one) && !isHit(one),
+        const asked = outcomes.filter((one) => statements.includes(one.asked));
+        // On a busy machine Redis may not be heard for a moment: then the engine answers.
+        const bypassed = asked.filter(({ words }) => /\bbypass\b/.test(words));
+        const waited = asked.filter(
+          (one) => !bypassed.includes(one) && wasAnswered(one) && !isHit(one),
         );
-        const most = 1 + Math.floor(until / (LEAST_LIFE * ttl));
+        const most = 1 + Math.floor(until / (LEAST_LIFE * ttl)) + bypassed.length;
         return [
           ...waited.map(({ words }) => `one waited for the engine: ${words}`),
           ...statements.flatMap((statement) => {

@@ -1,5 +1,3 @@
-/** Calls of the gateway that this page came from. */
-
 export interface Answer {
   /** 0 where no JSON came: from no gateway, or from what stands in front of it. */
   readonly status: number;

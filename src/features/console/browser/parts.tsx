@@ -88,7 +88,6 @@ export const table = <Row,>(
   </div>
 );
 
-/** Meaning of a word, and what an operator can do; '' where that is not told. */
 export function meaningOf(view: PageView, outcome: string, reason: string): string {
   const { reasons = [] } = view.told<Reasons>('reasons') ?? {};
   const isOne = (row: (typeof reasons)[number]) =>

@@ -1,4 +1,3 @@
-/** Page Purges: drops what is cached, of everything or a project, and says who did. */
 import { Component, type ComponentChildren, createRef } from 'preact';
 import type { PurgeOutcome } from '../../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';
@@ -33,7 +32,6 @@ export const purgesPage: Page = {
   ),
 };
 
-/** Word to type to confirm that everything is meant. */
 const EVERYTHING = 'everything';
 
 interface PurgingState {
@@ -111,7 +109,6 @@ class Purging extends Component<{ view: PageView }, PurgingState> {
   }
 }
 
-/** Effect of a purge, as far as this user may see it. */
 function concerned(view: PageView, scope: string): string {
   const { memory } = view.told<Status>('status') ?? {};
   const entries = memory ? plural(memory.entries, 'entry', 'entries') : 'entries';

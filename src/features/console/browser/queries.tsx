@@ -1,4 +1,3 @@
-/** Page Queries: the heaviest queries, the latest requests and the entries in memory. */
 import type { Entries, Requests, Statistics } from './json.ts';
 import { link, type Page, type PageView, type Sources, type Words } from './page.ts';
 import {
@@ -25,7 +24,6 @@ const PATH = '/console/queries';
 const PAGE_SIZE = 100;
 const LAST_OFFSET = 10_000;
 
-/** Parts of the page under some of its addresses. */
 type View = Pick<Page, 'view'> & { readonly sources: Sources };
 
 const queries: View = {
@@ -46,7 +44,6 @@ const queries: View = {
   ),
 };
 
-/** Words of the address that /admin/requests knows, and how they are asked for. */
 const FILTERS = [
   ['user', 'User'],
   ['project', 'Project'],
@@ -119,7 +116,6 @@ const oneRequest: View = {
     ),
 };
 
-/** Views by the word `view` of the address. */
 const LISTS = [
   ['', 'Heaviest queries', queries],
   ['requests', 'Latest requests', requests],
@@ -153,14 +149,12 @@ export const queriesPage: Page = {
 
 export const digestLink = (digest: string) =>
   digest === '' ? 'not understood' : <a href={link(PATH, { digest })}>{digest.slice(0, 10)}</a>;
-/** Shows the catalogs where the path named no project. */
 export const projectOf = (project: string, { catalogs }: { readonly catalogs: string }) =>
   project || catalogs;
 export const seconds = (figure: number) => duration(figure * 1000);
 /** Past its ttl an entry is only good while the engine is away. */
 const endsIn = (rest: number) => (rest > 0 ? seconds(rest) : `ended ${seconds(-rest)} ago`);
 
-/** Address of this page with other words in its query. */
 const address = (query: URLSearchParams, changes: Words): string =>
   link(PATH, { ...Object.fromEntries(query), ...changes });
 
@@ -195,7 +189,6 @@ function list<Row>(
   );
 }
 
-/** Characters of a statement that tell queries apart. */
 const EXCERPT = 120;
 /** Characters that are kept of a statement; the rest of a longer one is not known. */
 const CUT = 2_000;

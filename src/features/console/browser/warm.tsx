@@ -1,4 +1,3 @@
-/** Page Warm-up: what is asked again after a purge, and what became of that. */
 import { Component } from 'preact';
 import { call, problemOf } from './call.ts';
 import type { WarmUp } from './json.ts';
@@ -29,7 +28,6 @@ export const warmPage: Page = {
     )),
 };
 
-/** Begins a run with the login of the user who clicks. */
 class RunNow extends Component<{ view: PageView }, { said?: string }> {
   readonly begin = submitted(async (typed) => {
     const answer = await call(link('/admin/warm', typed), { method: 'POST' });

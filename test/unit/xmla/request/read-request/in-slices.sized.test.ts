@@ -93,6 +93,16 @@ describe('a statement', () => {
   });
 });
 
+test.each([
+  ['a name behind its dollar', 'SELECT x ON 0 FROM % $[SYSTEM]'],
+  ['a word behind a number', 'SELECT x ON 0 FROM [a] WHERE 1openrowset(b)'],
+])('a cut makes no difference to %s', (_, statement) => {
+  const request = { method: 'Execute', statement, commands: ['Statement'], parameters: [] };
+  const reader = createStatementReader(request as unknown as XmlaRequest);
+  while (reader.step(1));
+  expect(reader.finish()).toEqual(readStatement(request as unknown as XmlaRequest));
+});
+
 describe('a body', () => {
   const document = fc
     .tuple(
