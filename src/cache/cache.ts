@@ -112,7 +112,8 @@ export function createQueryCache(parts: QueryCacheParts) {
         // the lease, or brought a purge or the landing of another fill.
         if (!epochs.areCurrent(captured)) continue;
         const past = pastTtl?.() ?? 0;
-        if (failure !== undefined && past <= 0) break;
+        // The lease of its session or roles may have ended meanwhile.
+        if (failure !== undefined && past <= 0) continue;
         const hit = found.take(lookup, query.ttl, brought, past);
         if (hit !== undefined) {
           found.replay(hit.answer, hit.source, lookup);

@@ -3,6 +3,7 @@ import type { QueryCache } from '../cache/cache.ts';
 import type { KnownKey } from '../cache/query.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { Clock } from '../common/clock.ts';
+import type { Principal } from '../common/principal.ts';
 import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -55,18 +56,26 @@ export function createIfError(parts: {
   readonly stands: Stands;
   readonly sessions: Pick<Sessions, 'find'>;
   readonly roleSets: Pick<RoleSets, 'nameFor'>;
-  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly authenticator: Pick<Authenticator, 'remembered'> & {
+    /** Undefined where the engine checks logins. */
+    readonly proofOf?: (user: Principal) => unknown;
+  };
 }) {
+  const { authenticator } = parts;
   return (handled: Handled, query: SharedQuery, session: KnownSession | undefined) => {
     const { principal, destination, request } = handled;
     const { share, roles, scopes, staleIfError } = query;
     const claim = { roles, session: session?.record };
+    const proof = authenticator.proofOf?.(principal);
+    const isRight = () => proof !== undefined && authenticator.proofOf?.(principal) === proof;
+    /** It counted when the request came, which may have been long ago. */
+    const before = { principal, counts: isRight, countsForHits: isRight };
     return async () => {
       if (session !== undefined) await parts.sessions.find(session.name);
       const isSame = share !== 'roles' || (await parts.roleSets.nameFor(principal.name)) === roles;
-      const login = parts.authenticator.remembered(request.headers.authorization ?? '');
+      const login = authenticator.remembered(request.headers.authorization ?? '') ?? before;
       return () => {
-        if (!isSame || login?.principal.name !== principal.name) return 0;
+        if (!isSame || login.principal.name !== principal.name) return 0;
         const head = { ...destination, login };
         return parts.stands(head, scopes, claim, session?.name.id, true) ? staleIfError : 0;
       };

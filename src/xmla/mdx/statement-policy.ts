@@ -93,6 +93,7 @@ class Judging extends TokenReader {
     const text = textOf(tokens, from, to);
     if (isStatement && mentionsDrillthrough(text)) facts.add('drillthrough');
     if (isStatement && from === 0) readBegin(tokens, facts);
+    if (tokens.hasNestedComment) facts.add('unclear');
     for (const comment of from === 0 ? tokens.comments : []) {
       readComment(comment, facts);
       // Inside of a string, a comment may be none.
@@ -217,13 +218,10 @@ function readBegin(tokens: MdxTokens, facts: Set<Fact>): void {
 
 function readComment(text: string, facts: Set<Fact>): void {
   if (foldName(text).includes('#nocache')) facts.add('noCacheComment');
-  const isBlock = text.startsWith('/*');
-  const endsLine = !isBlock && OTHER_LINE_END.test(text.replace(/\r$/, ''));
-  if (endsLine || isNested(text)) facts.add('unclear');
+  if (text.startsWith('/*')) return;
+  if (OTHER_LINE_END.test(text.replace(/\r$/, ''))) facts.add('unclear');
 }
 
-/** SSAS nests block comments, Mondrian does not: the end of a nested one is uncertain. */
-export const isNested = (comment: string) => comment.startsWith('/*') && comment.includes('/*', 2);
 const isCalledAt = (tokens: MdxTokens, at: number) => kindAt(tokens, at + 1) === MDX.opening;
 
 /** @param before the kind of the token before `at`, here and below */

@@ -1,13 +1,7 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { kindAt, MDX, MdxTokens, SLICE, textAt, textOf, TokenReader } from '../mdx/mdx-tokens.ts';
-import {
-  isNested,
-  judging,
-  MAX_STATEMENT,
-  namesNow,
-  type StatementRules,
-} from '../mdx/statement-policy.ts';
+import { judging, MAX_STATEMENT, namesNow, type StatementRules } from '../mdx/statement-policy.ts';
 import { foldName, foldToFind } from '../names.ts';
 import { DISCOVER_TYPES, NO_SOURCES, SourceSearch } from './named-objects.ts';
 import { asksForKeyedValues, classifyProperties } from './property-policy.ts';
@@ -265,8 +259,8 @@ class Parts extends TokenReader {
   }
 
   #begin(tokens: MdxTokens): void {
-    const { text, comments, commentUnits } = tokens;
-    if (commentUnits > SLICE || comments.some(isNested)) this.#parts.push(ANYTHING);
+    const { text, hasNestedComment } = tokens;
+    if (hasNestedComment) this.#parts.push(ANYTHING);
     this.#isCertain = kindAt(tokens, 0) !== MDX.semicolon && !UNCERTAIN.test(text);
   }
 
