@@ -7,7 +7,6 @@ import type { EngineConfig } from './config.ts';
 /** Pause between two tries of a server that is away (ms). */
 const TRY_MS = 1_000;
 
-/** Names a server, and how it is reached. */
 export const serverName = (
   { ca, certificate, key }: Pick<EngineConfig, 'ca' | 'certificate' | 'key'>,
   url: string,

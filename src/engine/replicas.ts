@@ -112,7 +112,6 @@ export function createReplicas(
     return [...first.slice(start), ...first.slice(0, start), ...last];
   }
 
-  /** Those that may be asked. */
   function named(name: string | undefined): readonly Replica[] | undefined {
     const only = name === undefined ? [] : all.filter(({ url }) => url === name);
     return only.length > 0 ? only : undefined;

@@ -2,6 +2,7 @@ import { createOwnedTable } from '../common/owned-table.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { MAX_STATEMENT } from '../xmla/mdx/statement-policy.ts';
 import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
+import { MAX_BODY } from '../xmla/request/read-request.ts';
 import type { Circumstances } from './circumstances.ts';
 import {
   asksTheSame,
@@ -9,7 +10,6 @@ import {
   gapsIn,
   hasGaps,
   lettersOfProof,
-  MAX_BODY,
   NO_GAPS,
   sessionIdOf,
   textIn,
