@@ -17,7 +17,7 @@ import { type AdminAct, createActHandler, questionAct, type TellAbout } from './
 import { asAnsweredError, onlyMethods, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
-import type { XmlaHandler } from './line/handler.ts';
+import type { createXmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 
@@ -36,7 +36,7 @@ export interface LastingParts {
 
 interface PageParts
   extends LastingParts, ApiFront, Pick<RuntimeCore, 'askLeave' | 'addressOf' | 'during'> {
-  readonly xmla: { handle: XmlaHandler; explain: TellAbout; steps: Line };
+  readonly xmla: { handle: ReturnType<typeof createXmlaHandler>; explain: TellAbout; steps: Line };
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: Pick<RuntimeCore, 'purgeLog' | 'redis'>;
   readonly sleep: (milliseconds: number) => Promise<void>;

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
 import { inTurns } from '../common/in-turn.ts';
-import { inLatin1, principalOf } from '../common/principal.ts';
+import { inLatin1, type Principal, principalOf } from '../common/principal.ts';
 import { createPasswordAuthenticator, type LoginOptions } from './authenticator.ts';
 
 /** bcrypt ignores further bytes of a password. */
@@ -62,6 +62,8 @@ export async function createFileAuthenticator(
   });
   return {
     ...authenticator,
+    /** A login that was right is right while this is the same. */
+    proofOf: ({ name }: Principal): unknown => users.accounts.get(name),
     kept: () => ({ ...authenticator.kept(), before: users.accounts }),
   };
 }

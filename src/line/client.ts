@@ -145,7 +145,6 @@ export class XmlaClient implements Client, PassThroughClient {
   #steps: EngineSteps | undefined;
   #isWatched = false;
   #isGone = false;
-  /** Made when something must be broken off with its client. */
   #gone: AbortController | undefined;
   #whenOver: (() => void)[] | undefined;
   #told = false;
@@ -245,12 +244,8 @@ export class XmlaClient implements Client, PassThroughClient {
   /** Time left for all its waits together, until it is at the engine (ms). */
   patience(): number {
     const now = this.#services.clock.now();
-    this.#until ??= now + this.#longestWait();
+    this.#until ??= now + this.#services.patience(this.facts.project || undefined);
     return Math.max(0, this.#until - now);
-  }
-
-  #longestWait(): number {
-    return this.#services.patience(this.facts.project || undefined);
   }
 
   replay(answer: StoredAnswer, reply: Replay): void {
@@ -279,10 +274,10 @@ export class XmlaClient implements Client, PassThroughClient {
   async #stream(answer: StoredAnswer, reply: Replay, text: AnswerText, sent: StreamedText) {
     const { response, facts, signal } = this;
     const { bytes, pieces, takesBytes, areOwn, coding } = sent;
-    const { account, clock, holdBody } = this.#services;
+    const { account, clock, holdBody, patience } = this.#services;
     const letGo = holdBody(text);
     // The wait for the engine does not count.
-    const room = account.request(this.owner, () => this.#longestWait());
+    const room = account.request(this.owner, () => patience(facts.project || undefined));
     let stopLooks: Cancel | undefined;
     try {
       const since = clock.now();
@@ -451,7 +446,6 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 }
 
-export type ClientOf = ReturnType<typeof createClients>;
 export const createClients =
   (services: ClientServices) =>
   (request: IncomingMessage, response: ServerResponse, head?: KnownWishes) =>

@@ -2,6 +2,7 @@ import { createOwnedTable } from '../common/owned-table.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
 import { MAX_STATEMENT } from '../xmla/mdx/statement-policy.ts';
 import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
+import { MAX_BODY } from '../xmla/request/read-request.ts';
 import type { Circumstances } from './circumstances.ts';
 import {
   asksTheSame,
@@ -9,7 +10,6 @@ import {
   gapsIn,
   hasGaps,
   lettersOfProof,
-  MAX_BODY,
   NO_GAPS,
   sessionIdOf,
   textIn,
@@ -44,18 +44,21 @@ export interface Read {
 
 /** Bytes of all readings; each takes its name, `times` its texts, and `overhead`. */
 const KEPT = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
-/** Bytes of a property, header, restriction or value beside its text (20 to 55 measured). */
+/** Bytes of a property, attribute, function, value … beside its text (20 to 55 measured). */
 const PIECE_BYTES = 60;
 /** Requests of more pieces are not kept: no client sends any. */
 const MOST_PIECES = 500;
 
-function piecesOf({ request }: UnderstoodRequest): number {
+function piecesOf({ request, functions }: UnderstoodRequest): number {
   if (request === undefined) return 0;
-  const { properties, headers } = request;
-  const pieces = properties.length + headers.length;
-  if (request.method === 'Execute')
-    return pieces + request.parameters.length + request.commands.length;
-  return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
+  const { properties, headers, forms } = request;
+  const ofHeaders = headers.flatMap(({ attributes, content }) => [attributes, content]);
+  const ofMethod =
+    request.method === 'Execute'
+      ? [request.parameters, request.commands]
+      : [request.restrictions, ...request.restrictions.map(({ values }) => values)];
+  const all = [properties, headers, forms, functions, ...ofHeaders, ...ofMethod];
+  return all.reduce((sum, { length }) => sum + length, 0);
 }
 
 /** Texts of a request that are in no key as they are. */

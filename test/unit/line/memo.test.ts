@@ -42,6 +42,31 @@ test.each([
   expect((await read('x'.repeat(length))) - (await read(''))).toBeGreaterThan(3 * length);
 });
 
+test.each([
+  [
+    'attribute of a header',
+    (name: string) => ` ${name}="1"`,
+    [
+      '<Body>',
+      '<Header><Version xmlns="http://schemas.microsoft.com/analysisservices/2003/engine/2"',
+      '/></Header>',
+    ],
+  ],
+  ['unknown function', (name: string) => `${name}(1),`, ['FROM', '', '']],
+  ['command', (name: string) => `<${name}/>`, ['</Command>', '', '']],
+] as const)(
+  'each %s counts with what it takes beside its text',
+  async (_, piece, [at, begin, end]) => {
+    const read = (count: number) => {
+      const pieces = Array.from({ length: count }, (_, i) => piece(`a${i}`)).join('');
+      const body = execute({ statement: 'SELECT FROM [Sales]', prefix: '' }).toString();
+      const whole = Buffer.from(body.replace(at, `${begin}${pieces}${end}${at}`));
+      return understand(circumstancesOf({}, DESTINATION as never), whole).then(besideName);
+    };
+    expect((await read(400)) - (await read(0))).toBeGreaterThan(400 * 60);
+  },
+);
+
 let house: ReturnType<typeof createMemoHouse>;
 
 beforeEach(() => {
