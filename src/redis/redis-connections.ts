@@ -25,12 +25,6 @@ interface ClientParts {
   readonly closing: AbortSignal;
 }
 
-/** A client, and whether commands can be sent now, to whatever server they may go. */
-interface Connection {
-  readonly client: RedisClient;
-  readonly isUsable: () => boolean;
-}
-
 const READ_DEADLINE_MS = 100;
 const WRITE_DEADLINE_MS = 500;
 /** Nothing else would notice that the subscriber's connection is dead. */
@@ -141,7 +135,9 @@ function createServerClient(parts: ClientParts, name: string, deadlineMs?: numbe
     const why = unknown ? `${sentinel} knows no master ${target.master}` : message;
     onError(new ConnectionProblem(why), true);
   });
-  return { client: redis, isUsable: () => isReady(redis) };
+  /** True when commands can be sent now, to whatever server they may go. */
+  const isUsable = () => isReady(redis);
+  return { client: redis, isUsable };
 }
 
 /** Reports failures of one connection, with a hint where the error itself says too little. */
@@ -302,7 +298,7 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
   const closing = new AbortController();
   const addresses = [first, ...others] as const;
   const parts: ClientParts = { target, addresses, onError, closing: closing.signal };
-  const connect = (name: string, deadlineMs: number): Connection =>
+  const connect = (name: string, deadlineMs: number) =>
     target.mode === 'cluster'
       ? createClusterClient(parts, name, deadlineMs)
       : createServerClient(parts, name, deadlineMs);
@@ -326,7 +322,7 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
     });
   }
 
-  const all: readonly Connection[] = [reader, writer, epochs, subscriber];
+  const all = [reader, writer, epochs, subscriber];
   const ready = () => all.every(({ isUsable }) => isUsable());
   return {
     reader: reader.client,

@@ -118,12 +118,25 @@ function createPools(
   const open = new Set<Client>();
   /** Connections that served before; the server may have closed them unnoticed. */
   const used = new WeakSet<Client>();
-  const noteOpen = (client: Client) => {
-    open.add(client);
-    client.once('end', () => open.delete(client));
-  };
-  const ordinary = createPool(settings, connections, timeoutMs, onError).on('connect', noteOpen);
-  const long = createPool(settings, Infinity, LONG_IDLE_MS, onError).on('connect', noteOpen);
+  function createPool(max: number, idleInTransactionMs: number): Pool {
+    const pool = new Pool({
+      ...settings,
+      max,
+      idleTimeoutMillis: 30_000,
+      idle_in_transaction_session_timeout: idleInTransactionMs,
+    });
+    pool.on('connect', (client) => {
+      // An error on a busy connection fails its statement too; the pool reports idle ones.
+      client.on('error', () => {});
+      open.add(client);
+      client.once('end', () => open.delete(client));
+    });
+    return pool.on('error', ({ message }) =>
+      onError(new Error(`an idle connection to PostgreSQL was lost: ${message}`)),
+    );
+  }
+  const ordinary = createPool(connections, timeoutMs);
+  const long = createPool(Infinity, LONG_IDLE_MS);
 
   async function attempt<T>(kind: Kind, budget: Budget, work: Work<T>): Promise<T> {
     const client = await connection(ordinary, budget);
@@ -158,26 +171,6 @@ function createPools(
       for (const client of open) client.connection.stream.destroy();
     },
   };
-}
-
-function createPool(
-  settings: PoolConfig,
-  max: number,
-  idleInTransactionMs: number,
-  onError: (error: unknown) => void,
-): Pool {
-  const pool = new Pool({
-    ...settings,
-    max,
-    idleTimeoutMillis: 30_000,
-    idle_in_transaction_session_timeout: idleInTransactionMs,
-  });
-  // An error on a busy connection fails its statement too; the pool reports idle ones.
-  pool.on('connect', (client) => client.on('error', () => {}));
-  pool.on('error', ({ message }) =>
-    onError(new Error(`an idle connection to PostgreSQL was lost: ${message}`)),
-  );
-  return pool;
 }
 
 async function connection(from: Pool, budget: Budget): Promise<PoolClient> {

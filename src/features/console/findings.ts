@@ -74,13 +74,10 @@ const unknownOf = ({ purges, now }: State) =>
     known || at <= now - DAY || scope === 'everything' ? [] : scope.project,
   );
 
-const evictionsOf = ({ evictions }: State) => ({
-  all: evictions.reduce((sum, one) => sum + one.all, 0),
-  unused: evictions.reduce((sum, one) => sum + one.unused, 0),
-});
-function isCrowded(state: State): boolean {
-  const { all, unused } = evictionsOf(state);
-  return all >= 100 && unused > all / 2;
+function evictionsOf({ evictions }: State) {
+  const all = evictions.reduce((sum, one) => sum + one.all, 0);
+  const unused = evictions.reduce((sum, one) => sum + one.unused, 0);
+  return { all, unused, isMany: all >= 100 && unused > all / 2 };
 }
 
 /** Hits are few, and no other finding explains it. */
@@ -88,7 +85,7 @@ function isLow(state: State): boolean {
   const { hits, misses } = state.hour;
   const queries = hits + misses;
   const isFew = queries >= 200 && hits < queries / 5;
-  return isFew && notStored(state).length === 0 && !isCrowded(state);
+  return isFew && notStored(state).length === 0 && !evictionsOf(state).isMany;
 }
 
 const RULES: readonly Rule[] = [
@@ -204,10 +201,10 @@ const RULES: readonly Rule[] = [
 
   notStored,
 
-  (state, { all, unused } = evictionsOf(state)) => finding(
+  (state, { all, unused, isMany } = evictionsOf(state)) => finding(
     'warning',
     'evicted-unused',
-    isCrowded(state),
+    isMany,
   )`
       ${percent(unused, all)} % of the ${all} entries that made room for others had no second hit.
       The answers do not fit into cache.memory.

@@ -36,24 +36,6 @@ export function createConsole(
     return { ...usage, complete, engines, redis: parts.redis(), inForce };
   });
 
-  async function readOverview() {
-    const now = clock.wall();
-    const [local, { hour, entries, ...told }, log, ofStorage] = await Promise.all([
-      here(),
-      statistics.hour(),
-      purgeLog.latest(ALL_PURGES),
-      storageState(),
-    ]);
-    const ofFeatures = await parts.findings((kind) => rowsOf(hour, kind));
-    const certificateLeft = (about.certificateEnd() ?? Infinity) - now;
-    const given = { ...local, now, hour, entries, log, storage: ofStorage, ofFeatures };
-    return {
-      ...told,
-      complete: told.complete && local.complete && log.complete,
-      ...overviewOf(config, { ...given, certificateLeft }),
-    };
-  }
-
   return {
     async status(principal: Principal) {
       const { engines, redis, gateway, processes, complete } = await here();
@@ -73,7 +55,23 @@ export function createConsole(
         ...load,
       };
     },
-    overview: shareFor(SHARED, clock, readOverview),
+    overview: shareFor(SHARED, clock, async () => {
+      const now = clock.wall();
+      const [local, { hour, entries, ...told }, log, storage] = await Promise.all([
+        here(),
+        statistics.hour(),
+        purgeLog.latest(ALL_PURGES),
+        storageState(),
+      ]);
+      const ofFeatures = await parts.findings((kind) => rowsOf(hour, kind));
+      const certificateLeft = (about.certificateEnd() ?? Infinity) - now;
+      const given = { ...local, now, hour, entries, log, storage, ofFeatures, certificateLeft };
+      return {
+        ...told,
+        complete: told.complete && local.complete && log.complete,
+        ...overviewOf(config, given),
+      };
+    }),
     async system() {
       const [{ inForce, ...own }, ofStorage, configuration] = await Promise.all([
         here(),
