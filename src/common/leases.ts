@@ -134,7 +134,7 @@ export function createLeaseCache<V>(options: {
 
 function createReads(
   begin: () => Lease,
-  watch: Watches['watch'],
+  watch: ReturnType<typeof createWatches>['watch'],
   onError: (error: unknown) => void,
 ) {
   const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
@@ -208,7 +208,6 @@ function createUses<V>(clock: Pick<Clock, 'now'>) {
   };
 }
 
-type Watches = ReturnType<typeof createWatches>;
 function createWatches() {
   const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
   return {

@@ -200,7 +200,6 @@ export function sentinelClients(target: RedisTarget, deadlineMs: number): Redis[
   });
 }
 
-/** Connects in the background and forever. @param deadlineMs of each command */
 function createClusterClient(parts: ClientParts, name: string, deadlineMs: number) {
   const { addresses, onError, closing } = parts;
   let tries = 0;

@@ -41,10 +41,10 @@ export function createRoleSets(given: {
   const ofAll = { lease: () => lease, max: 1, ownerOf: () => '' };
   const tokens = createLeaseCache<string>({ clock, ...ofAll, onError: fail });
   const tokenNow = () => tokens.held(TOKEN);
+  const askToken = () => storage.roles.token(lease);
 
   async function obtainToken(): Promise<string> {
-    const ask = () => storage.roles.token(lease);
-    const token = await tokens.readOnce([TOKEN], ask, (reply, since) => {
+    const token = await tokens.readOnce([TOKEN], askToken, (reply, since) => {
       tokens.keep(TOKEN, reply, since);
       return tokenNow();
     });

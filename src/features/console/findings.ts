@@ -49,7 +49,9 @@ const counted = ({ reasons }: State, outcome: string, reason = '') =>
   reasons.find((one) => one.outcome === outcome && one.reason === reason)?.count ?? 0;
 
 /** Finds reasons of more than a fifth of all that ended so, from fifty on. @param what ends so */
-function frequent(state: State, wanted: 'bypass' | 'miss', total: number, what: string) {
+function frequent(state: State, wanted: 'bypass' | 'miss', what: string) {
+  const { hits, misses, bypasses } = state.hour;
+  const total = wanted === 'miss' ? misses : hits + misses + bypasses;
   return state.reasons.flatMap(({ outcome, reason, count }) => {
     const isFrequent = outcome === wanted && total >= 50 && count > total / 5;
     const remedy = Object.hasOwn(REMEDIES, reason) && REMEDIES[reason as keyof typeof REMEDIES];
@@ -62,7 +64,7 @@ function frequent(state: State, wanted: 'bypass' | 'miss', total: number, what: 
 }
 
 const notStored: Rule = (state) =>
-  frequent(state, 'miss', state.hour.misses, 'misses of the last hour were not stored');
+  frequent(state, 'miss', 'misses of the last hour were not stored');
 
 const failedOf = ({ reasons }: State) =>
   reasons.filter(
@@ -191,13 +193,7 @@ const RULES: readonly Rule[] = [
       A load job misspells the name, so that it drops nothing; or no client has asked this project yet.
       Correct the name in the job: it must be that of the request path, or of the catalog.`,
 
-  (state, { hits, misses, bypasses } = state.hour) =>
-    frequent(
-      state,
-      'bypass',
-      hits + misses + bypasses,
-      'requests of the last hour bypassed the cache',
-    ),
+  (state) => frequent(state, 'bypass', 'requests of the last hour bypassed the cache'),
 
   notStored,
 
