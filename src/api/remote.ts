@@ -82,11 +82,8 @@ export function createRemoteOperations(
   }
 
   const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));
-  return {
-    handlers: handlers as ApiHandlers,
-    reachable: upstream.reachable,
-    close: upstream.close,
-  };
+  const { reachable, close } = upstream;
+  return { handlers: handlers as ApiHandlers, reachable, close };
 }
 
 /** @throws StorageUnavailable also if the server refused the gateway's login, or redirects */

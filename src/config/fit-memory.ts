@@ -1,5 +1,4 @@
 import { sizes } from '../settings/kinds.ts';
-import type { CheckedFile } from './config.ts';
 
 /** Bytes of the heap of each process, and of the container. */
 export type Memory = Readonly<Record<'heap' | 'container', number>>;
@@ -19,7 +18,16 @@ const SPREAD = 1 / 4;
 
 const written = (bytes: number) => sizes.format(Math.floor(bytes / MIB) * MIB);
 
-export function fitMemory(file: CheckedFile, { heap, container }: Memory) {
+interface Written {
+  readonly workers: number;
+  readonly listen: { readonly certificate: string | undefined };
+  readonly cache: { readonly memory: number | undefined };
+  readonly limits: Readonly<
+    Record<'in_flight' | 'connections', number | undefined> & Record<'body' | 'head', number>
+  >;
+}
+
+export function fitMemory(file: Written, { heap, container }: Memory) {
   const { workers, listen, cache, limits } = file;
   const primary = workers === 1 ? 0 : NEEDED.primary;
   const own = Math.max(0, container - primary);

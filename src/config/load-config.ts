@@ -27,9 +27,7 @@ const LARGEST_FILE = 1024 * 1024;
 export type ReadConfig = ReturnType<typeof readConfig>;
 
 /** @throws ConfigError with a line for each mistake, none of which shows a secret or reference */
-export function loadConfig(options: LoadOptions): Config {
-  return readConfig(options).config;
-}
+export const loadConfig = (options: LoadOptions): Config => readConfig(options).config;
 
 /** @param given the text that another process read; named files are read again */
 function readConfig(options: LoadOptions, given?: string) {
