@@ -28,6 +28,9 @@ interface ProbeAnswers {
   readonly memory: { readonly heapUsed: number; readonly external: number; readonly rss: number };
   /** Milliseconds. */
   readonly delay: { readonly p99: number; readonly most: number };
+  /** CPU time of the longest turn of the event loop (ms). */
+  readonly turn: { readonly most: number };
+  readonly fill: { readonly entries: number };
 }
 
 /** Hits from either tier. */

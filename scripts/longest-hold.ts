@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { ANALYST, basic, TEAM } from '../bench/credentials.ts';
 import { startGateway, type MeasuredGateway } from '../bench/gateway.ts';
+import { measureHolds } from '../bench/holds.ts';
 import { createHouse, startEngine } from '../bench/house.ts';
 import { ask } from '../bench/http.ts';
 import { template, XMLA_HEADERS } from '../bench/questions.ts';
@@ -100,6 +101,10 @@ async function main(pattern = ''): Promise<void> {
       const work = holdWhile(gateway, ask);
       const waitOfHit = await longestWait(work, () => question(gateway, hit));
       print(`${shown(await work)} ${shown(waitOfHit)}  ${name}`);
+    }
+    print(`\nCPU of the longest turn (ms)`);
+    for await (const { what, cpuMs } of measureHolds(house, engine, pattern)) {
+      print(`${cpuMs.toFixed(1).padStart(6)}  ${what}`);
     }
   } finally {
     await close();

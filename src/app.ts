@@ -17,7 +17,7 @@ import { type AdminAct, createActHandler, questionAct, type TellAbout } from './
 import { asAnsweredError, onlyMethods, sendError } from './http/answers.ts';
 import { docsPages, openApiPage } from './http/docs-page.ts';
 import { nameRequest, unclearHead } from './http/request-head.ts';
-import type { XmlaHandler } from './line/handler.ts';
+import type { createXmlaHandler } from './line/handler.ts';
 import { type Metrics, metricsPage } from './observability/metrics.ts';
 import type { Storage } from './storage/sql-storage.ts';
 
@@ -36,7 +36,7 @@ export interface LastingParts {
 
 interface PageParts
   extends LastingParts, ApiFront, Pick<RuntimeCore, 'askLeave' | 'addressOf' | 'during'> {
-  readonly xmla: { handle: XmlaHandler; explain: TellAbout; steps: Line };
+  readonly xmla: { handle: ReturnType<typeof createXmlaHandler>; explain: TellAbout; steps: Line };
   readonly states: () => Promise<{ ready: boolean; replicas: readonly ReplicaState[] }>;
   readonly cache: Pick<RuntimeCore, 'purgeLog' | 'redis'>;
   readonly sleep: (milliseconds: number) => Promise<void>;
@@ -79,7 +79,6 @@ export async function createApp(config: Config, given: PageParts) {
   });
 
   const reads = onlyMethods('GET', 'HEAD');
-  /** Lets only known users through, unless the page is open. */
   const loginFor = (page: OpenPage): RequestHandler => {
     const open = config.listen.open.includes(page);
     return async (request, response, next) => {
@@ -122,10 +121,8 @@ export async function createApp(config: Config, given: PageParts) {
   ) as Readonly<Record<string, AdminAct>>;
   for (const [path, act] of Object.entries(acts)) {
     app.post(path, createActHandler({ login, permissions, maxBodyBytes: config.limits.body }, act));
-    app.all(
-      path,
-      admin.paths.includes(path) ? onlyMethods('GET', 'HEAD', 'POST') : onlyMethods('POST'),
-    );
+    const methods = admin.paths.includes(path) ? ['GET', 'HEAD', 'POST'] : ['POST'];
+    app.all(path, onlyMethods(...methods));
   }
   for (const path of admin.paths) {
     app.all(path, onlyMethods('GET', 'HEAD'), createAdminHandler({ login, admin, path }));
@@ -144,15 +141,13 @@ function apiOf({ storage: config, limits }: Config, { storage, invalidate, sleep
   if (config.driver === 'http') return createRemoteOperations(config, common);
   if (storage === undefined) throw new Error(`the driver ${config.driver} needs a storage`);
   const { roles, datasets, reachable } = storage;
-  const longestLease = LEASE_LIMITS.longest;
   const handlers = {
-    ...createRoleOperations({ roles, sleep, longestLease, limits }),
+    ...createRoleOperations({ roles, sleep, longestLease: LEASE_LIMITS.longest, limits }),
     ...createDatasetOperations(datasets, common),
   };
   return { handlers, reachable, close() {} };
 }
 
-/** Turns errors of all Express routes into answers. */
 export function errorMapper(newId: () => string, emit: Emit): ErrorRequestHandler {
   return (error, request, response, next) => {
     if (response.headersSent) return next(error);

@@ -48,7 +48,6 @@ const [STDOUT, STDERR] = [1, 2];
  */
 const WORKER_STDIO: StdioOptions = ['ignore', 'ignore', 'pipe', 'ipc', STDOUT];
 const WORKER_LOG = 4;
-/** The environment variable with the number of a worker. */
 const WORKER_NUMBER = 'MDX_GATEWAY_WORKER';
 
 const parts = { clock: systemClock, random: Math.random, randomBytes, sleep, node: process };
@@ -151,10 +150,7 @@ async function serve(file: string | undefined): Promise<number> {
 }
 
 /** Leads as the process that listens, or as the primary process of several. */
-async function lead(
-  source: Pick<ConfigFile, 'read'>,
-  readAgain: () => Promise<ReadConfig>,
-): Promise<number> {
+async function lead(source: Pick<ConfigFile, 'read'>, readAgain: () => Promise<ReadConfig>) {
   const initial = source.read();
   const { config } = initial;
   const { workers, memory } = config;

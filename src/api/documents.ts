@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { GatewayError } from '../common/errors.ts';
+import { clientGone, GatewayError } from '../common/errors.ts';
 import type { Principal } from '../common/principal.ts';
 import { createSemaphore, type Semaphore } from '../common/semaphore.ts';
 import { sendHead } from '../http/answers.ts';
@@ -93,8 +93,6 @@ const TOO_MANY =
   'Too many datasets are received, read, written or sent at one time; nothing was done. Try again.';
 const overloaded = () => new GatewayError('overloaded', TOO_MANY, { retryAfter: 5 });
 
-const clientGone = (what = 'went away') => new GatewayError('client-gone', `The client ${what}.`);
-
 /** Bytes. Encrypting and copying one blocks no other request. */
 const PIECE = 64 * 1024;
 const WINDOW_MS = 10_000;
@@ -106,12 +104,8 @@ const WINDOW_MS = 10_000;
  */
 export async function sendDocument(response: ServerResponse, document: Buffer): Promise<void> {
   sendHead(response, 'application/json', document.length);
-  if (response.req.method !== 'HEAD') await sendPieces(response, document);
-  response.end();
-}
-
-async function sendPieces(response: ServerResponse, document: Buffer): Promise<void> {
-  const { socket } = response.req;
+  const { socket, method } = response.req;
+  if (method === 'HEAD') return void response.end();
   // Counts a piece when it is handed to the connection, after the last one was taken.
   let before = socket.bytesWritten;
   const pace = setInterval(() => {
@@ -133,4 +127,5 @@ async function sendPieces(response: ServerResponse, document: Buffer): Promise<v
     clearInterval(pace);
     response.off('close', leave);
   }
+  response.end();
 }

@@ -9,9 +9,6 @@ import { carriesBody } from '../http/request-head.ts';
 const UTF8_JSON =
   /^[ \t]*application\/json[ \t]*(?:;[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*)?;?[ \t]*$/i;
 
-const NEEDS_JSON =
-  'The Content-Type of the body must be application/json, without a charset or with utf-8.';
-
 /** More than the interface document needs; building deeper values would block the event loop. */
 const DEEPEST = 32;
 /** Bytes of a dataset that a client must send in ten seconds: it holds a slot meanwhile. */
@@ -30,7 +27,9 @@ export async function receiveJson(
   { bytes, ...options }: BodyLimit,
 ): Promise<ReceivedBody> {
   if (carriesBody(request) && !UTF8_JSON.test(request.headers['content-type'] ?? '')) {
-    throw new ApiError('media-type', NEEDS_JSON, { headers: { accept: 'application/json' } });
+    const problem =
+      'The Content-Type of the body must be application/json, without a charset or with utf-8.';
+    throw new ApiError('media-type', problem, { headers: { accept: 'application/json' } });
   }
   const received = await receiveBody(request, bytes, options);
   return async () => {

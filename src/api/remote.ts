@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { GatewayError, StorageUnavailable } from '../common/errors.ts';
+import { clientGone, GatewayError, StorageUnavailable } from '../common/errors.ts';
 import { words } from '../common/header-names.ts';
+import { basicAuthorization } from '../common/principal.ts';
 import type { RemoteConfig } from '../storage/config.ts';
 import { readDocument } from '../datasets/dataset.ts';
 import { carriesBody, REQUEST_ID } from '../http/request-head.ts';
@@ -14,7 +15,6 @@ import {
   parameterName,
   refusedLogin,
   requestHeaders,
-  serviceAuthorization,
   type UpstreamHead,
 } from '../proxy/forwarded.ts';
 import { namedRole } from '../roles/role.ts';
@@ -82,11 +82,8 @@ export function createRemoteOperations(
   }
 
   const handlers = Object.fromEntries(API_OPERATIONS.map(({ name }) => [name, handle]));
-  return {
-    handlers: handlers as ApiHandlers,
-    reachable: upstream.reachable,
-    close: upstream.close,
-  };
+  const { reachable, close } = upstream;
+  return { handlers: handlers as ApiHandlers, reachable, close };
 }
 
 /** @throws StorageUnavailable also if the server refused the gateway's login, or redirects */
@@ -100,7 +97,7 @@ async function ask<T>(
   const { service, timeout: timeoutMs, url, login } = config;
   const { method, headers: given } = request;
   const outcome = operation.changes === undefined ? 'nothing-done' : 'unknown';
-  const authorization = service ? serviceAuthorization(service) : given.authorization;
+  const authorization = service ? basicAuthorization(service) : given.authorization;
   const path = remoteTarget(url, request.url, QUERY_PARAMETERS[operation.name] ?? []);
   const headers = requestHeaders(given, authorization, body?.length, (name) => SENT.has(name));
   let answer: IncomingMessage | undefined;
@@ -146,7 +143,7 @@ async function read(remote: Remote, exchange: ApiExchange): Promise<void> {
     if (!gone.signal.aborted) throw error;
   }
   // The request fails in some way when its client leaves.
-  if (gone.signal.aborted) throw new GatewayError('client-gone', 'The client went away.');
+  if (gone.signal.aborted) throw clientGone();
 }
 
 async function bodyOf({ request, operation, parameters, facts }: ApiExchange, bytes: number) {

@@ -3,9 +3,9 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import type { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../common/clock.ts';
-import { EngineFailure, GatewayError } from '../common/errors.ts';
+import { clientGone, EngineFailure, GatewayError } from '../common/errors.ts';
 import type { Emit } from '../common/events.ts';
-import { inLatin1, type Principal } from '../common/principal.ts';
+import { basicOf, type Credentials, inLatin1, type Principal } from '../common/principal.ts';
 import { createCheckLine, type Place } from './check-line.ts';
 import { type AskLeave, clientNetwork, createLoginThrottle, leaveOf } from './login-throttle.ts';
 import {
@@ -61,7 +61,7 @@ type Attempt = Checked & Caller;
 export type Authenticator = ReturnType<typeof createPasswordAuthenticator>;
 
 /** Checks HTTP Basic logins (RFC 7617). Concurrent equal headers of one client are one attempt. */
-export function createPasswordAuthenticator(check: PasswordCheck, options: LoginOptions) {
+export function createPasswordAuthenticator(options: LoginOptions, check: PasswordCheck) {
   const { clock, emit, askLeave = leaveOf(createLoginThrottle(options)) } = options;
   const { users, trust } = check;
   const table = options.verified ?? createVerifiedTable(options.random(32));
@@ -195,7 +195,7 @@ function createFlight(login: (inLine: () => AbortController) => Promise<Principa
   /** Undefined until the attempt stands in the line: others may join. */
   let leaving: AbortController | undefined;
   const look = () => {
-    if (clients === 0) leaving?.abort(new GatewayError('client-gone', 'The client went away.'));
+    if (clients === 0) leaving?.abort(clientGone());
   };
   const inLine = () => {
     leaving = new AbortController();
@@ -247,8 +247,6 @@ const UNAVAILABLE =
 
 export const MAX_HEADER_LENGTH = 4096;
 
-export type Credentials = Readonly<Record<'name' | 'password', string>>;
-
 const SCHEME = /^ *basic +/i;
 const BASIC = /^ *basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 /** Cc holds the CTL of RFC 5234 (barred by RFC 7617 §2) and the C1 controls (by RFC 8265). */
@@ -280,23 +278,19 @@ export function readBasicCredentials(authorization: string): ReadCredentials | s
   const encoding = isUtf8(bytes) ? 'utf-8' : 'iso-8859-1';
   const text = bytes.toString(encoding === 'utf-8' ? encoding : 'latin1');
   // The library reads UTF-8.
-  const { name = '', pass: password = '' } = parse(asBasic(Buffer.from(text))) ?? {};
+  const { name = '', pass: password = '' } = parse(basicOf(Buffer.from(text))) ?? {};
   if (name === '') return 'no user name with a colon behind it';
   if (CONTROL.test(name + password)) return 'a control character';
   // An engine may read both in one encoding.
   const isPlain = encoding === 'utf-8' || isAscii(Buffer.from(name));
   const nameAsSent = isPlain ? name : inLatin1(name);
-  return { name, password, encoding, nameAsSent, authorization: asBasic(bytes) };
+  return { name, password, encoding, nameAsSent, authorization: basicOf(bytes) };
 }
 
 export function canonicalAuthorization(authorization = ''): string | undefined {
   const read = readBasicCredentials(authorization);
   return typeof read === 'string' ? undefined : read.authorization;
 }
-
-export const basicAuthorization = ({ name, password }: Credentials): string =>
-  asBasic(Buffer.from(`${name}:${password}`));
-const asBasic = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
 
 export type Permissions = ReturnType<typeof createPermissions>;
 type UserLists = Readonly<Record<'admins' | 'viewers' | 'purgers', readonly string[]>>;

@@ -1,17 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import { shareFor } from '../common/clock.ts';
-import { principalOf } from '../common/principal.ts';
-import {
-  basicAuthorization,
-  createPasswordAuthenticator,
-  type LoginOptions,
-  type PasswordCheck,
-} from './authenticator.ts';
+import { basicAuthorization, principalOf } from '../common/principal.ts';
+import { createPasswordAuthenticator, type LoginOptions } from './authenticator.ts';
 
-/**
- * Port: tries a header Authorization at the engine. A rejection means `unavailable`. `away`: no
- * answer came.
- */
+/** Port: tries a login at the engine. A rejection means `unavailable`; `away`: no answer came. */
 export type TryLogin = (
   authorization: string,
   signal: AbortSignal,
@@ -55,7 +47,7 @@ export function createEngineAuthenticator(
   /** An engine that accepts everything proves nothing, so it must have rejected first. */
   const checksLogins = async () => clock.now() < checkedUntil || rejectsMadeUpLogin();
 
-  const check: PasswordCheck = {
+  return createPasswordAuthenticator(options, {
     atOnce: 8,
     trust: { verifiedFor, since: 'check', believedFor },
     // The engine decides which letters they are.
@@ -76,6 +68,5 @@ export function createEngineAuthenticator(
       lookAlikes: { has: () => true },
     },
     close: () => closing.abort(),
-  };
-  return createPasswordAuthenticator(check, options);
+  });
 }

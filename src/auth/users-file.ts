@@ -6,12 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Emit } from '../common/events.ts';
 import { foldCase } from '../common/fold-case.ts';
 import { inTurns } from '../common/in-turn.ts';
-import { inLatin1, principalOf } from '../common/principal.ts';
-import {
-  createPasswordAuthenticator,
-  type LoginOptions,
-  type PasswordCheck,
-} from './authenticator.ts';
+import { inLatin1, type Principal, principalOf } from '../common/principal.ts';
+import { createPasswordAuthenticator, type LoginOptions } from './authenticator.ts';
 
 /** bcrypt ignores further bytes of a password. */
 export const MAX_PASSWORD_BYTES = 72;
@@ -48,7 +44,7 @@ export async function createFileAuthenticator(
 ) {
   const { compare = comparePassword, comparisons = 1, verifiedFor = Infinity } = options;
   const { users, close } = await followUsers(options);
-  const check: PasswordCheck = {
+  const authenticator = createPasswordAuthenticator(options, {
     atOnce: comparisons,
     trust: { verifiedFor, since: 'use', believedFor: 0 },
     principalOf: ({ name, encoding }) =>
@@ -63,10 +59,11 @@ export async function createFileAuthenticator(
     },
     users,
     close,
-  };
-  const authenticator = createPasswordAuthenticator(check, options);
+  });
   return {
     ...authenticator,
+    /** A login that was right is right while this is the same. */
+    proofOf: ({ name }: Principal): unknown => users.accounts.get(name),
     kept: () => ({ ...authenticator.kept(), before: users.accounts }),
   };
 }
@@ -81,7 +78,7 @@ export async function followUsers({
   file,
   before,
   read = createUsersReader(),
-  pause = betweenReadings,
+  pause = (signal) => sleep(POLL_INTERVAL, undefined, { ref: false, signal }),
   emit,
 }: UsersFile & { readonly emit: Emit }) {
   const observe = () =>
@@ -134,9 +131,6 @@ export async function followUsers({
 
   return { users, close: () => closing.abort() };
 }
-
-const betweenReadings = (signal: AbortSignal): Promise<void> =>
-  sleep(POLL_INTERVAL, undefined, { ref: false, signal });
 
 /**
  * Reads a file while it changes, and a few times more, since two changes may have one time; later
@@ -204,7 +198,7 @@ export async function parseUsers(bytes: Uint8Array, file: string, before: Accoun
     lineOf.set(name, count);
     const cost = bcryptCost(given) ?? 0;
     costs.set(cost, (costs.get(cost) ?? 0) + 1);
-    const form = formOf(name);
+    const form = foldCase(foldCase(name).normalize('NFKC'));
     const alike = forms.get(form) ?? [];
     forms.set(form, alike);
     if (alike.push(name) > 1) twins.add(alike);
@@ -258,8 +252,6 @@ function problemOf(name: string, given: string | undefined): string | undefined 
   if (cost <= MAX_COST) return undefined;
   return `the cost of the hash is above ${MAX_COST}: each login would take seconds`;
 }
-
-const formOf = (name: string): string => foldCase(foldCase(name).normalize('NFKC'));
 
 function unusable(file: string, problems: readonly string[], count: number): UsersFileError {
   const more = count > problems.length ? [`and ${count - problems.length} more`] : [];

@@ -1,5 +1,5 @@
 import { type AnswerSession, LONGEST_HEADER_BYTES } from '../xmla/answer/answer-reader.ts';
-import { watchAnswer, type WatchedAnswer } from '../xmla/answer/watch-answer.ts';
+import { watchAnswer } from '../xmla/answer/watch-answer.ts';
 import type { Cut, StoredAnswer } from './stored-answer.ts';
 import type { AnswerHead, QuerySession } from './query.ts';
 
@@ -37,7 +37,7 @@ const NOTHING = Buffer.alloc(0);
 
 /** Finds the session in the SOAP header; parses only bodies that hold the name. */
 export function sessionReader({ headers }: Pick<AnswerHead, 'headers'>) {
-  let watch: WatchedAnswer | undefined;
+  let watch: ReturnType<typeof watchAnswer> | undefined;
   let passed: Buffer = NOTHING;
   let isNameless = false;
   const done = () => isNameless || watch?.headerRead === true;

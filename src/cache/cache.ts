@@ -112,7 +112,8 @@ export function createQueryCache(parts: QueryCacheParts) {
         // the lease, or brought a purge or the landing of another fill.
         if (!epochs.areCurrent(captured)) continue;
         const past = pastTtl?.() ?? 0;
-        if (failure !== undefined && past <= 0) break;
+        // The lease of its session or roles may have ended meanwhile.
+        if (failure !== undefined && past <= 0) continue;
         const hit = found.take(lookup, query.ttl, brought, past);
         if (hit !== undefined) {
           found.replay(hit.answer, hit.source, lookup);
@@ -272,10 +273,7 @@ function createSharing(
     const patience = client.waits() + query.timeoutMs;
     const isJoined = !query.fresh && mayShare(key);
     const landing = isJoined ? flights.join(key, client.signal, patience, youngerThan) : undefined;
-    if (landing === undefined) {
-      const refusal = refusalOf(lookup);
-      return refusal === undefined ? lead(lookup, spentMs) : failed(lookup, refusal);
-    }
+    if (landing === undefined) return lead(lookup, spentMs);
     const since = clock.now();
     const landed = await landing;
     if (landed === 'gone') return;
@@ -291,9 +289,7 @@ function createSharing(
   async function leadAnew(lookup: Lookup): Promise<void> {
     const { key, after = 0 } = lookup;
     const isLater = (memory.get(key)?.requestedAt ?? 0) > after;
-    if (isLater || flights.underWay(key)) return;
-    const refusal = refusalOf(lookup);
-    await (refusal === undefined ? lead(lookup, 0) : failed(lookup, refusal));
+    if (!isLater && !flights.underWay(key)) await lead(lookup, 0);
   }
 
   const refusalOf = ({ key, captured, query }: Lookup) =>
@@ -301,6 +297,8 @@ function createSharing(
 
   async function lead(lookup: Lookup, spentMs: number): Promise<void> {
     const { key, captured, digests, query, client, after } = lookup;
+    const refusal = refusalOf(lookup);
+    if (refusal !== undefined) return failed(lookup, refusal);
     if (client.signal.aborted) return;
     const flight = mayShare(key) ? flights.lead(key) : undefined;
     const wanted = () => !client.signal.aborted || flight?.awaited() === true;

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Clock } from '../common/clock.ts';
+import { onlyOnce } from '../common/in-turn.ts';
 import {
   type AnswerText,
   bytesOf,
@@ -151,35 +152,31 @@ export function createMemoryTier(options: TierOptions) {
 
 const bodyOf = (text: AnswerText): Buffer => (Buffer.isBuffer(text) ? text : text.tail);
 
+/** @returns whether it is the first of them, or was the last */
+function countIn(counts: Map<Buffer, number>, body: Buffer, by: 1 | -1): boolean {
+  const before = counts.get(body) ?? 0;
+  if (before + by === 0) counts.delete(body);
+  else counts.set(body, before + by);
+  return before === 0 || before + by === 0;
+}
+
 function createBodyUses(account: TierOptions['account']) {
   const holders = new Map<Buffer, number>();
   let kept = new Map<Buffer, number>();
 
   function hold(body: Buffer, by: 1 | -1): void {
-    const before = holders.get(body) ?? 0;
-    if (before + by === 0) holders.delete(body);
-    else holders.set(body, before + by);
-    const isChange = before === 0 || before + by === 0;
-    if (isChange && !kept.has(body)) account.countSending(by * body.length);
+    if (countIn(holders, body, by) && !kept.has(body)) account.countSending(by * body.length);
   }
 
   return {
     hold(text: AnswerText): () => void {
       const body = bodyOf(text);
       hold(body, 1);
-      let held = true;
-      return () => {
-        if (held) hold(body, -1);
-        held = false;
-      };
+      return onlyOnce(() => hold(body, -1));
     },
     keep(text: AnswerText, by: 1 | -1): void {
       const body = bodyOf(text);
-      const before = kept.get(body) ?? 0;
-      if (before + by === 0) kept.delete(body);
-      else kept.set(body, before + by);
-      const isChange = before === 0 || before + by === 0;
-      if (isChange && holders.has(body)) account.countSending(-by * body.length);
+      if (countIn(kept, body, by) && holders.has(body)) account.countSending(-by * body.length);
     },
     keepNone(): void {
       const before = kept;

@@ -147,7 +147,9 @@ export function createKnownNames({ clock }: { clock: Pick<Clock, 'now'> }) {
       for (const name of names) {
         const scope = projectScope(name);
         const { user, spelling } = named.get(scope) ?? { user: '', spelling: undefined };
-        if (spelling === undefined) named.set(scope, user, { user, spelling: name });
+        if (spelling !== undefined) continue;
+        // A name cut out of a statement keeps all of it in memory.
+        named.set(scope, user, { user, spelling: Buffer.from(name).toString() });
       }
     },
     /** First spelling; undefined where neither configuration nor engine knows it. */

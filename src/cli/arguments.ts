@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util';
 import { unknownWord } from '../settings/problems.ts';
 
-/** The exit status for a wrong command line. */
 export const EXIT_USAGE = 2;
 
 const OPTIONS = {

@@ -1,4 +1,3 @@
-/** The commands that ask a running gateway. */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { meaningOf } from '../common/reasons.ts';

@@ -1,4 +1,3 @@
-/** The commands that write a whole storage into a file, and fill an empty storage from it. */
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, lstatSync, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';

@@ -1,8 +1,9 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { Client } from 'undici';
-import { basicAuthorization, readBasicCredentials } from '../auth/authenticator.ts';
+import { readBasicCredentials } from '../auth/authenticator.ts';
 import { connectionTrouble } from '../common/errors.ts';
+import { basicAuthorization } from '../common/principal.ts';
 import { type Given, UsageError } from './arguments.ts';
 import { askHidden, type PasswordPrompt, PasswordRefused, refuseUnusable } from './password.ts';
 
@@ -24,7 +25,6 @@ export class Failure extends Error {
   }
 }
 
-/** `json`: undefined where the text is no JSON. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -101,7 +101,6 @@ export async function connectGateway(given: Given, timeoutMs: number, parts: Cli
         throw failureOf(error as Error);
       }
     },
-    /** Makes a failure of an answer that does not fit the question. */
     refusal: (answer: Answer): Failure => refusalOf(answer, url, user),
     close: () => void client.destroy(),
   };
@@ -129,7 +128,6 @@ function readAuthority(file: string): Buffer {
   }
 }
 
-/** Takes the password from a file, the environment or a terminal, in this order. */
 async function loginOf(name: string, given: Given, parts: ClientParts): Promise<string> {
   const { 'password-file': file } = given;
   let password = parts.env['MDX_GATEWAY_PASSWORD'] ?? '';

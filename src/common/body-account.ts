@@ -195,9 +195,5 @@ function createRequests(
 }
 
 const tooLate = () => overloaded('No memory came free in time; try again.');
-
-const overloaded = (message: string): GatewayError =>
-  new GatewayError('overloaded', message, {
-    retryAfter: 5,
-    headers: { connection: 'close' },
-  });
+const CLOSING = { retryAfter: 5, headers: { connection: 'close' } };
+const overloaded = (message: string) => new GatewayError('overloaded', message, CLOSING);

@@ -26,11 +26,7 @@ export const systemClock: Clock = {
   },
 };
 
-export function pause(
-  clock: Timers,
-  milliseconds: number,
-  signal?: AbortSignal | undefined,
-): Promise<void> {
+export function pause(clock: Timers, milliseconds: number, signal?: AbortSignal) {
   if (signal?.aborted) return Promise.resolve();
   const { promise, resolve } = Promise.withResolvers<void>();
   const cancel = clock.after(milliseconds, end);

@@ -40,6 +40,9 @@ export class GatewayError extends AnsweredError<GatewayReason> {
   override readonly name = 'GatewayError';
 }
 
+export const clientGone = (what = 'went away') =>
+  new GatewayError('client-gone', `The client ${what}.`);
+
 /** No connection to the engine, or no byte of an answer: an entry past its ttl may answer. */
 export class EngineFailure extends GatewayError {}
 

@@ -17,8 +17,6 @@ export interface EngineTimes {
 }
 
 export type Stale = { readonly project: string } | 'everything';
-/** A change will be made, was made, or either. */
-export type ChangeState = 'before' | 'after' | 'unknown';
 
 /** `call`: id of the request; `why`: what of it counts as a change, for the log. */
 export type StatementCause = Readonly<{ cause: 'statement'; call: string; why: string }>;
@@ -30,7 +28,7 @@ export type StatementCause = Readonly<{ cause: 'statement'; call: string; why: s
 export type Invalidate = (
   stale: Stale,
   principal: string,
-  state: ChangeState,
+  state: 'before' | 'after' | 'unknown',
   by?: StatementCause,
 ) => Promise<boolean>;
 

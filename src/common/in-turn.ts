@@ -1,5 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
+/** @returns acts when it is first called */
+export function onlyOnce(act: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    act();
+  };
+}
+
 /** @returns runs works one after the other; a failure stops no other */
 export function oneAfterTheOther(): <T>(work: () => Promise<T> | T) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve();

@@ -123,17 +123,18 @@ export function createLeaseCache<V>(options: {
     age(): number | undefined {
       // Taken first: what holds later is younger than its lease.
       const now = clock.now();
-      return longestAge(
-        entries.values().filter((entry) => holds(entry)),
-        now,
-      );
+      let longest: number | undefined;
+      for (const entry of entries.values()) {
+        if (holds(entry)) longest = Math.max(longest ?? 0, now - (entry.since?.now ?? now));
+      }
+      return longest;
     },
   };
 }
 
 function createReads(
   begin: () => Lease,
-  watch: Watches['watch'],
+  watch: ReturnType<typeof createWatches>['watch'],
   onError: (error: unknown) => void,
 ) {
   const reads = new Map<string, { watch: ReturnType<typeof watch>; result: Promise<unknown> }>();
@@ -178,12 +179,6 @@ function createReads(
   };
 }
 
-function longestAge(all: Iterable<Leased<unknown>>, now: number): number | undefined {
-  let longest: number | undefined;
-  for (const { since } of all) longest = Math.max(longest ?? 0, now - (since?.now ?? now));
-  return longest;
-}
-
 function createUses<V>(clock: Pick<Clock, 'now'>) {
   /** Times that each was read beside others since its last use. */
   const unused = new Map<Leased<V>, number>();
@@ -213,7 +208,6 @@ function createUses<V>(clock: Pick<Clock, 'now'>) {
   };
 }
 
-type Watches = ReturnType<typeof createWatches>;
 function createWatches() {
   const watches = new Set<{ readonly names: readonly string[]; overtaken: boolean }>();
   return {

@@ -11,19 +11,10 @@ export function createOwnedTable<V>(
   sizeOf: (name: string, value: V) => number = () => 1,
   dropped: (value: V) => void = () => {},
 ) {
-  /** Sorted by use. An owner has few names: a table for each would be too large. */
-  interface Owner {
-    readonly names: Set<string>;
-    size: number;
-  }
-  interface Kept {
-    readonly value: V;
-    readonly owner: string;
-    readonly size: number;
-  }
   const share = Math.max(1, Math.floor(max / 4));
-  const owners = new Map<string, Owner>();
-  const all = new LRUCache<string, Kept>({
+  /** Names sorted by use. An owner has few: a table for each would be too large. */
+  const owners = new Map<string, { readonly names: Set<string>; size: number }>();
+  const all = new LRUCache<string, { value: V; owner: string; size: number }>({
     // With `max` it would allocate all at once.
     maxSize: max,
     sizeCalculation: ({ size }) => size,

@@ -22,3 +22,9 @@ export function ownerOf(name: string): string {
   const readable = name.startsWith(LATIN1) ? name.slice(LATIN1.length) : name;
   return foldObjectName(readable) || readable;
 }
+
+export type Credentials = Readonly<Record<'name' | 'password', string>>;
+export const basicOf = (bytes: Buffer) => `Basic ${bytes.toString('base64')}`;
+/** A login as a header Authorization (RFC 7617). */
+export const basicAuthorization = ({ name, password }: Credentials): string =>
+  basicOf(Buffer.from(`${name}:${password}`));

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from './clock.ts';
+import { onlyOnce } from './in-turn.ts';
 
 export type Semaphore = ReturnType<typeof createSemaphore>;
 
@@ -6,15 +7,10 @@ export function createSemaphore(permits: number, clock?: Pick<Clock, 'after'>) {
   let held = 0;
   const queue: WaitQueue<Waiter> = [];
 
-  function acquired(): () => void {
-    let isReleased = false;
-    return () => {
-      if (isReleased) return;
-      isReleased = true;
-      const [next] = queue;
-      if (next === undefined) held -= 1;
-      else next.enter();
-    };
+  function release(): void {
+    const [next] = queue;
+    if (next === undefined) held -= 1;
+    else next.enter();
   }
 
   return {
@@ -22,7 +18,7 @@ export function createSemaphore(permits: number, clock?: Pick<Clock, 'after'>) {
       signal.throwIfAborted();
       if (held < permits) held += 1;
       else await waitIn(queue, {}, signal, late, clock);
-      return acquired();
+      return onlyOnce(release);
     },
     usage: () => ({ held, waiting: queue.length }),
   };

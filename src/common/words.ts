@@ -1,5 +1,3 @@
-/** Figures and moments as people read them. */
-
 const english = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
 export const count = (figure: number): string => english.format(figure);

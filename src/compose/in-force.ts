@@ -12,7 +12,6 @@ import type { Runtime } from './runtime.ts';
 
 export type InForce = ReturnType<typeof createInForce>;
 
-/** Configuration in force, its runtime, and how the latest reload ended. */
 export function createInForce(initial: Config) {
   let runtime: Runtime | undefined;
   return {

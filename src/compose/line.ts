@@ -28,7 +28,8 @@ export function createLine(
   parts: Pick<Parts, 'clock' | 'emit'> & {
     readonly cache: Cache;
     readonly engines: ReturnType<typeof createEngines>;
-    readonly authenticator: Pick<Authenticator, 'remembered' | 'checkBehind'>;
+    readonly authenticator: Pick<Authenticator, 'remembered' | 'checkBehind'> &
+      Parameters<typeof createIfError>[0]['authenticator'];
     readonly login: Login;
     readonly permissions: Permissions;
     readonly roleSets: RoleSets;

@@ -4,7 +4,6 @@ import type { Cancel, Clock } from '../common/clock.ts';
 import { CAUSES, type Emit, type Invalidate, type Stale } from '../common/events.ts';
 import { listOf } from '../common/list-of.ts';
 
-/** Purges that may wait for their repetition. */
 const MAX_REPEATS = 2_000;
 /** Purges that are named when their repetition is given up. */
 const MAX_NAMED = 20;

@@ -5,10 +5,7 @@ import { messageOf } from '../common/errors.ts';
 import { createConfigFile, type ThreadAnswer, type ThreadTask } from './load-config.ts';
 
 const { options, given } = workerData as ThreadTask;
-const source = createConfigFile({
-  ...options,
-  sleep: (milliseconds) => sleep(milliseconds),
-});
+const source = createConfigFile({ ...options, sleep });
 const answer: ThreadAnswer = await Promise.try(() =>
   given === undefined ? source.readAgain() : source.read(given),
 ).then(

@@ -99,10 +99,8 @@ export function fillIn(file: CheckedFile, available: Memory, withdrawn: readonly
     return [name, { ...fillInProject(own, cache), engine: filled }] as const;
   });
   const { entries, bodies, connections, ...memory } = fitMemory(file, available);
-  const longest = Math.min(
-    cache.max_entry ?? LONGEST_ENTRY_BYTES,
-    Math.floor(entries / file.workers),
-  );
+  const ofWorker = Math.floor(entries / file.workers);
+  const longest = Math.min(cache.max_entry ?? LONGEST_ENTRY_BYTES, ofWorker);
   return {
     ...file,
     cache: { ...cache, memory: entries, max_entry: longest },

@@ -19,7 +19,6 @@ export interface LoadOptions {
   /** Absolute. Relative paths in a file start at the file's folder, without a file here. */
   readonly workingFolder: string;
   readonly readFile: ReadFile;
-  /** Unlimited by default. */
   readonly memory?: Memory;
 }
 
@@ -28,9 +27,7 @@ const LARGEST_FILE = 1024 * 1024;
 export type ReadConfig = ReturnType<typeof readConfig>;
 
 /** @throws ConfigError with a line for each mistake, none of which shows a secret or reference */
-export function loadConfig(options: LoadOptions): Config {
-  return readConfig(options).config;
-}
+export const loadConfig = (options: LoadOptions): Config => readConfig(options).config;
 
 /** @param given the text that another process read; named files are read again */
 function readConfig(options: LoadOptions, given?: string) {
@@ -71,14 +68,13 @@ function readText(path: string, readFile: ReadFile, complain: (message: string) 
 }
 
 export type ConfigFile = ReturnType<typeof createConfigFile>;
+type FileOptions = Omit<LoadOptions, 'readFile'>;
+type Sleep = (milliseconds: number) => Promise<void>;
 const INTERVAL_MS = 100;
 const MOST_READINGS = 100;
 
 /** The configuration of a process. Its methods throw as {@link loadConfig}. */
-export function createConfigFile({
-  sleep,
-  ...options
-}: Omit<LoadOptions, 'readFile'> & { sleep: (milliseconds: number) => Promise<void> }) {
+export function createConfigFile({ sleep, ...options }: FileOptions & { sleep: Sleep }) {
   /** `seen` identifies the contents and write times of all files. */
   function attempt() {
     const digest = createHash('sha256');
@@ -94,7 +90,6 @@ export function createConfigFile({
   }
 
   return {
-    /** @param given as in {@link readConfig} */
     read: (given?: string) => readConfig({ ...options, readFile: readFileSync }, given),
     /** Two readings must agree: half a file is often one without a mistake. */
     async readAgain(): Promise<ReadConfig> {
@@ -114,7 +109,7 @@ export function createConfigFile({
 /** Sources run as they are or built: the ending is that of this file. */
 const WORKER = new URL(`./config-worker${extname(import.meta.url)}`, import.meta.url);
 export interface ThreadTask {
-  readonly options: Omit<LoadOptions, 'readFile'>;
+  readonly options: FileOptions;
   readonly given: string | undefined;
 }
 export type ThreadAnswer = { readonly read: ReadConfig } | { readonly problem: string };
@@ -123,7 +118,7 @@ export type ThreadAnswer = { readonly read: ReadConfig } | { readonly problem: s
  * Reads again in a thread, or reads `given`: with thousands of projects it takes a tenth of a
  * second. A shutdown does not wait for it. @throws Error with the text of a {@link ConfigError}
  */
-export async function readInThread(options: ThreadTask['options'], given?: string) {
+export async function readInThread(options: FileOptions, given?: string) {
   const workerData: ThreadTask = { options: { ...options, env: { ...options.env } }, given };
   const thread = new Worker(WORKER, { name: 'configuration', workerData });
   thread.unref();

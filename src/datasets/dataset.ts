@@ -8,12 +8,8 @@ import { checkDocument, type DatasetIdentity } from './document.ts';
 /** A dataset (interface document §2.3; queries §4.2) with its imported bytes. */
 export type Dataset = DatasetIdentity & { readonly document: Buffer };
 /** `lastModified`: whole seconds since 1970 (UTC) of the last import or update. */
-export type DatasetSummary = Readonly<{
-  id: number;
-  name: string;
-  type: string;
-  lastModified: number;
-}>;
+export type DatasetSummary = Pick<Dataset, 'name' | 'type'> &
+  Readonly<Record<'id' | 'lastModified', number>>;
 
 /**
  * Port of the storage of datasets. Methods are atomic and durable; each rejects with

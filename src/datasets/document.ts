@@ -3,10 +3,6 @@ import { isUtf8 } from 'node:buffer';
 /** Project and name together are unique; the type is compared without regard to case. */
 export type DatasetIdentity = Readonly<{ project: string; name: string; type: string }>;
 
-export type DocumentCheck = Readonly<
-  { ok: true; identity: DatasetIdentity } | { ok: false; problem: string }
->;
-
 const FIELDS = ['project', 'dataset_name', 'type'] as const;
 const USUAL_TYPE = 'MDX';
 const LONGEST = 255;
@@ -18,7 +14,7 @@ const DEEPEST = 100_000;
  * Checks one JSON object (RFC 8259) that names its project, its name and, unless MDX, its type. It
  * refuses a repeated field with another value, since readers differ in which one they take.
  */
-export function checkDocument(bytes: Uint8Array): DocumentCheck {
+export function checkDocument(bytes: Uint8Array) {
   const found = new Map<string, ReturnType<typeof readValue>>();
   const scanned = scanJson(bytes, DEEPEST, FIELDS, (name, span) => {
     const read = readValue(bytes, span);
@@ -35,10 +31,10 @@ export function checkDocument(bytes: Uint8Array): DocumentCheck {
   });
   if (problems.length > 0) return refused(`${problems.join('; ')}.`);
   const [project, name, type] = FIELDS.map((field) => found.get(field)?.value ?? '');
-  return { ok: true, identity: { project, name, type } as DatasetIdentity };
+  return { ok: true as const, identity: { project, name, type } as DatasetIdentity };
 }
 
-const refused = (problem: string): DocumentCheck => ({ ok: false, problem });
+const refused = (problem: string) => ({ ok: false as const, problem });
 
 function readValue(bytes: Uint8Array, { from, to }: Span): { value?: string; problem?: string } {
   if (bytes[from] !== 0x22) return { problem: 'must be a string' };

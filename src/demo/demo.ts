@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hash } from 'bcrypt';
 import { stringify } from 'yaml';
 import type { Emit } from '../common/events.ts';
+import { basicAuthorization } from '../common/principal.ts';
 import { meaningOf } from '../common/reasons.ts';
 import { duration, size } from '../common/words.ts';
 import { loadConfig } from '../config/load-config.ts';
@@ -76,7 +77,6 @@ async function askEverything(options: DemoOptions): Promise<void> {
       'as slowly as the real one answered them.\nAsking each, and again as soon as its answer is kept …\n',
   );
   const rows: string[][] = [];
-  /** Every Cache-Status that was seen. */
   const said = new Set<string>();
   for (const recording of recordings) {
     const inspected = nextInspected();
@@ -106,8 +106,8 @@ ${meanings.join('')}
 `);
 }
 
-const loginOf = ({ user, password }: DemoOptions['gateway']) =>
-  `Basic ${btoa(`${user}:${password}`)}`;
+const loginOf = ({ user: name, password }: DemoOptions['gateway']) =>
+  basicAuthorization({ name, password });
 
 /** Throws for another answer than the recorded one: a table of times must not hide it. */
 async function askOne(
@@ -167,7 +167,6 @@ curl -s -D - -o /dev/null ${login} -H 'Content-Type: text/xml' --data-binary \\
 
 type GatewayParts = Parameters<typeof createGateway>[1];
 const USER = 'demo';
-/** Users who ask while the demo goes on. */
 const OTHERS = ['ann', 'ben', 'cleo'];
 const PAUSE_MS = 1_500;
 /** The cost of bcrypt; the password lives as long as the demo. */

@@ -1,5 +1,6 @@
 import { type Waiter, waitIn, type WaitQueue } from '../common/semaphore.ts';
 import { GatewayError } from '../common/errors.ts';
+import { onlyOnce } from '../common/in-turn.ts';
 
 export type Admission = ReturnType<typeof createAdmission>;
 
@@ -31,16 +32,12 @@ export function createAdmission(
   const lowest: WaitQueue<Waiter> = [];
   let atEngine = 0;
 
-  function endOf(user: User) {
-    let isOver = false;
-    return () => {
-      if (isOver) return;
-      isOver = true;
+  const endOf = (user: User) =>
+    onlyOnce(() => {
       users.uncount(user);
       atEngine -= 1;
       letNextIn();
-    };
-  }
+    });
 
   function letNextIn(): void {
     const next = users.next();

@@ -7,7 +7,6 @@ import type { EngineConfig } from './config.ts';
 /** Pause between two tries of a server that is away (ms). */
 const TRY_MS = 1_000;
 
-/** Names a server, and how it is reached. */
 export const serverName = (
   { ca, certificate, key }: Pick<EngineConfig, 'ca' | 'certificate' | 'key'>,
   url: string,
@@ -18,7 +17,6 @@ interface Server {
   readonly url: string;
   /** Wall clock (ms). */
   readonly since: number;
-  failedAt: number;
   triedAt: number;
   /** The last try took so long that no request should wait for another. */
   isSlow: boolean;
@@ -33,6 +31,9 @@ export type Away = ReturnType<typeof createAway>;
  */
 export function createAway({ clock, emit }: { clock: Pick<Clock, 'now' | 'wall'>; emit?: Emit }) {
   const servers = new Map<string, Server>();
+  /** Monotonic (ms), of every server. */
+  const failedAt = new Map<string, number>();
+  const answeredAt = new Map<string, number>();
   const tell = (event: EventMap['engine-away']) => emit?.({ type: 'engine-away', ...event });
   const isTriedNow = ({ triedAt }: Server) => clock.now() - triedAt < TRY_MS;
   /** All of them, if each is away. */
@@ -47,7 +48,9 @@ export function createAway({ clock, emit }: { clock: Pick<Clock, 'now' | 'wall'>
     /** Error of the last try, where another one now would keep its client waiting in vain. */
     refusal: (names: readonly string[]): Error | undefined =>
       allOf(names).find((one) => one.isSlow && isTriedNow(one))?.error,
-    failedAt: (name: string) => servers.get(name)?.failedAt ?? -Infinity,
+    /** When a connection last failed, or a try of a server that is away last began. */
+    avoidedSince: (name: string): number =>
+      Math.max(failedAt.get(name) ?? -Infinity, servers.get(name)?.triedAt ?? -Infinity),
     /** Begins a try. @returns whether the server is away */
     tries(name: string): boolean {
       const server = servers.get(name);
@@ -57,14 +60,18 @@ export function createAway({ clock, emit }: { clock: Pick<Clock, 'now' | 'wall'>
     /** @param began when the try did */
     failed(name: string, url: string, began: number, error: Error): void {
       const now = clock.now();
+      failedAt.set(name, now);
+      // Others reached it meanwhile: late failures are no new outage.
+      if ((answeredAt.get(name) ?? -Infinity) > began) return;
       const isSlow = now - began >= TRY_MS;
       const known = servers.get(name);
-      if (known !== undefined) return void Object.assign(known, { failedAt: now, isSlow, error });
+      if (known !== undefined) return void Object.assign(known, { isSlow, error });
       const since = clock.wall();
-      servers.set(name, { url, since, failedAt: now, triedAt: now, isSlow, error });
+      servers.set(name, { url, since, triedAt: now, isSlow, error });
       tell({ url, state: 'down', why: messageOf(reasonOf(error)), ms: 0 });
     },
     answered(name: string): void {
+      answeredAt.set(name, clock.now());
       const server = servers.get(name);
       if (server === undefined) return;
       servers.delete(name);

@@ -1,8 +1,8 @@
 import type { Clock } from '../common/clock.ts';
 import { ENGINE_KINDS } from '../common/engine-kinds.ts';
 import { listOf } from '../common/list-of.ts';
+import { basicAuthorization } from '../common/principal.ts';
 import type { EngineConfig } from './config.ts';
-import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { isElement } from '../xml/xml-scanner.ts';
 import { isChanging, KNOWN_FUNCTIONS } from '../xmla/mdx/known-functions.ts';
 import { judgeFormula } from '../xmla/mdx/statement-policy.ts';
@@ -56,7 +56,7 @@ async function linesOf(
   clock: Pick<Clock, 'now' | 'wall'>,
 ) {
   const replicas = createReplicas(engine, clock, false);
-  const authorization = engine.service && serviceAuthorization(engine.service);
+  const authorization = engine.service && basicAuthorization(engine.service);
   const lines: [what: string, state: string, why: string][] = [];
 
   const rowsOf = (type: string, catalog?: string) =>

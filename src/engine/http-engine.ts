@@ -5,6 +5,7 @@ import type { Clock } from '../common/clock.ts';
 import { GatewayError } from '../common/errors.ts';
 import type { Emit, Outcome } from '../common/events.ts';
 import { isUsual } from '../common/header-names.ts';
+import { basicAuthorization } from '../common/principal.ts';
 import type { EngineConfig } from './config.ts';
 import {
   answerHead,
@@ -13,7 +14,6 @@ import {
   namedHeaders,
   refusedLogin,
   requestHeaders,
-  serviceAuthorization,
   SHORT_BODY_BYTES,
   type UpstreamAnswer,
 } from '../proxy/forwarded.ts';
@@ -69,7 +69,7 @@ export function createHttpEngine(options: {
   const replicas = createReplicas(config, clock, true, away);
   const toClear = config.clear === 'none' ? [] : config.url;
   const cleared = createReplicas({ ...config, url: toClear }, clock, false);
-  const ofService = service && serviceAuthorization(service);
+  const ofService = service && basicAuthorization(service);
   const loginFor = (authorization: string | undefined) =>
     login === 'forward' ? authorization : ofService;
   const parts = { ...options, replicas, loginFor };

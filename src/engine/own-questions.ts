@@ -111,8 +111,11 @@ export function askDiscover(
   question = SMALLEST,
   largest = LARGEST_ANSWER,
 ) {
-  const common = { 'content-type': CONTENT_TYPE, soapaction: soapActionOf('Discover') };
-  const headers = { ...(authorization && { authorization }), ...common, accept: 'text/xml' };
+  const headers = {
+    ...(authorization && { authorization }),
+    ...DISCOVER_HEADERS,
+    accept: 'text/xml',
+  };
   return replicas.reach({}, signal, (replica, connectLimitMs) => {
     const asked = { method: 'POST', path: replica.target(project, []), headers };
     return askOnce(replica.upstream, asked, signal, question, connectLimitMs, largest);

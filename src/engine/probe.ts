@@ -1,9 +1,9 @@
 import { type Clock, shareFor, inTime as settledIn } from '../common/clock.ts';
 import { messageOf } from '../common/errors.ts';
 import type { Emit, ReplicaState } from '../common/events.ts';
+import { basicAuthorization } from '../common/principal.ts';
 import type { Away } from './away.ts';
 import type { EngineConfig } from './config.ts';
-import { serviceAuthorization } from '../proxy/forwarded.ts';
 import { reasonOf, Silence } from '../proxy/upstream.ts';
 import { askDiscover, inTime, soapContent } from './own-questions.ts';
 import { createReplicas, tellsProject } from './replicas.ts';
@@ -32,7 +32,7 @@ export function createProbe(options: {
   let made: ReturnType<typeof createReplicas> | undefined;
   /** With thousands of probes, to make them all would hold up a reload. */
   const replicas = () => (made ??= createReplicas({ ...config, url: [url] }, clock, false, away));
-  const authorization = config.service && serviceAuthorization(config.service);
+  const authorization = config.service && basicAuthorization(config.service);
   const limit = Math.min(config.timeout, LONGEST_MS);
   const closing = new AbortController();
   let { last } = options;

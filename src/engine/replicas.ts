@@ -105,14 +105,13 @@ export function createReplicas(
   function inOrder(turn: number): readonly Replica[] {
     if (all.length === 1) return all;
     const since = clock.now() - PAUSE_MS;
-    const isPaused = ({ name }: Replica) => away.failedAt(name) > since;
+    const isPaused = ({ name }: Replica) => away.avoidedSince(name) > since;
     const [paused, good] = [all.filter(isPaused), all.filter((one) => !isPaused(one))];
     const [first, last] = good.length === 0 ? [paused, []] : [good, paused];
     const start = turn % first.length;
     return [...first.slice(start), ...first.slice(0, start), ...last];
   }
 
-  /** Those that may be asked. */
   function named(name: string | undefined): readonly Replica[] | undefined {
     const only = name === undefined ? [] : all.filter(({ url }) => url === name);
     return only.length > 0 ? only : undefined;

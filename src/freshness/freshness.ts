@@ -3,10 +3,8 @@ import type { Cancel, Clock } from '../common/clock.ts';
 import { createLeaseCache, type Leased, leaseStart } from '../common/leases.ts';
 import type { CacheScope, FreshnessStore, Reading, Renewed } from './freshness-store.ts';
 
-export interface KeyEpochs {
+export interface KeyEpochs extends Reading {
   readonly scopes: readonly CacheScope[];
-  readonly tokens: readonly string[];
-  readonly keySecret: string;
 }
 
 export interface CapturedEpochs extends KeyEpochs {

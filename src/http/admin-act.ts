@@ -47,15 +47,12 @@ export const createActHandler =
     sendPretty(response, told, status);
   };
 
-export interface AdminQuestion {
-  readonly id: string;
-  readonly administrator: Principal;
+export interface AdminQuestion extends Pick<AdminCall, 'id' | 'administrator' | 'signal'> {
   readonly principal: Principal;
   readonly headers: IncomingHttpHeaders;
   readonly authorization: string | undefined;
   readonly body: Buffer;
   readonly project: string | undefined;
-  readonly signal: AbortSignal;
 }
 
 /** Port: explains an XMLA request without any effect, even on metrics of users. */

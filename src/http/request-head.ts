@@ -6,9 +6,7 @@ import { namesParameter } from '../proxy/forwarded.ts';
 import { GatewayError } from '../common/errors.ts';
 import { whyNotNamed } from '../common/header-names.ts';
 
-/**
- * A registered name, IPv4 address or IP literal, with or without port (RFC 3986 §3.2.2, §3.2.3).
- */
+/** A name, IPv4 address or IP literal, with or without port (RFC 3986 §3.2.2, §3.2.3). */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?$/i;
 
 /**

@@ -7,8 +7,6 @@ import type { QueryOf } from './query.ts';
 import type { Examine } from './session-step.ts';
 import { destinationOf, type EngineOf } from './understand.ts';
 
-export type BelievedHit = ReturnType<typeof createBelievedHit>;
-
 /**
  * Finds the entry for a believed login. Walks the steps of the handler that neither keep nor change
  * anything, nor ask an engine.

@@ -21,7 +21,7 @@ import type { MemoryTier } from '../cache/memory-tier.ts';
 import type { AnswerHead, Client } from '../cache/query.ts';
 import type { BodyAccount } from '../common/body-account.ts';
 import type { Cancel, Clock } from '../common/clock.ts';
-import { GatewayError } from '../common/errors.ts';
+import { clientGone, GatewayError } from '../common/errors.ts';
 import type { Emit, EngineTimes, GatewayEvent, Outcome } from '../common/events.ts';
 import { isOfPage } from '../common/header-names.ts';
 import type { RefusalReason } from '../common/reasons.ts';
@@ -145,7 +145,6 @@ export class XmlaClient implements Client, PassThroughClient {
   #steps: EngineSteps | undefined;
   #isWatched = false;
   #isGone = false;
-  /** Made when something must be broken off with its client. */
   #gone: AbortController | undefined;
   #whenOver: (() => void)[] | undefined;
   #told = false;
@@ -245,12 +244,8 @@ export class XmlaClient implements Client, PassThroughClient {
   /** Time left for all its waits together, until it is at the engine (ms). */
   patience(): number {
     const now = this.#services.clock.now();
-    this.#until ??= now + this.#longestWait();
+    this.#until ??= now + this.#services.patience(this.facts.project || undefined);
     return Math.max(0, this.#until - now);
-  }
-
-  #longestWait(): number {
-    return this.#services.patience(this.facts.project || undefined);
   }
 
   replay(answer: StoredAnswer, reply: Replay): void {
@@ -278,21 +273,21 @@ export class XmlaClient implements Client, PassThroughClient {
    */
   async #stream(answer: StoredAnswer, reply: Replay, text: AnswerText, sent: StreamedText) {
     const { response, facts, signal } = this;
-    const { bytes, pieces, areOwn } = sent;
-    const { account, clock, holdBody } = this.#services;
+    const { bytes, pieces, takesBytes, areOwn, coding } = sent;
+    const { account, clock, holdBody, patience } = this.#services;
     const letGo = holdBody(text);
     // The wait for the engine does not count.
-    const room = account.request(this.owner, () => this.#longestWait());
+    const room = account.request(this.owner, () => patience(facts.project || undefined));
     let stopLooks: Cancel | undefined;
     try {
       const since = clock.now();
-      const waiting = room.grow(INFLATING, signal);
+      const waiting = takesBytes > 0 ? room.grow(takesBytes, signal) : undefined;
       if (waiting !== undefined) await waiting;
       const waited = clock.now() - since;
       const { outcome, ttl, age } = reply;
       Object.assign(facts, { outcome, saved: answer.engineMilliseconds });
       const later = { ...reply, ttl: ttl - waited, age: age + waited };
-      response.writeHead(200, storedHead(answer, bytes, later, undefined, this));
+      response.writeHead(200, storedHead(answer, bytes, later, coding, this));
       response.setTimeout(LONGEST_STALL_MS, () => response.destroy());
       let taken: number | undefined = 0;
       stopLooks = clock.every(LOOK_MS, () => {
@@ -301,6 +296,8 @@ export class XmlaClient implements Client, PassThroughClient {
         if (taken === before && room.isInTheWay()) response.destroy();
       });
       for await (const piece of pieces()) {
+        await handOver(piece.length);
+        if (this.isGone) return;
         facts.bytes += piece.length;
         response.write(piece, (error) => {
           if (areOwn && !error) dropPiece(piece);
@@ -449,18 +446,48 @@ export class XmlaClient implements Client, PassThroughClient {
   }
 }
 
-export type ClientOf = ReturnType<typeof createClients>;
 export const createClients =
   (services: ClientServices) =>
   (request: IncomingMessage, response: ServerResponse, head?: KnownWishes) =>
     new XmlaClient(request, response, services, head);
 
-const clientGone = () => new GatewayError('client-gone', 'The client went away.');
-
 interface StreamedText {
   readonly bytes: number;
   readonly pieces: () => Iterable<Buffer> | AsyncIterable<Buffer>;
+  /** Memory for it while it is sent. */
+  readonly takesBytes: number;
   readonly areOwn: boolean;
+  readonly coding?: 'gzip' | undefined;
+}
+
+/** Longer texts are handed over in slices, so that other requests are served between them. */
+const SLICED_FROM = 1024 * 1024;
+/** Bytes of such texts that the system is given in one turn of the event loop: about 1 ms. */
+const IN_ONE_TURN = 2 * 1024 * 1024;
+const handOver = createPace(IN_ONE_TURN);
+
+/** @returns lets bytes pass in order, as many in one turn of the event loop as are allowed */
+function createPace(most: number) {
+  const waiting: { readonly bytes: number; readonly pass: () => void }[] = [];
+  let passed = 0;
+
+  function nextTurn(): void {
+    passed = 0;
+    while (passed < most) {
+      const next = waiting.shift();
+      if (next === undefined) break;
+      passed += next.bytes;
+      next.pass();
+    }
+    if (passed > 0) setImmediate(nextTurn);
+  }
+
+  return (bytes: number): Promise<void> | undefined => {
+    if (passed >= most) return new Promise((pass) => void waiting.push({ bytes, pass }));
+    if (passed === 0) setImmediate(nextTurn);
+    passed += bytes;
+    return undefined;
+  };
 }
 
 /** An id that needs no escape, and has the same bytes in every encoding based on ASCII. */
@@ -468,7 +495,7 @@ const PLAIN_ID = /^[\w-]+$/;
 
 /**
  * Sends head and body in one system call, without a copy of a long body. Left to stream: a
- * compressed text for a client without gzip, and a long one over TLS.
+ * compressed text for a client without gzip, and a long one, over TLS from a shorter length.
  * @throws as `withSession`, before anything is sent
  */
 function sendStored(
@@ -494,16 +521,19 @@ function sendStored(
     const bytes = sum(pieces);
     if (bytes > LONG && 'encrypted' in (response.socket ?? {})) {
       // Encrypting all at once takes memory that nothing counts.
-      return { bytes, pieces: () => inSlices(pieces), areOwn: false };
+      return { bytes, pieces: () => inSlices(pieces, 64), takesBytes: INFLATING, areOwn: false };
     }
   } else if (of.wishes.takesGzip) {
     coding = 'gzip';
     pieces = gzipWithSession({ body: text, session }, sessionId);
   } else {
     const { length, pieces } = inflatedWithSession({ body: text, session }, sessionId);
-    return { bytes: length, pieces, areOwn: true };
+    return { bytes: length, pieces, takesBytes: INFLATING, areOwn: true };
   }
   const bytes = sum(pieces);
+  if (bytes > SLICED_FROM) {
+    return { bytes, pieces: () => inSlices(pieces, 512), takesBytes: 0, areOwn: false, coding };
+  }
   response.cork();
   response.writeHead(200, storedHead(answer, bytes, reply, coding, of));
   for (let i = 0; i < pieces.length - 1; i += 1) response.write(pieces[i]);
@@ -513,10 +543,10 @@ function sendStored(
 
 const sum = (pieces: readonly Buffer[]) => pieces.reduce((all, { length }) => all + length, 0);
 
-const SLICE = 64 * 1024;
-function* inSlices(pieces: readonly Buffer[]) {
+function* inSlices(pieces: readonly Buffer[], kib: number) {
+  const slice = kib * 1024;
   for (const piece of pieces) {
-    for (let at = 0; at < piece.length; at += SLICE) yield piece.subarray(at, at + SLICE);
+    for (let at = 0; at < piece.length; at += slice) yield piece.subarray(at, at + slice);
   }
 }
 

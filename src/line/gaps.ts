@@ -2,8 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { IGNORED_PROPERTIES, keyedProperties } from '../xmla/request/property-policy.ts';
 import { inSession, type UnderstoodRequest } from './understand.ts';
 
-/** Longer bodies (bytes) are not recognised: no client sends any. */
-export const MAX_BODY = 4 * 1024 * 1024;
 /** Bytes at the end of a body in which properties are looked for. */
 const MOST_SEARCHED = 64 * 1024;
 /** Bodies with more gaps are not recognised: no client writes so many ignored properties. */
@@ -115,7 +113,6 @@ export function sessionIdOf({ session }: UnderstoodRequest): string | undefined 
   return session.kind === 'in' ? session.id : undefined;
 }
 
-/** Compares two requests, less session ids and values of ignored properties. */
 export function asksTheSame(one: UnderstoodRequest, other: UnderstoodRequest): boolean {
   const inOther = inSession(one, sessionIdOf(other));
   return isDeepStrictEqual(withoutIgnoredValues(inOther), withoutIgnoredValues(other));

@@ -11,33 +11,31 @@ import { isPreflight } from '../http/page-origins.ts';
 import { readBody } from '../http/read-body.ts';
 import { announcedLength, clientControl } from '../http/request-head.ts';
 import { readXmlaPath } from '../http/xmla-path.ts';
-import type { ClientOf, XmlaClient } from './client.ts';
+import type { createClients, XmlaClient } from './client.ts';
 import type { DroppedHeaders } from './dropped-headers.ts';
-import type { BelievedHit } from './believed-hit.ts';
+import type { createBelievedHit } from './believed-hit.ts';
 import type { Arrived, KnownHead, Memo } from './memo.ts';
-import type { Pass } from './pass.ts';
+import type { createPass } from './pass.ts';
 import type { Seen } from './ports.ts';
 import type { QueryOf } from './query.ts';
-import type { IfError, Replay } from './replay.ts';
-import { enterSession, type Examine, type KeepAlive } from './session-step.ts';
+import type { createIfError, createReplay } from './replay.ts';
+import { type createKeepAlive, enterSession, type Examine } from './session-step.ts';
 import { type AskedPath, checkHead, checkRequest, destinationOf } from './understand.ts';
 import { type EngineOf, errorShape } from './understand.ts';
 
 const asIs = (error: unknown) => error;
 
-export type XmlaHandler = ReturnType<typeof createXmlaHandler>;
-
 /** Answers requests below /mdx/xmla. Knows nothing of Express. */
 export function createXmlaHandler(parts: {
-  readonly clientOf: ClientOf;
+  readonly clientOf: ReturnType<typeof createClients>;
   readonly memo: Memo;
-  readonly replay: Replay;
+  readonly replay: ReturnType<typeof createReplay>;
   readonly authenticator: Pick<Authenticator, 'remembered'>;
   readonly login: Login;
   readonly account: Pick<BodyAccount, 'request'>;
   readonly maxBodyBytes: number;
-  readonly believedHit: BelievedHit;
-  readonly answerBody: AnswerBody;
+  readonly believedHit: ReturnType<typeof createBelievedHit>;
+  readonly answerBody: ReturnType<typeof createAnswerBody>;
   readonly clearCache: ClearCacheHandler;
   readonly work: Readonly<Record<'begin' | 'end', () => void>>;
 }) {
@@ -121,19 +119,17 @@ export function createXmlaHandler(parts: {
   return handle;
 }
 
-type AnswerBody = ReturnType<typeof createAnswerBody>;
-
 export function createAnswerBody(parts: {
   readonly engineOf: EngineOf;
   readonly memo: Pick<Memo, 'read' | 'remember'>;
   readonly examine: Examine;
   readonly sessions: Parameters<typeof enterSession>[2];
-  readonly ifError: IfError;
+  readonly ifError: ReturnType<typeof createIfError>;
   readonly permissions: Pick<Permissions, 'mayControlCache'>;
   readonly queryOf: QueryOf;
-  readonly keepAlive: KeepAlive;
+  readonly keepAlive: ReturnType<typeof createKeepAlive>;
   readonly cache: Pick<QueryCache, 'answer'>;
-  readonly pass: Pass;
+  readonly pass: ReturnType<typeof createPass>;
   readonly authenticator: Pick<Authenticator, 'remembered'>;
   readonly seen: readonly Pick<Seen, 'query' | 'ending'>[];
   readonly dropped: Pick<DroppedHeaders, 'note'>;

@@ -75,7 +75,6 @@ export interface Arrived {
   readonly address: XmlaAddress;
   readonly principal: Principal;
   readonly body: Buffer;
-  /** Memory of the body. */
   readonly room: Pick<RequestReservation, 'grow' | 'shrinkTo'>;
   readonly known: Known | undefined;
   readonly ofPage: boolean;

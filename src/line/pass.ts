@@ -24,8 +24,6 @@ interface Passing {
   readonly purges?: boolean;
 }
 
-export type Pass = ReturnType<typeof createPass>;
-
 export function createPass(parts: {
   readonly sessions: Pick<Sessions, 'begin' | 'dirty' | 'forwarded'>;
   readonly invalidate: Invalidate;
@@ -84,7 +82,6 @@ export function createPass(parts: {
   };
 }
 
-/** A request that certainly only reads, and neither begins, ends nor uses a session. */
 function mayBeSentAgain({ asked, client }: Passing): boolean {
   if (asked === undefined || client.request.method !== 'POST') return false;
   const { session, sessionIds, sessionToken, leavesState, change } = asked;

@@ -35,7 +35,6 @@ interface QuerySource {
 
 export type QueryOf = ReturnType<typeof createQueryOf>;
 
-/** Makes queries for the cache, or says why a request passes it. */
 export function createQueryOf(parts: {
   readonly sessions: Pick<Sessions, 'begin' | 'confirm' | 'dirty' | 'forwarded'>;
   readonly names: Pick<KnownNames, 'answered'>;

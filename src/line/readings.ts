@@ -1,5 +1,8 @@
 import { createOwnedTable } from '../common/owned-table.ts';
 import type { TagReaders } from '../xml/start-tag.ts';
+import { MAX_STATEMENT } from '../xmla/mdx/statement-policy.ts';
+import { IGNORED_PROPERTIES } from '../xmla/request/property-policy.ts';
+import { MAX_BODY } from '../xmla/request/read-request.ts';
 import type { Circumstances } from './circumstances.ts';
 import {
   asksTheSame,
@@ -7,7 +10,6 @@ import {
   gapsIn,
   hasGaps,
   lettersOfProof,
-  MAX_BODY,
   NO_GAPS,
   sessionIdOf,
   textIn,
@@ -42,23 +44,37 @@ export interface Read {
 
 /** Bytes of all readings; each takes its name, `times` its texts, and `overhead`. */
 const KEPT = { maxBytes: 32 * 1024 * 1024, times: 4, overhead: 4_000 } as const;
-/** Bytes of a property, header, restriction or value beside its text (20 to 55 measured). */
+/** Bytes of a property, attribute, function, value … beside its text (20 to 55 measured). */
 const PIECE_BYTES = 60;
 /** Requests of more pieces are not kept: no client sends any. */
 const MOST_PIECES = 500;
 
-function piecesOf({ request }: UnderstoodRequest): number {
+function piecesOf({ request, functions }: UnderstoodRequest): number {
   if (request === undefined) return 0;
-  const { properties, headers } = request;
-  const pieces = properties.length + headers.length;
-  if (request.method === 'Execute') return pieces + request.parameters.length;
-  return request.restrictions.reduce((sum, { values }) => sum + 1 + values.length, pieces);
+  const { properties, headers, forms } = request;
+  const ofHeaders = headers.flatMap(({ attributes, content }) => [attributes, content]);
+  const ofMethod =
+    request.method === 'Execute'
+      ? [request.parameters, request.commands]
+      : [request.restrictions, ...request.restrictions.map(({ values }) => values)];
+  const all = [properties, headers, forms, functions, ...ofHeaders, ...ofMethod];
+  return all.reduce((sum, { length }) => sum + length, 0);
+}
+
+/** Texts of a request that are in no key as they are. */
+function textsBesideKey({ request }: UnderstoodRequest): readonly string[] {
+  if (request === undefined) return [];
+  const ignored = request.properties.filter(({ name }) => IGNORED_PROPERTIES.has(name));
+  const values = ignored.map(({ value }) => value);
+  if (request.method === 'Discover') return values;
+  const { commands, statement } = request;
+  return [...values, ...commands, statement.length > MAX_STATEMENT ? statement : ''];
 }
 
 /** Bytes kept beside the name: most texts are there several times. */
 export function besideName(asked: UnderstoodRequest): number {
   const ofHead = JSON.stringify([asked.parts?.query, asked.namedHeaders, asked.forwarded]);
-  const texts = asked.parts?.texts ?? [];
+  const texts = [...(asked.parts?.texts ?? []), ...textsBesideKey(asked)];
   const length = texts.reduce((sum, text = '') => sum + text.length, ofHead.length);
   return piecesOf(asked) * PIECE_BYTES + length * KEPT.times;
 }

@@ -3,6 +3,7 @@ import type { QueryCache } from '../cache/cache.ts';
 import type { KnownKey } from '../cache/query.ts';
 import type { StoredAnswer } from '../cache/stored-answer.ts';
 import type { Clock } from '../common/clock.ts';
+import type { Principal } from '../common/principal.ts';
 import type { CacheScope } from '../freshness/freshness-store.ts';
 import type { RoleSets } from '../roles/role-sets.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -13,7 +14,7 @@ import type { SharedQuery } from './query.ts';
 import { isTouchDue, type KnownSession } from './session-step.ts';
 import { inSession } from './understand.ts';
 
-export type Stands = ReturnType<typeof createStands>;
+type Stands = ReturnType<typeof createStands>;
 
 /**
  * @returns whether login, session and roles are unchanged, and no judge objects; for this turn
@@ -49,27 +50,32 @@ export const createStands =
   };
 
 type Brought = Readonly<{ answer: StoredAnswer | undefined }>;
-export type Replay = ReturnType<typeof createReplay>;
-
-export type IfError = ReturnType<typeof createIfError>;
 
 /** @returns what a query is asked behind a failure of the engine, however long that took */
 export function createIfError(parts: {
   readonly stands: Stands;
   readonly sessions: Pick<Sessions, 'find'>;
   readonly roleSets: Pick<RoleSets, 'nameFor'>;
-  readonly authenticator: Pick<Authenticator, 'remembered'>;
+  readonly authenticator: Pick<Authenticator, 'remembered'> & {
+    /** Undefined where the engine checks logins. */
+    readonly proofOf?: (user: Principal) => unknown;
+  };
 }) {
+  const { authenticator } = parts;
   return (handled: Handled, query: SharedQuery, session: KnownSession | undefined) => {
     const { principal, destination, request } = handled;
     const { share, roles, scopes, staleIfError } = query;
     const claim = { roles, session: session?.record };
+    const proof = authenticator.proofOf?.(principal);
+    const isRight = () => proof !== undefined && authenticator.proofOf?.(principal) === proof;
+    /** It counted when the request came, which may have been long ago. */
+    const before = { principal, counts: isRight, countsForHits: isRight };
     return async () => {
       if (session !== undefined) await parts.sessions.find(session.name);
       const isSame = share !== 'roles' || (await parts.roleSets.nameFor(principal.name)) === roles;
-      const login = parts.authenticator.remembered(request.headers.authorization ?? '');
+      const login = authenticator.remembered(request.headers.authorization ?? '') ?? before;
       return () => {
-        if (!isSame || login?.principal.name !== principal.name) return 0;
+        if (!isSame || login.principal.name !== principal.name) return 0;
         const head = { ...destination, login };
         return parts.stands(head, scopes, claim, session?.name.id, true) ? staleIfError : 0;
       };
@@ -118,10 +124,10 @@ export function createReplay(parts: {
     const key = keyOf(known);
     const recalled = (key && cache.recall(key, tier2?.answer)) ?? recallOld(known, tier2, isFailed);
     if (recalled === undefined) return false;
-    const { login, project = '' } = known.head;
+    const { login, project } = known.head;
     client.facts.principal = login.principal.name;
     client.owner = login.principal.owner;
-    client.facts.project = project;
+    client.facts.project = project ?? '';
     client.asks(known.asked);
     const { answer: stored, source, ttl, age } = recalled;
     const name = known.answer?.key.key ?? '';
@@ -129,23 +135,15 @@ export function createReplay(parts: {
     const { sessionId } = known;
     client.replay(stored, { outcome: { kind: 'hit', detail: source }, ttl, age, sessionId, text });
     if (!login.counts()) authenticator.checkBehind(client.request.headers.authorization ?? '');
-    else if (recalled.ending) tellEnding(known, client, body, name, stored);
+    else if (recalled.ending) {
+      const { authorization = '' } = client.request.headers;
+      const asked = inSession(known.asked, sessionId);
+      const destination = { addressee: { project, query: asked.parts?.query ?? [] } };
+      const { requestedAt } = stored;
+      const of = { key: name, login, authorization, session: known.answer?.session, requestedAt };
+      for (const one of seen) one.ending({ asked, body, destination, ...of });
+    }
     return true;
-  }
-
-  function tellEnding(
-    { head, asked: learnt, sessionId, answer }: Known,
-    { request }: XmlaClient,
-    body: Buffer,
-    key: string,
-    { requestedAt }: StoredAnswer,
-  ): void {
-    const { login, project } = head;
-    const { authorization = '' } = request.headers;
-    const asked = inSession(learnt, sessionId);
-    const destination = { addressee: { project, query: asked.parts?.query ?? [] } };
-    const of = { key, login, authorization, session: answer?.session, requestedAt };
-    for (const one of seen) one.ending({ asked, body, destination, ...of });
   }
 
   async function fetched(

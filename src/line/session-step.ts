@@ -248,8 +248,6 @@ interface Home extends Pick<Destination, 'addressee'> {
   readonly settings: Pick<Destination['settings'], 'session_idle'>;
 }
 
-export type KeepAlive = ReturnType<typeof createKeepAlive>;
-
 /**
  * Keeps sessions alive at the engine, which does not see requests that the cache answers. Uses the
  * login of such a request, since none is kept.

@@ -34,7 +34,7 @@ import {
   NOT_UNDERSTOOD,
   passingChange,
   type StatementRead,
-  StatementReader,
+  createStatementReader,
 } from '../xmla/request/classify.ts';
 import { asksForOtherIdentity } from '../xmla/request/delegation.ts';
 import { namedCatalogs, namedCubes, NO_SOURCES } from '../xmla/request/named-objects.ts';
@@ -249,7 +249,6 @@ const MOST_SESSIONS = 16;
 /** Characters; engines make ids of some forty. */
 const LONGEST_SESSION_ID = 1_024;
 
-/** Waits for a turn. @throws as {@link understandInTurn} */
 export async function understand(circumstances: Circumstances, body: Buffer) {
   await nextTurn();
   return understandInTurn(circumstances, body, () => nextTurn());
@@ -282,13 +281,14 @@ export async function understandInTurn(
   let asked;
   if (reading.kind === 'understood') {
     const { traits, volatile } = circumstances;
-    const statement = new StatementReader(reading.request, { ...traits, volatile });
+    const statement = createStatementReader(reading.request, { ...traits, volatile });
     if (isLong) while (statement.step(SLICE)) await ownTurn();
     asked = whatIsAsked(reading, circumstances, statement.finish());
   } else asked = { ...NOTHING_UNDERSTOOD, why: reading.detail, bypass: reading.reason };
   if (isRefused && isLong) await ownTurn();
-  const asks = isRefused && asksForOtherIdentity(body, contentType, reading, ownTurn);
-  return { ...asked, sessionIds, asksForOther: typeof asks === 'boolean' ? asks : await asks };
+  const asksForOther =
+    isRefused && (await asksForOtherIdentity(body, contentType, reading, ownTurn));
+  return { ...asked, sessionIds, asksForOther };
 }
 
 const NOTHING_UNDERSTOOD = {

@@ -108,7 +108,6 @@ function createCounts(
   };
 }
 
-/** @throws when no row has the count */
 function foundIn<T>(made: ReadonlyMap<string, T>, { name }: Count): T {
   const found = made.get(name);
   if (found === undefined) throw new Error(`no event moves ${name}`);

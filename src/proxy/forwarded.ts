@@ -81,9 +81,6 @@ export function sortedQuery(parameters: readonly string[]): readonly string[] {
   return named.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([, parameter]) => parameter);
 }
 
-/** The gateway's own login as a header Authorization (RFC 7617). */
-export const serviceAuthorization = (service: Readonly<Record<'name' | 'password', string>>) =>
-  `Basic ${Buffer.from(`${service.name}:${service.password}`).toString('base64')}`;
 /** With the gateway's own login, a 401 says nothing about the client's password. */
 export const refusedLogin = (status: number, login: 'forward' | 'service' | 'none') =>
   login !== 'forward' && (status === 401 || status === 407);
@@ -120,13 +117,6 @@ function decoderOf(coding: string, first: Buffer): Transform {
   return ((first[0] ?? 0) & 0x0f) === 8 ? createInflate() : createInflateRaw();
 }
 
-/** `length`: bytes of the whole body, known at its end. */
-export interface ReadAnswer {
-  readonly head: UpstreamHead;
-  readonly body: AsyncIterable<Buffer>;
-  readonly length: () => number;
-}
-
 /** Counts the bytes that reach a stream, not those that are read from it. */
 export function bytesPushed(stream: Readable): () => number {
   let bytes = 0;
@@ -138,10 +128,10 @@ export function bytesPushed(stream: Readable): () => number {
   return () => bytes;
 }
 
-/** Keeps the content coding. */
-export const plainAnswer = (answer: UpstreamAnswer, head: UpstreamHead): ReadAnswer => ({
+/** Keeps the content coding. `length`: bytes of the whole body, known at its end. */
+export const plainAnswer = (answer: UpstreamAnswer, head: UpstreamHead) => ({
   head,
-  body: answer,
+  body: answer as AsyncIterable<Buffer>,
   length: answer.received,
 });
 
@@ -154,7 +144,7 @@ export function decodedAnswer(
   answer: UpstreamAnswer,
   head: UpstreamHead,
   onCorrupt: (error: unknown) => void,
-): ReadAnswer {
+): ReturnType<typeof plainAnswer> {
   const coding = head.headers['content-encoding']?.trim().toLowerCase() ?? '';
   if (!['gzip', 'x-gzip', 'deflate'].includes(coding)) return plainAnswer(answer, head);
   const { 'content-encoding': _coding, 'content-length': _length, ...headers } = head.headers;

@@ -62,7 +62,6 @@ export interface RequestLimits {
   readonly signal?: AbortSignal | undefined;
   /** Limits how long the upstream may be silent. */
   readonly timeoutMs: number;
-  /** Limits the making of the connection. */
   readonly connectLimitMs?: number | undefined;
 }
 
@@ -94,7 +93,6 @@ const UNUSED = new Unused(new IncomingMessage(NOWHERE));
 /** Counts turns in which the event loop looked for input (libuv, `uv_metrics_info`). */
 const loopCount = () => performance.nodeTiming.uvMetricsInfo.loopCount;
 
-/** A server and the connections to it. */
 export type Upstream = ReturnType<typeof createUpstream>;
 
 export function createUpstream(server: PemFiles & { readonly url: string }, keepAlive: boolean) {

@@ -2,20 +2,14 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
+import type { RedisConfig } from './config.ts';
 
 export type RedisClient = Redis | Cluster;
 
-export interface RedisTarget {
-  /** `redis://` or `rediss://`: the server, the sentinels, or some nodes of the cluster. */
-  readonly url: readonly string[];
-  readonly mode: 'standalone' | 'sentinel' | 'cluster';
-  /** The name under which the sentinels watch the master. */
-  readonly master?: string | undefined;
-  /** Login at the servers, instead of the URL's; the URLs of sentinels hold the login there. */
-  readonly username?: string | undefined;
-  readonly password?: string | undefined;
-  readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
-}
+export type RedisTarget = Pick<RedisConfig, 'url' | 'mode'> &
+  Partial<Pick<RedisConfig, 'master' | 'username' | 'password'>> & {
+    readonly tls?: Pick<ConnectionOptions, 'ca' | 'cert' | 'key'>;
+  };
 
 export class ConnectionProblem extends Error {
   override readonly name = 'ConnectionProblem';
@@ -29,12 +23,6 @@ interface ClientParts {
   readonly addresses: readonly [RedisAddress, ...RedisAddress[]];
   readonly onError: OnConnectionError;
   readonly closing: AbortSignal;
-}
-
-/** A client, and whether commands can be sent now, to whatever server they may go. */
-interface Connection<C extends RedisClient = RedisClient> {
-  readonly client: C;
-  readonly isUsable: () => boolean;
 }
 
 const READ_DEADLINE_MS = 100;
@@ -113,11 +101,7 @@ export const isDeadline = (error: unknown): boolean =>
 const CUT_OFF: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE']);
 
 /** Connects in the background and forever. @param deadlineMs of each command; none if left out */
-function createServerClient(
-  parts: ClientParts,
-  name: string,
-  deadlineMs?: number,
-): Connection<Redis> {
+function createServerClient(parts: ClientParts, name: string, deadlineMs?: number) {
   const { target, addresses, onError, closing } = parts;
   const [{ host, port, secure }] = addresses;
   const options: Omit<RedisOptions, 'replyMapping'> = {
@@ -151,7 +135,9 @@ function createServerClient(
     const why = unknown ? `${sentinel} knows no master ${target.master}` : message;
     onError(new ConnectionProblem(why), true);
   });
-  return { client: redis, isUsable: () => isReady(redis) };
+  /** True when commands can be sent now, to whatever server they may go. */
+  const isUsable = () => isReady(redis);
+  return { client: redis, isUsable };
 }
 
 /** Reports failures of one connection, with a hint where the error itself says too little. */
@@ -214,12 +200,7 @@ export function sentinelClients(target: RedisTarget, deadlineMs: number): Redis[
   });
 }
 
-/** Connects in the background and forever. @param deadlineMs of each command */
-function createClusterClient(
-  parts: ClientParts,
-  name: string,
-  deadlineMs: number,
-): Connection<Cluster> {
+function createClusterClient(parts: ClientParts, name: string, deadlineMs: number) {
   const { addresses, onError, closing } = parts;
   let tries = 0;
   let connection = 0;
@@ -316,7 +297,7 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
   const closing = new AbortController();
   const addresses = [first, ...others] as const;
   const parts: ClientParts = { target, addresses, onError, closing: closing.signal };
-  const connect = (name: string, deadlineMs: number): Connection =>
+  const connect = (name: string, deadlineMs: number) =>
     target.mode === 'cluster'
       ? createClusterClient(parts, name, deadlineMs)
       : createServerClient(parts, name, deadlineMs);
@@ -340,7 +321,7 @@ export function connectRedis(target: RedisTarget, onError: OnConnectionError) {
     });
   }
 
-  const all: readonly Connection[] = [reader, writer, epochs, subscriber];
+  const all = [reader, writer, epochs, subscriber];
   const ready = () => all.every(({ isUsable }) => isUsable());
   return {
     reader: reader.client,

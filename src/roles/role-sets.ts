@@ -16,9 +16,8 @@ export type RoleSets = ReturnType<typeof createRoleSets>;
 export const NO_ROLE_SETS: RoleSets = { nameFor: async () => undefined, heldName: () => undefined };
 
 /**
- * Uses role sets of users while the token under which they were read is in force. The storage has
- * noted that a token may be used for `lease` ms after the question, so a change of a role knows how
- * long to wait.
+ * Uses role sets of users while the token under which they were read is in force. The storage notes
+ * that a token may be used for `lease` ms after the question: a change of a role waits so long.
  */
 export function createRoleSets(given: {
   storage: { id(): Promise<string>; roles: Pick<RoleStore, 'roleSet' | 'token'> };

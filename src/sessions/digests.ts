@@ -25,11 +25,10 @@ const MAX_DIGESTED = 10_000;
 const LONGEST_REMEMBERED = 128;
 
 export function createSessionDigests() {
-  const known = new LRUCache<string, { endpoint: string; key: string; spelling: string }>({
-    max: MAX_DIGESTED,
-  });
+  type Digests = Readonly<Record<'endpoint' | 'key' | 'spelling', string>>;
+  const known = new LRUCache<string, Digests>({ max: MAX_DIGESTED });
 
-  return (name: SessionName): { readonly key: string; readonly spelling: string } => {
+  return (name: SessionName): Digests => {
     const { endpoint, id } = name;
     const before = known.get(id);
     if (before?.endpoint === endpoint) return before;

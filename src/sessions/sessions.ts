@@ -38,7 +38,6 @@ const MAX_SESSIONS = 100_000;
 
 type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'> &
   Partial<Pick<SessionRecord, 'dirty'>>;
-type Catalogued = Pick<SessionRecord, 'catalog' | 'profile'>;
 export type Sessions = ReturnType<typeof createSessions>;
 
 interface SessionsOptions {
@@ -287,7 +286,11 @@ function createChanges(
       }
     },
     /** Notes its first catalog; it is dirty if another was quicker. True as with `dirty`. */
-    async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
+    async takeCatalog(
+      name: SessionName,
+      record: SessionRecord,
+      next: Pick<SessionRecord, 'catalog' | 'profile'>,
+    ) {
       const { key } = digestsOf(name);
       const { dirty: _, version: expected, ...before } = record;
       const data = { ...before, ...next };

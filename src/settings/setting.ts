@@ -118,7 +118,6 @@ export function inherited<T>(setting: Setting<T>): Setting<T | undefined> {
   return { ...setting, fallback: INHERITED } as Setting<T | undefined>;
 }
 
-/** A section with optional keys of another one. */
 export function someOf<K extends Settings>({ keys }: Section<K>): Setting<Partial<ValuesOf<K>>> {
   const some = Object.entries(keys).map(([name, one]) => [name, inherited(one)] as const);
   return section(Object.fromEntries(some)) as Setting<Partial<ValuesOf<K>>>;

@@ -21,7 +21,6 @@ import { bringUpToDate, createSqlStorage, type Storage } from './sql-storage.ts'
 const PIECE_TIME_MS = 1_000;
 /** The kernel probes a silent connection after this time. */
 const KEEP_ALIVE_MS = 10_000;
-const IDLE_MS = 30_000;
 /** How long the reader or the source of long work may pause. */
 const LONG_IDLE_MS = 600_000;
 const LONG_COMMIT_MS = 30_000;
@@ -57,8 +56,7 @@ type Budget = ReturnType<typeof createBudget>;
 /**
  * Stores roles and datasets in a PostgreSQL that several gateways share, in tables `mdx_gateway_…`
  * of the search path's first schema. `timeout` limits each operation: getting a connection, and all
- * statements except those that carry pieces of documents. Long work has a connection of its own, on
- * which `timeout` limits each statement.
+ * statements but those with pieces of documents. Of long work it limits each statement.
  */
 export function createPostgresStorage({
   config,
@@ -68,11 +66,10 @@ export function createPostgresStorage({
   const settings = clientSettings(config);
   const pools = createPools(settings, config.connections, timeout, parts.onError);
   let preparation: Promise<unknown> | undefined;
-  const upgrade = (session: Session) => bringUpToDate(session, parts);
 
   async function prepare(): Promise<void> {
     preparation ??= pools
-      .attempt('write', createBudget(timeout), upgrade)
+      .attempt('write', createBudget(timeout), (session) => bringUpToDate(session, parts))
       .catch((error: unknown) => {
         preparation = undefined;
         const problem = operatorProblem(error, settings);
@@ -121,12 +118,25 @@ function createPools(
   const open = new Set<Client>();
   /** Connections that served before; the server may have closed them unnoticed. */
   const used = new WeakSet<Client>();
-  const noteOpen = (client: Client) => {
-    open.add(client);
-    client.once('end', () => open.delete(client));
-  };
-  const ordinary = createPool(settings, connections, timeoutMs, onError).on('connect', noteOpen);
-  const long = createPool(settings, Infinity, LONG_IDLE_MS, onError).on('connect', noteOpen);
+  function createPool(max: number, idleInTransactionMs: number): Pool {
+    const pool = new Pool({
+      ...settings,
+      max,
+      idleTimeoutMillis: 30_000,
+      idle_in_transaction_session_timeout: idleInTransactionMs,
+    });
+    pool.on('connect', (client) => {
+      // An error on a busy connection fails its statement too; the pool reports idle ones.
+      client.on('error', () => {});
+      open.add(client);
+      client.once('end', () => open.delete(client));
+    });
+    return pool.on('error', ({ message }) =>
+      onError(new Error(`an idle connection to PostgreSQL was lost: ${message}`)),
+    );
+  }
+  const ordinary = createPool(connections, timeoutMs);
+  const long = createPool(Infinity, LONG_IDLE_MS);
 
   async function attempt<T>(kind: Kind, budget: Budget, work: Work<T>): Promise<T> {
     const client = await connection(ordinary, budget);
@@ -161,26 +171,6 @@ function createPools(
       for (const client of open) client.connection.stream.destroy();
     },
   };
-}
-
-function createPool(
-  settings: PoolConfig,
-  max: number,
-  idleInTransactionMs: number,
-  onError: (error: unknown) => void,
-): Pool {
-  const pool = new Pool({
-    ...settings,
-    max,
-    idleTimeoutMillis: IDLE_MS,
-    idle_in_transaction_session_timeout: idleInTransactionMs,
-  });
-  // An error on a busy connection fails its statement too; the pool reports idle ones.
-  pool.on('connect', (client) => client.on('error', () => {}));
-  pool.on('error', ({ message }) =>
-    onError(new Error(`an idle connection to PostgreSQL was lost: ${message}`)),
-  );
-  return pool;
 }
 
 async function connection(from: Pool, budget: Budget): Promise<PoolClient> {

@@ -115,7 +115,8 @@ export function createWorkerPool(options: {
       text = next;
       // Starting ones may have begun with the earlier configuration.
       const lines = [...alive].map(async (worker) => {
-        const problem = await problemOfReload(worker, next);
+        const said = worker.link.call(WORKER, 'reload', [next], RELOAD_DEADLINE_MS);
+        const problem = await said.then(() => undefined, messageOf);
         return problem !== undefined && alive.has(worker) ? [{ worker: worker.id, problem }] : [];
       });
       return (await Promise.all(lines)).flat();
@@ -124,9 +125,6 @@ export function createWorkerPool(options: {
     stop,
   };
 }
-
-const problemOfReload = ({ link }: WorkerProcess, text: string | undefined) =>
-  link.call(WORKER, 'reload', [text], RELOAD_DEADLINE_MS).then(() => undefined, messageOf);
 
 function createTurns() {
   const serving = new Set<Link>();

@@ -13,7 +13,6 @@ import { createUnnoted, type Note, type UnnotedSessions } from '../freshness/unn
 import type { States } from '../observability/figures.ts';
 import type { Link } from './link.ts';
 import { createPrimaryMetrics } from './metrics.ts';
-import { STATISTICS, statisticsOfLinks } from './statistics.ts';
 
 const READ_DEADLINE_MS = 250;
 /** Limit of changes (ms). */
@@ -25,6 +24,10 @@ const FLEET = 'fleet 2';
 const SYSTEM = 'system';
 /** Longer than a replica of the engine may take to answer. */
 const SYSTEM_DEADLINE_MS = 6_000;
+/** Served at both ends: a worker gives its figures, the primary process those of all. */
+export const STATISTICS = 'statistics';
+/** A stalled worker must not keep the others waiting. */
+const TOLD_WITHIN_MS = 500;
 const LOGINS = 'logins';
 const UNNOTED = 'unnoted';
 /** Longer than the wait for the longest lease. */
@@ -99,6 +102,17 @@ export function createPrimary(options: {
   };
   return Object.assign(attach, { close: unnoted.close });
 }
+
+export const statisticsOfLinks = (links: ReadonlySet<Pick<Link, 'call'>>, gateway: string) => ({
+  async ask(method: string, args: readonly unknown[]) {
+    const asked = [...links].map((link) => link.call(STATISTICS, method, args, TOLD_WITHIN_MS));
+    const ended = await Promise.allSettled(asked);
+    const told = ended.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    if (told.length === 0) throw new Error('no worker answered in time');
+    return { told, complete: told.length === asked.length };
+  },
+  gateway: () => gateway,
+});
 
 /**
  * A worker's view of the primary process's state.

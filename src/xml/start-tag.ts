@@ -223,6 +223,8 @@ export class TagReader {
   /** It ends its element too. */
   selfClosing = false;
   spelt: Uint8Array = NO_BYTES;
+  /** Counts declarations of namespaces too. */
+  attributeCount = 0;
 
   #resolve = true;
   readonly #names = new Map<string, Name>();
@@ -240,9 +242,8 @@ export class TagReader {
   #base = 0;
   #serial = 0;
   #index = 0;
-  /** The first `#count` are those of the tag; objects behind them are reused. */
+  /** The first `attributeCount` are those of the tag; objects behind them are reused. */
   readonly #attributes: Attribute[] = [];
-  #count = 0;
   /** An attribute of the tag declares a namespace, or has a prefix. */
   #bindsNames = false;
 
@@ -255,7 +256,7 @@ export class TagReader {
   /** Lets go of the document. @returns whether the reader may be kept for another */
   finish(): boolean {
     this.#bytes = NO_BYTES;
-    this.#count = 0;
+    this.attributeCount = 0;
     this.close(0);
     return this.#names.size <= MOST_KEPT && this.#nameBytes <= MOST_KEPT_BYTES;
   }
@@ -295,7 +296,7 @@ export class TagReader {
   #readTag(at: number, depth: number): void {
     const bytes = this.#bytes;
     this.#serial += 1;
-    this.#count = 0;
+    this.attributeCount = 0;
     this.#bindsNames = false;
     const name = this.#readName();
     if (name.declares) throw malformed('an element of the prefix xmlns');
@@ -320,18 +321,13 @@ export class TagReader {
     this.spelt = name.spelt;
   }
 
-  /** Counts declarations of namespaces too. */
-  get attributeCount(): number {
-    return this.#count;
-  }
-
   #listed(): readonly Attribute[] {
-    return this.#attributes.slice(0, this.#count);
+    return this.#attributes.slice(0, this.attributeCount);
   }
 
   /** Its attributes without declarations of namespaces, built anew for each call. */
   attributes(): readonly TagAttribute[] {
-    if (this.#count === 0) return NO_ATTRIBUTES;
+    if (this.attributeCount === 0) return NO_ATTRIBUTES;
     return this.#listed()
       .filter(({ name }) => !name.declares)
       .map((attribute) => ({
@@ -437,7 +433,7 @@ export class TagReader {
     const from = this.#index;
     const escaped = this.#readValue(quote);
     const to = this.#index;
-    const used = this.#attributes[this.#count];
+    const used = this.#attributes[this.attributeCount];
     if (used === undefined) this.#attributes.push({ name, from, to, escaped });
     else {
       used.name = name;
@@ -445,7 +441,7 @@ export class TagReader {
       used.to = to;
       used.escaped = escaped;
     }
-    this.#count += 1;
+    this.attributeCount += 1;
     this.#index += 1;
   }
 
@@ -479,7 +475,7 @@ export class TagReader {
 
   /** Binds declarations; then prefixes must be bound, and attributes differ by namespace (§6.3). */
   #bind(depth: number): void {
-    for (let at = 0; at < this.#count; at += 1) {
+    for (let at = 0; at < this.attributeCount; at += 1) {
       const attribute = this.#attributes[at] as Attribute;
       if (attribute.name.declares) this.#declare(attribute, depth);
     }
@@ -487,7 +483,7 @@ export class TagReader {
       throw unread(`more than ${MAX_DECLARATIONS} declarations of namespaces in scope`);
     }
     let prefixed = 0;
-    for (let at = 0; at < this.#count; at += 1) {
+    for (let at = 0; at < this.attributeCount; at += 1) {
       const attribute = this.#attributes[at] as Attribute;
       const { declares, hasPrefix, local, prefix } = attribute.name;
       if (declares || !hasPrefix) continue;

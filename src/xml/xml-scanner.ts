@@ -226,7 +226,6 @@ export class XmlScanner {
     throw malformed('an invalid declaration');
   }
 
-  /** Reads on in a comment or a CDATA section. */
   #readSection(bytes: Buffer, at: number): number {
     const isComment = this.#mode === 'comment';
     const found = bytes.indexOf(isComment ? '--' : CDATA_END, at);

@@ -234,6 +234,26 @@ describe('while the engine is away', () => {
     expect(await late).toBe(FAILED);
   });
 
+  test.each(['0', '1m'])(
+    'a login that counts for %s is still right when the engine leaves its request later',
+    async (verifiedFor) => {
+      const auth = { verified_for: verifiedFor };
+      const gateway = await start({}, { auth });
+      await told(gateway);
+      passed += 2 * MINUTE;
+      const door = gate();
+      engine.answerWith(async (response) => {
+        await door.opened;
+        response.destroy();
+      });
+      const waits = told(gateway);
+      await until(() => engine.seen.length === 2);
+      passed += 2 * MINUTE;
+      door.open();
+      expect(await waits).toBe(AWAY);
+    },
+  );
+
   test('half an answer, a status and a Fault are what the client gets', async () => {
     const gateway = await start();
     await told(gateway);

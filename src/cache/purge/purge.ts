@@ -1,5 +1,6 @@
 import type { Clock } from '../../common/clock.ts';
 import { CAUSES, type Emit, type PurgeCause, type Stale } from '../../common/events.ts';
+import { onlyOnce } from '../../common/in-turn.ts';
 import { LEASE_MARGIN, RENEWAL_TRIES, tryToRenew } from '../../common/leases.ts';
 import type { Epochs, Renewal } from '../../freshness/freshness.ts';
 import type { CacheScope } from '../../freshness/freshness-store.ts';
@@ -202,14 +203,11 @@ function createSharedRuns<T>() {
 
   function start(key: string, begin: Begin<T>): Promise<T> {
     acting.set(key, undefined);
-    let over = false;
-    const acted = () => {
-      if (over) return;
-      over = true;
+    const acted = onlyOnce(() => {
       const next = acting.get(key);
       acting.delete(key);
       next?.resolve(start(key, next.begin));
-    };
+    });
     return begin(acted).finally(acted);
   }
 

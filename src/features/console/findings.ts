@@ -49,7 +49,9 @@ const counted = ({ reasons }: State, outcome: string, reason = '') =>
   reasons.find((one) => one.outcome === outcome && one.reason === reason)?.count ?? 0;
 
 /** Finds reasons of more than a fifth of all that ended so, from fifty on. @param what ends so */
-function frequent(state: State, wanted: 'bypass' | 'miss', total: number, what: string) {
+function frequent(state: State, wanted: 'bypass' | 'miss', what: string) {
+  const { hits, misses, bypasses } = state.hour;
+  const total = wanted === 'miss' ? misses : hits + misses + bypasses;
   return state.reasons.flatMap(({ outcome, reason, count }) => {
     const isFrequent = outcome === wanted && total >= 50 && count > total / 5;
     const remedy = Object.hasOwn(REMEDIES, reason) && REMEDIES[reason as keyof typeof REMEDIES];
@@ -62,7 +64,7 @@ function frequent(state: State, wanted: 'bypass' | 'miss', total: number, what: 
 }
 
 const notStored: Rule = (state) =>
-  frequent(state, 'miss', state.hour.misses, 'misses of the last hour were not stored');
+  frequent(state, 'miss', 'misses of the last hour were not stored');
 
 const failedOf = ({ reasons }: State) =>
   reasons.filter(
@@ -74,13 +76,10 @@ const unknownOf = ({ purges, now }: State) =>
     known || at <= now - DAY || scope === 'everything' ? [] : scope.project,
   );
 
-const evictionsOf = ({ evictions }: State) => ({
-  all: evictions.reduce((sum, one) => sum + one.all, 0),
-  unused: evictions.reduce((sum, one) => sum + one.unused, 0),
-});
-function isCrowded(state: State): boolean {
-  const { all, unused } = evictionsOf(state);
-  return all >= 100 && unused > all / 2;
+function evictionsOf({ evictions }: State) {
+  const all = evictions.reduce((sum, one) => sum + one.all, 0);
+  const unused = evictions.reduce((sum, one) => sum + one.unused, 0);
+  return { all, unused, isMany: all >= 100 && unused > all / 2 };
 }
 
 /** Hits are few, and no other finding explains it. */
@@ -88,7 +87,7 @@ function isLow(state: State): boolean {
   const { hits, misses } = state.hour;
   const queries = hits + misses;
   const isFew = queries >= 200 && hits < queries / 5;
-  return isFew && notStored(state).length === 0 && !isCrowded(state);
+  return isFew && notStored(state).length === 0 && !evictionsOf(state).isMany;
 }
 
 const RULES: readonly Rule[] = [
@@ -194,20 +193,14 @@ const RULES: readonly Rule[] = [
       A load job misspells the name, so that it drops nothing; or no client has asked this project yet.
       Correct the name in the job: it must be that of the request path, or of the catalog.`,
 
-  (state, { hits, misses, bypasses } = state.hour) =>
-    frequent(
-      state,
-      'bypass',
-      hits + misses + bypasses,
-      'requests of the last hour bypassed the cache',
-    ),
+  (state) => frequent(state, 'bypass', 'requests of the last hour bypassed the cache'),
 
   notStored,
 
-  (state, { all, unused } = evictionsOf(state)) => finding(
+  (state, { all, unused, isMany } = evictionsOf(state)) => finding(
     'warning',
     'evicted-unused',
-    isCrowded(state),
+    isMany,
   )`
       ${percent(unused, all)} % of the ${all} entries that made room for others had no second hit.
       The answers do not fit into cache.memory.

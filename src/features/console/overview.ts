@@ -19,10 +19,8 @@ const HOUR_MS = 3_600_000;
 const MOST = { purges: 100, reasons: 20 } as const;
 export const ALL_PURGES = 1_000;
 
-interface Facts extends Pick<
-  State,
-  'now' | 'redis' | 'engines' | 'storage' | 'ofFeatures' | 'certificateLeft'
-> {
+type Known = 'now' | 'redis' | 'engines' | 'storage' | 'ofFeatures' | 'certificateLeft';
+interface Facts extends Pick<State, Known> {
   readonly hour: HourReport;
   readonly entries: Awaited<ReturnType<SharedStatistics['hour']>>['entries'];
   readonly log: Awaited<ReturnType<PurgeLog['latest']>>;

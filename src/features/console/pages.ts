@@ -1,4 +1,3 @@
-/** Sends the pages of the console: first HTML with its figures, script, style sheet, icon. */
 import type { Request, RequestHandler, Response } from 'express';
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';

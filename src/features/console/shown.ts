@@ -1,8 +1,6 @@
 import { arch, platform } from 'node:os';
 import type { Permissions } from '../../auth/authenticator.ts';
-import type { PurgeLog } from '../../cache/purge/purge-log.ts';
 import { type Clock, shareFor } from '../../common/clock.ts';
-import type { RedisFacts } from '../../common/events.ts';
 import type { Finding } from '../../common/finding.ts';
 import type { Principal } from '../../common/principal.ts';
 import type { Config } from '../../settings/setting.ts';
@@ -15,19 +13,17 @@ import { ALL_PURGES, loadOf, overviewOf } from './overview.ts';
 /** Time for which all consoles share one answer (ms). */
 const SHARED = 1_000;
 
-export function createConsole(parts: {
-  config: Pick<Config, 'cache' | 'projects'>;
-  clock: Pick<Clock, 'now' | 'wall'>;
-  about: About;
-  permissions: Pick<Permissions, 'rightsOf'>;
-  statistics: Pick<SharedStatistics, 'usage' | 'hour'>;
-  purgeLog: Pick<PurgeLog, 'latest'>;
-  engines: RuntimeCore['engines'];
-  redis: () => RedisFacts;
-  storageState: RuntimeCore['storageState'];
-  findings: (hour: HourCounts) => Promise<readonly Finding[]>;
-  metrics: Pick<Metrics, 'registry'>;
-}) {
+export function createConsole(
+  parts: Pick<RuntimeCore, 'purgeLog' | 'engines' | 'redis' | 'storageState'> & {
+    config: Pick<Config, 'cache' | 'projects'>;
+    clock: Pick<Clock, 'now' | 'wall'>;
+    about: About;
+    permissions: Pick<Permissions, 'rightsOf'>;
+    statistics: Pick<SharedStatistics, 'usage' | 'hour'>;
+    findings: (hour: HourCounts) => Promise<readonly Finding[]>;
+    metrics: Pick<Metrics, 'registry'>;
+  },
+) {
   const { config, clock, about, permissions, statistics, purgeLog, storageState, metrics } = parts;
 
   const here = shareFor(SHARED, clock, async () => {
@@ -39,24 +35,6 @@ export function createConsole(parts: {
     const complete = usage.complete && usage.processes.length >= inForce.workers;
     return { ...usage, complete, engines, redis: parts.redis(), inForce };
   });
-
-  async function readOverview() {
-    const now = clock.wall();
-    const [local, { hour, entries, ...told }, log, ofStorage] = await Promise.all([
-      here(),
-      statistics.hour(),
-      purgeLog.latest(ALL_PURGES),
-      storageState(),
-    ]);
-    const ofFeatures = await parts.findings((kind) => rowsOf(hour, kind));
-    const certificateLeft = (about.certificateEnd() ?? Infinity) - now;
-    const given = { ...local, now, hour, entries, log, storage: ofStorage, ofFeatures };
-    return {
-      ...told,
-      complete: told.complete && local.complete && log.complete,
-      ...overviewOf(config, { ...given, certificateLeft }),
-    };
-  }
 
   return {
     async status(principal: Principal) {
@@ -77,7 +55,23 @@ export function createConsole(parts: {
         ...load,
       };
     },
-    overview: shareFor(SHARED, clock, readOverview),
+    overview: shareFor(SHARED, clock, async () => {
+      const now = clock.wall();
+      const [local, { hour, entries, ...told }, log, storage] = await Promise.all([
+        here(),
+        statistics.hour(),
+        purgeLog.latest(ALL_PURGES),
+        storageState(),
+      ]);
+      const ofFeatures = await parts.findings((kind) => rowsOf(hour, kind));
+      const certificateLeft = (about.certificateEnd() ?? Infinity) - now;
+      const given = { ...local, now, hour, entries, log, storage, ofFeatures, certificateLeft };
+      return {
+        ...told,
+        complete: told.complete && local.complete && log.complete,
+        ...overviewOf(config, given),
+      };
+    }),
     async system() {
       const [{ inForce, ...own }, ofStorage, configuration] = await Promise.all([
         here(),

@@ -1,6 +1,7 @@
 import { finding } from '../../common/finding.ts';
 import { listOf } from '../../common/list-of.ts';
 import { createOnce } from '../../freshness/fleet.ts';
+import type { Config } from '../../settings/setting.ts';
 import type { Core, Feature, HourCounts, RuntimeCore } from '../feature.ts';
 import { hookFigures } from './events.ts';
 import { createHookRoute, MESSAGE_LIFE_MS } from './route.ts';
@@ -28,11 +29,8 @@ export function hooks(core: Core): Feature {
   };
 }
 
-export async function tellHooks({
-  config,
-  lastHour,
-  purgeLog,
-}: Pick<RuntimeCore, 'lastHour' | 'purgeLog'> & { config: Pick<RuntimeCore['config'], 'hooks'> }) {
+type Known = Pick<RuntimeCore, 'lastHour' | 'purgeLog'> & { config: Pick<Config, 'hooks'> };
+export async function tellHooks({ config, lastHour, purgeLog }: Known) {
   const [hour, { purges }] = await Promise.all([lastHour(), purgeLog.latest(ALL_PURGES)]);
   const callsOf = (kind: string, hook: string) =>
     hour(kind).find(({ name }) => name === hook)?.asks ?? 0;

@@ -33,9 +33,40 @@ type HookParts = Pick<Core, 'purge' | 'clock' | 'emit'> &
 
 /** Serves `POST /hooks/NAME`. Names that are not configured are left to the next route. */
 export function createHookRoute(parts: HookParts): RequestHandler {
-  const { hooks, newId, emit } = parts;
+  const { hooks, clock, during, newId, emit } = parts;
   const provenBody = createProvenBody(parts);
   const bucketOf = createBuckets(CALLS, parts);
+
+  async function answerOf(call: HookCall) {
+    const { name, hook, request, id } = call;
+    const began = clock.now();
+    const headers = { allow: 'POST' };
+    if (request.method !== 'POST')
+      throw new GatewayError('method-not-allowed', 'Allowed here: POST.', { headers });
+    const body = await provenBody(call);
+    const order = FORMATS[hook.format].read(readFields(body), hook.projects);
+    if (order === undefined) return { result: 'ignored' as const, projects: [] };
+    const { projects, at } = order;
+    const undo = at === undefined ? async () => {} : await takeOnce(name, body, at, parts);
+    // It counts as of now: read before an await, it would not know of calls meanwhile.
+    const bucket = bucketOf(name);
+    if (bucket.wait() > 0) {
+      await undo();
+      const text = 'Nothing was done: this hook was called too often. Try again later.';
+      throw new GatewayError('throttled', text, { retryAfter: Math.ceil(bucket.wait() / 1000) });
+    }
+    bucket.add(-1);
+    const authorization = canonicalAuthorization(request.headers.authorization);
+    const by = { principal: `hook:${name}`, cause: 'hook', call: id, authorization } as const;
+    const purged = purgeAll(projects, by, parts).catch(async (error: unknown) => {
+      await undo();
+      throw error;
+    });
+    const left = Math.max(0, ANSWERED_WITHIN_MS - (clock.now() - began));
+    const late = pause(clock, left).then(() => 'accepted' as const);
+    return { result: await Promise.race([during(purged), late]), projects };
+  }
+
   return async (request, response, next) => {
     const name = /^\/([\w-]{1,64})\/?$/.exec(request.path)?.[1] ?? '';
     const hook = hooks.get(name);
@@ -43,8 +74,7 @@ export function createHookRoute(parts: HookParts): RequestHandler {
     const id = nameRequest(request, response, newId);
     const told = { type: 'hook-called', id, hook: name } as const;
     try {
-      const call = { name, hook, request, id };
-      const { result, projects } = await answerOf(call, provenBody, bucketOf, parts);
+      const { result, projects } = await answerOf({ name, hook, request, id });
       emit({ ...told, result, projects });
       sendJson(response, { status: result, id });
     } catch (error) {
@@ -54,42 +84,6 @@ export function createHookRoute(parts: HookParts): RequestHandler {
       throw error;
     }
   };
-}
-
-async function answerOf(
-  call: HookCall,
-  provenBody: ReturnType<typeof createProvenBody>,
-  bucketOf: ReturnType<typeof createBuckets>,
-  options: HookParts,
-) {
-  const { name, hook, request, id } = call;
-  const { clock } = options;
-  const began = clock.now();
-  const headers = { allow: 'POST' };
-  if (request.method !== 'POST')
-    throw new GatewayError('method-not-allowed', 'Allowed here: POST.', { headers });
-  const body = await provenBody(call);
-  const order = FORMATS[hook.format].read(readFields(body), hook.projects);
-  if (order === undefined) return { result: 'ignored' as const, projects: [] };
-  const { projects, at } = order;
-  const undo = at === undefined ? async () => {} : await takeOnce(name, body, at, options);
-  // It counts as of now: read before an await, it would not know of calls meanwhile.
-  const bucket = bucketOf(name);
-  if (bucket.wait() > 0) {
-    await undo();
-    const text = 'Nothing was done: this hook was called too often. Try again later.';
-    throw new GatewayError('throttled', text, { retryAfter: Math.ceil(bucket.wait() / 1000) });
-  }
-  bucket.add(-1);
-  const authorization = canonicalAuthorization(request.headers.authorization);
-  const by = { principal: `hook:${name}`, cause: 'hook', call: id, authorization } as const;
-  const purged = purgeAll(projects, by, options).catch(async (error: unknown) => {
-    await undo();
-    throw error;
-  });
-  const left = Math.max(0, ANSWERED_WITHIN_MS - (clock.now() - began));
-  const late = pause(clock, left).then(() => 'accepted' as const);
-  return { result: await Promise.race([options.during(purged), late]), projects };
 }
 
 /** Takes a signed message, which may come once. @returns a function that gives it back */
@@ -178,12 +172,8 @@ const unsigned = () => new GatewayError('unauthenticated', UNSIGNED);
 
 /** Reads a field of a message. @throws GatewayError `bad-request` where it is no text */
 type Text = (field: string) => string;
-
-interface PurgeRequest {
-  readonly projects: readonly string[];
-  /** When a signed message was made (wall clock); it counts once. */
-  readonly at?: number;
-}
+/** `at`: when a signed message was made (wall clock); it counts once. */
+type PurgeRequest = Readonly<{ projects: readonly string[]; at?: number }>;
 
 interface Format {
   /** `login`: HTTP Basic of the hook's user; `signature`: hex HMAC-SHA256 of the body. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../common/errors.ts';
 import type { Link } from '../../workers/link.ts';
-import { STATISTICS } from '../../workers/statistics.ts';
+import { STATISTICS } from '../../workers/shared.ts';
 import type { Core, Feature, HourCounts } from '../feature.ts';
 import { rowsOf } from '../hour-report.ts';
 import { createStatistics } from './remembered.ts';
@@ -19,8 +19,7 @@ export function statistics(core: Core) {
   const { clock, id, primary, emit } = core;
   const remembered = createStatistics({ ...core, rows: core.events });
   const started = clock.wall();
-  const entries = core.memory.list;
-  const own = createOwnFigures(remembered, { ...core, entries, started });
+  const own = createOwnFigures(remembered, { ...core, entries: core.memory.list, started });
   const shared = createSharedStatistics({
     id,
     own,

@@ -8,12 +8,7 @@ import { circumstancesOf } from '../../line/circumstances.ts';
 import { ofNoClient, withoutReader } from '../../line/no-client.ts';
 import type { QueryOf } from '../../line/query.ts';
 import { enterSession, type Examine, noteBegun } from '../../line/session-step.ts';
-import {
-  type Destination,
-  destinationOf,
-  understand,
-  type UnderstoodRequest,
-} from '../../line/understand.ts';
+import { type Destination, destinationOf, understand } from '../../line/understand.ts';
 import { extendProfile } from '../../sessions/digests.ts';
 import type { Line } from '../feature.ts';
 import type { Beginning, Candidate, KeptRequest, Way } from './candidates.ts';
@@ -158,8 +153,6 @@ function openLane(line: Line, clock: Pick<Clock, 'now'>, ofRun: LanesOfRun) {
 }
 
 type Headers = KeptRequest['headers'];
-type Asking = { readonly destination: Destination; readonly asked: UnderstoodRequest };
-type Source = Omit<Parameters<QueryOf>[0], 'principal'>;
 
 /** @returns why no run asks a query of this engine */
 function whyUnfit({ settings, addressee }: Destination, subject: string) {
@@ -171,7 +164,7 @@ function whyUnfit({ settings, addressee }: Destination, subject: string) {
 
 /** Asks whether the engine wants a catalog's data asked for by users only. */
 async function isOnlyOnDemand(
-  { destination, asked }: Asking,
+  { destination, asked }: Awaited<ReturnType<Read>>,
   catalogs: readonly string[],
   slots: Slots,
   { cut, onDemand }: LanesOfRun,
@@ -196,7 +189,7 @@ async function isOnlyOnDemand(
 /** Makes a query for each identity that may be answered from what is filled. */
 async function queriesOf(
   queryOf: QueryOf,
-  source: Source,
+  source: Omit<Parameters<QueryOf>[0], 'principal'>,
   { principal, isUser }: WarmUser,
   users: readonly string[],
 ) {
@@ -233,16 +226,9 @@ function inSession({ headers, body, session }: Way, id = '') {
 /** Longest time for the end of a session: nothing depends on it. */
 const ENDING_MS = 2_000;
 
-interface Begun {
-  readonly id: string;
-  readonly destination: Destination;
-  readonly asked: UnderstoodRequest;
-  readonly replica: string;
-}
-
 type Read = (
   request: KeptRequest,
-  headers: KeptRequest['headers'],
+  headers: Headers,
   body: Buffer,
 ) => Promise<Awaited<ReturnType<Examine>> & { readonly destination: Destination }>;
 
@@ -256,7 +242,7 @@ function createLaneSessions(
 ) {
   /** Ids by where the sessions live and what they were begun with. */
   const byName = new Map<string, Promise<string | undefined>>();
-  const toEnd: Begun[] = [];
+  const ends: ((until: AbortSignal) => Promise<void>)[] = [];
 
   /** @returns undefined where the request would not begin a clean session */
   async function begin(beginning: KeptRequest): Promise<string | undefined> {
@@ -265,14 +251,19 @@ function createLaneSessions(
     const { request, forwarded, leavesState } = asked;
     const begins = step !== 'refuse' && step.begins && !leavesState;
     if (!begins || request === undefined || forwarded === undefined) return undefined;
-    const { engine, addressee, user: principal } = destination;
+    const { engine, addressee, endpoint, user: principal } = destination;
     const replica = engine.replicaFor(undefined);
     const ids: string[] = [];
     await slots.within(cut, async ({ gone }) => {
       const answer = await engine.ask({ ...addressee, replica }, forwarded, body, gone.signal);
       const tell = tellSessions(answer.head, async (id, before) => {
         // The session ends also where its answer is given up.
-        toEnd.push({ id, destination, asked, replica });
+        ends.push(async (until) => {
+          const to = { ...addressee, replica, named: asked.namedHeaders };
+          const end = () => engine.touch(to, id, until, 'EndSession');
+          await slots.within(until, end).catch(() => {});
+          await sessions.end({ endpoint, id });
+        });
         const begun = { principal, asked, replica, leftState: false };
         await noteBegun(sessions, destination, id, before, begun);
         ids.push(id);
@@ -305,13 +296,7 @@ function createLaneSessions(
     /** Never rejects. */
     async close(): Promise<void> {
       const until = AbortSignal.timeout(ENDING_MS);
-      for (const { id, destination, asked, replica } of toEnd) {
-        const { engine, addressee, endpoint } = destination;
-        const to = { ...addressee, replica, named: asked.namedHeaders };
-        const end = () => engine.touch(to, id, until, 'EndSession');
-        await slots.within(until, end).catch(() => {});
-        await sessions.end({ endpoint, id });
-      }
+      for (const end of ends) await end(until);
     },
   };
 }

@@ -46,8 +46,6 @@ export function createLatestPurge(fleet: FleetStore, clock: Clock, onNew: () => 
   };
 }
 
-export type RunNotes = ReturnType<typeof createRunNotes>;
-
 export function createRunNotes(fleet: FleetStore, clock: Pick<Clock, 'wall'>) {
   const now = () => new Date(clock.wall()).toISOString();
   const leave = () => fleet.leave(TASK);

@@ -10,7 +10,7 @@ import type { WarmConfig } from './config.ts';
 import type { WarmCut, WarmRun } from './events.ts';
 import type { AskedWay } from './fill.ts';
 import type { Lane, WarmLine, WarmUser } from './lane.ts';
-import { type RunNotes, SIGN_MS } from './notes.ts';
+import { type createRunNotes, SIGN_MS } from './notes.ts';
 
 const MAX_FAILURES = 5;
 /** Retries of a query that users overtook. */
@@ -25,7 +25,7 @@ interface Chosen extends CandidateList {
 }
 
 interface RunParts extends Pick<Core, 'id' | 'newId' | 'clock' | 'emit'> {
-  readonly notes: RunNotes;
+  readonly notes: ReturnType<typeof createRunNotes>;
   readonly candidates: Pick<Candidates, 'list'>;
   readonly line: () => WarmLine;
   readonly settings: () => WarmSettings;
@@ -52,7 +52,6 @@ function createRunning(from: Begun) {
   };
 }
 
-/** Asks what was chosen, some at a time, until the run is cut. */
 async function askAll(
   { run, signal, cut }: Running,
   chosen: Chosen,

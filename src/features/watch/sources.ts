@@ -4,6 +4,7 @@ import { stat } from 'node:fs/promises';
 import type { Clock } from '../../common/clock.ts';
 import { ENGINE_KINDS } from '../../common/engine-kinds.ts';
 import { type Semaphore, createSemaphore } from '../../common/semaphore.ts';
+import { basicAuthorization } from '../../common/principal.ts';
 import type { Config } from '../../settings/setting.ts';
 import {
   askDiscover,
@@ -14,7 +15,7 @@ import {
 } from '../../engine/own-questions.ts';
 import { describeFailure } from '../../engine/probe.ts';
 import { createReplicas, tellsProject } from '../../engine/replicas.ts';
-import { answerHead, decodedAnswer, serviceAuthorization } from '../../proxy/forwarded.ts';
+import { answerHead, decodedAnswer } from '../../proxy/forwarded.ts';
 import { createUpstream } from '../../proxy/upstream.ts';
 import { isElement, type XmlElement } from '../../xml/xml-scanner.ts';
 import { SOAP, XMLA } from '../../xmla/names.ts';
@@ -71,7 +72,7 @@ async function aborted(signal: AbortSignal): Promise<never> {
 }
 
 const loginOf = ({ user: name, password }: WatchConfig): { authorization?: string } =>
-  name && password ? { authorization: serviceAuthorization({ name, password }) } : {};
+  name && password ? { authorization: basicAuthorization({ name, password }) } : {};
 
 function checkStatus(status: number): void {
   if (status === 200) return;
@@ -86,7 +87,7 @@ function checkStatus(status: number): void {
  */
 function askEngine({ name, watch, engine }: Watched, clock: Pick<Clock, 'now' | 'wall'>): Source {
   const dates = ENGINE_KINDS[engine.kind].changeDates;
-  const { authorization = engine.service && serviceAuthorization(engine.service) } = loginOf(watch);
+  const { authorization = engine.service && basicAuthorization(engine.service) } = loginOf(watch);
   const said = new Map<string, string>();
 
   async function askReplica(url: string, signal: AbortSignal): Promise<void> {
@@ -258,27 +259,25 @@ function askFile({ watch: { path = '' } }: Watched, files: Semaphore): Source {
 const PAUSE_MS = 2_000;
 type Parts = Pick<Core, 'clock'> & { readonly sleep: (milliseconds: number) => Promise<void> };
 
-/** Asks each source twice: one that differs each time would purge each time. */
-export function checkWatch(config: Config, parts: Parts) {
-  const files = createSemaphore(MOST_FILES);
-  return Promise.all(watchedIn(config).map((watched) => tryWatch(watched, parts, files)));
-}
-
 const short = (text: string) => text.replaceAll(/\s+/g, ' ').slice(0, 100);
 
-async function tryWatch(watched: Watched, { clock, sleep }: Parts, files: Semaphore) {
-  const { name, watch } = watched;
-  const what = `watch ${name} (${watch.kind})`;
-  const ask = createSource(watched, clock, files);
+/** Asks each source twice: one that differs each time would purge each time. */
+export function checkWatch(config: Config, { clock, sleep }: Parts) {
+  const files = createSemaphore(MOST_FILES);
   const { signal } = new AbortController();
-  try {
-    const first = await ask(signal);
-    await sleep(PAUSE_MS);
-    const second = await ask(signal);
-    if (first === second) return [what, 'up', `it sees ${short(first)}`] as const;
-    const why = `it differs at each question: ${short(first)}, then ${short(second)}`;
-    return [what, 'down', why] as const;
-  } catch (error) {
-    return [what, 'down', (error as Error).message] as const;
-  }
+  const tried = watchedIn(config).map(async (watched) => {
+    const what = `watch ${watched.name} (${watched.watch.kind})`;
+    const ask = createSource(watched, clock, files);
+    try {
+      const first = await ask(signal);
+      await sleep(PAUSE_MS);
+      const second = await ask(signal);
+      if (first === second) return [what, 'up', `it sees ${short(first)}`] as const;
+      const why = `it differs at each question: ${short(first)}, then ${short(second)}`;
+      return [what, 'down', why] as const;
+    } catch (error) {
+      return [what, 'down', (error as Error).message] as const;
+    }
+  });
+  return Promise.all(tried);
 }

@@ -54,6 +54,8 @@ export class MdxTokens {
   /** Without those behind the first {@link SLICE} units of all comments. */
   readonly comments: string[] = [];
   commentUnits = 0;
+  /** SSAS nests block comments, Mondrian does not: the end of such a one is uncertain. */
+  hasNestedComment = false;
   #position = 0;
 
   constructor(text: string) {
@@ -82,6 +84,7 @@ export class MdxTokens {
       if (kind === COMMENT && end > position) {
         this.commentUnits += end - position;
         if (this.commentUnits <= SLICE) this.comments.push(text.slice(position, end));
+        this.hasNestedComment ||= isNested(text, position, end);
         position = end;
         continue;
       }
@@ -234,6 +237,9 @@ function commentEnd(text: string, position: number): number {
   const close = text.indexOf('\n', position);
   return close === -1 ? text.length : close;
 }
+
+const isNested = (text: string, from: number, end: number) =>
+  text.startsWith('/*', from) && text.lastIndexOf('/*', end - 2) > from;
 
 /** A doubled closing character stands for itself. No indexOf: most ends are near. */
 function enclosedEnd(text: string, position: number, close: number): number {

@@ -68,7 +68,7 @@ export interface StatementRules extends Partial<
   readonly volatile?: readonly string[] | undefined;
 }
 
-export class Judging extends TokenReader {
+class Judging extends TokenReader {
   readonly facts = new Set<Fact>();
   /** Unknown functions as spelt, by folded name. */
   readonly unknown = new Map<string, string>();
@@ -84,8 +84,67 @@ export class Judging extends TokenReader {
     this.#values = values;
   }
 
+  /** @param depth how many nested formulas are still searched; MAX_NESTING for a statement */
   protected read(tokens: MdxTokens, depth: number, from: number, to: number): void {
-    readFacts(tokens, this, depth, from, to);
+    const { facts } = this;
+    if (depth === 0 || tokens.commentUnits > SLICE) facts.add('unclear');
+    if (depth === 0) return;
+    const isStatement = depth === MAX_NESTING;
+    const text = textOf(tokens, from, to);
+    if (isStatement && mentionsDrillthrough(text)) facts.add('drillthrough');
+    if (isStatement && from === 0) readBegin(tokens, facts);
+    if (tokens.hasNestedComment) facts.add('unclear');
+    for (const comment of from === 0 ? tokens.comments : []) {
+      readComment(comment, facts);
+      // Inside of a string, a comment may be none.
+      if (!isStatement) this.readText(withoutOpenings(comment), depth - 1);
+    }
+    const hasLineEnd = text.includes('\n');
+    let before: number | undefined;
+    let kind = kindAt(tokens, from - 1);
+    const hasMark = kind === MDX.dollar || /\$|cell_formatter/i.test(text);
+    const hasNames = this.volatile.size > 0 || hasMark;
+    for (let at = from; at < to; at += 1) {
+      before = kind;
+      kind = kindAt(tokens, at);
+      switch (kind) {
+        case MDX.word:
+          searchName(tokens, at, before, this, isStatement);
+          break;
+        case MDX.bracketed:
+          // Most names in brackets name functions only where they are called.
+          if (hasNames || isCalledAt(tokens, at)) searchName(tokens, at, before, this, isStatement);
+          if (hasLineEnd && textAt(tokens, at).includes('\n')) facts.add('unclear');
+          break;
+        case MDX.singleQuoted:
+        case MDX.doubleQuoted: {
+          const quoted = textAt(tokens, at);
+          // An engine that escapes with a backslash sees another end.
+          if (isStatement && /\\['"]/.test(quoted)) facts.add('unclear');
+          if (isFormula(tokens, at)) this.readText(unquoted(quoted), depth - 1);
+          break;
+        }
+        case MDX.unterminated:
+          if (isStatement || textAt(tokens, at).length > SLICE) facts.add('unclear');
+          else this.readText(withoutOpenings(textAt(tokens, at)), depth - 1);
+          break;
+        case MDX.closingBracket:
+        // An engine may take it for white space, such as a space of another width.
+        case MDX.otherMark:
+          if (isStatement) facts.add('unclear');
+          break;
+        case MDX.semicolon:
+          if (isStatement) facts.add('semicolon');
+          break;
+        case MDX.exclamation:
+          facts.add('volatile');
+          break;
+        case MDX.opening:
+          if (SIGNS.has(before)) noteUnknown(tokens, at - 1, this);
+          break;
+        default:
+      }
+    }
   }
 
   override step(units: number): boolean {
@@ -123,12 +182,6 @@ export function judging(
   return found;
 }
 
-export function judgeStatement(...given: Parameters<typeof judging>) {
-  return judging(...given)
-    .finish()
-    .result();
-}
-
 export function judgeFormula(formula: string, rules: StatementRules) {
   const found = new Judging(rules);
   found.add(new MdxTokens(formula), MAX_NESTING - 1);
@@ -145,73 +198,6 @@ export const namesNow = (texts: readonly string[], { computesNames }: StatementR
 function mentionsDrillthrough(statement: string): boolean {
   if (/drillthrough/i.test(statement)) return true;
   return !isAscii(statement) && foldName(statement).includes('drillthrough');
-}
-
-/** @param depth how many nested formulas are still searched; MAX_NESTING for a statement */
-function readFacts(
-  tokens: MdxTokens,
-  found: Judging,
-  depth: number,
-  from: number,
-  to: number,
-): void {
-  const { facts } = found;
-  if (depth === 0 || tokens.commentUnits > SLICE) facts.add('unclear');
-  if (depth === 0) return;
-  const isStatement = depth === MAX_NESTING;
-  const text = textOf(tokens, from, to);
-  if (isStatement && mentionsDrillthrough(text)) facts.add('drillthrough');
-  if (isStatement && from === 0) readBegin(tokens, facts);
-  for (const comment of from === 0 ? tokens.comments : []) {
-    readComment(comment, facts);
-    // Inside of a string, a comment may be none.
-    if (!isStatement) found.readText(withoutOpenings(comment), depth - 1);
-  }
-  const hasLineEnd = text.includes('\n');
-  const hasNames = found.volatile.size > 0 || /\$|cell_formatter/i.test(text);
-  let before: number | undefined;
-  let kind = kindAt(tokens, from - 1);
-  for (let at = from; at < to; at += 1) {
-    before = kind;
-    kind = kindAt(tokens, at);
-    switch (kind) {
-      case MDX.word:
-        searchName(tokens, at, before, found, isStatement);
-        break;
-      case MDX.bracketed:
-        // Most names in brackets name functions only where they are called.
-        if (hasNames || isCalledAt(tokens, at)) searchName(tokens, at, before, found, isStatement);
-        if (hasLineEnd && textAt(tokens, at).includes('\n')) facts.add('unclear');
-        break;
-      case MDX.singleQuoted:
-      case MDX.doubleQuoted: {
-        const quoted = textAt(tokens, at);
-        // An engine that escapes with a backslash sees another end.
-        if (isStatement && /\\['"]/.test(quoted)) facts.add('unclear');
-        if (isFormula(tokens, at)) found.readText(unquoted(quoted), depth - 1);
-        break;
-      }
-      case MDX.unterminated:
-        if (isStatement || textAt(tokens, at).length > SLICE) facts.add('unclear');
-        else found.readText(withoutOpenings(textAt(tokens, at)), depth - 1);
-        break;
-      case MDX.closingBracket:
-      // An engine may take it for white space, such as a space of another width.
-      case MDX.otherMark:
-        if (isStatement) facts.add('unclear');
-        break;
-      case MDX.semicolon:
-        if (isStatement) facts.add('semicolon');
-        break;
-      case MDX.exclamation:
-        facts.add('volatile');
-        break;
-      case MDX.opening:
-        if (SIGNS.has(before)) noteUnknown(tokens, at - 1, found);
-        break;
-      default:
-    }
-  }
 }
 
 /** Blanks the openings: inside of a string, a comment or unterminated token may be none. */
@@ -232,13 +218,10 @@ function readBegin(tokens: MdxTokens, facts: Set<Fact>): void {
 
 function readComment(text: string, facts: Set<Fact>): void {
   if (foldName(text).includes('#nocache')) facts.add('noCacheComment');
-  const isBlock = text.startsWith('/*');
-  const endsLine = !isBlock && OTHER_LINE_END.test(text.replace(/\r$/, ''));
-  if (endsLine || isNested(text)) facts.add('unclear');
+  if (text.startsWith('/*')) return;
+  if (OTHER_LINE_END.test(text.replace(/\r$/, ''))) facts.add('unclear');
 }
 
-/** SSAS nests block comments, Mondrian does not: the end of a nested one is uncertain. */
-export const isNested = (comment: string) => comment.startsWith('/*') && comment.includes('/*', 2);
 const isCalledAt = (tokens: MdxTokens, at: number) => kindAt(tokens, at + 1) === MDX.opening;
 
 /** @param before the kind of the token before `at`, here and below */
@@ -344,8 +327,8 @@ function readings(word: string): readonly string[] {
 
 /**
  * Normalizes for the key: without outer white space, and without carriage returns outside of quotes
- * (Mondrian drops them, others take them for white space). Two statements that `judgeStatement`
- * lets pass and that are equal then mean the same.
+ * (Mondrian drops them, others take them for white space). Two statements that may be cached and
+ * that are equal then mean the same.
  */
 export function normalizeStatement(statement: string, tokens?: MdxTokens): string {
   const text = statement.includes('\r') ? withoutReturns(statement, tokens) : statement;

@@ -1,14 +1,7 @@
 import type { EngineTraits } from '../../common/engine-kinds.ts';
 import type { BypassReason } from '../../common/reasons.ts';
 import { kindAt, MDX, MdxTokens, SLICE, textAt, textOf, TokenReader } from '../mdx/mdx-tokens.ts';
-import {
-  isNested,
-  type Judging,
-  judging,
-  MAX_STATEMENT,
-  namesNow,
-  type StatementRules,
-} from '../mdx/statement-policy.ts';
+import { judging, MAX_STATEMENT, namesNow, type StatementRules } from '../mdx/statement-policy.ts';
 import { foldName, foldToFind } from '../names.ts';
 import { DISCOVER_TYPES, NO_SOURCES, SourceSearch } from './named-objects.ts';
 import { asksForKeyedValues, classifyProperties } from './property-policy.ts';
@@ -22,57 +15,46 @@ export type StatementRead = ReturnType<typeof readStatement>;
 
 /** Reads once what several steps ask of a statement. */
 export const readStatement = (request: XmlaRequest, rules?: StatementRules) =>
-  new StatementReader(request, rules).finish();
+  createStatementReader(request, rules).finish();
 
 /** Reads a statement in steps; cuts make no difference. */
-export class StatementReader {
-  readonly #request: XmlaRequest;
-  readonly #tokens: MdxTokens | undefined;
-  readonly #judging: Judging | undefined;
-  #sources: SourceSearch | undefined;
+export function createStatementReader(request: XmlaRequest, rules?: StatementRules) {
+  const ofExecute = request.method === 'Execute' ? request : undefined;
+  const { statement = '', parameters = [] } = ofExecute ?? {};
+  const isRead = ofExecute !== undefined && statement.length <= MAX_STATEMENT;
+  const tokens = isRead ? new MdxTokens(statement) : undefined;
+  const values = parameters.map(({ value }) => value);
+  const isOne = ofExecute !== undefined && isOneStatement(ofExecute);
+  const judged = isOne ? judging(statement, tokens, rules, values) : undefined;
+  const verdict = () => judged?.result() ?? (ofExecute ? NO_QUERY : NO_STATEMENT);
+  let sources: SourceSearch | undefined;
   /** Only of a statement that is not cached. */
-  #parts: readonly Parts[] = [];
-  #behind: readonly TokenReader[] | undefined;
+  let parts: readonly Parts[] = [];
+  let behind: readonly TokenReader[] | undefined;
 
-  constructor(request: XmlaRequest, rules?: StatementRules) {
-    this.#request = request;
-    if (request.method === 'Discover') return;
-    const { statement, parameters } = request;
-    if (statement.length <= MAX_STATEMENT) this.#tokens = new MdxTokens(statement);
-    const values = parameters.map(({ value }) => value);
-    if (isOneStatement(request)) this.#judging = judging(statement, this.#tokens, rules, values);
+  function readersBehind(): readonly TokenReader[] {
+    if (ofExecute === undefined) return [];
+    const isQuery = tokens !== undefined && verdict().bypass === undefined;
+    return isQuery
+      ? [(sources = new SourceSearch(tokens))]
+      : (parts = waysToRead(ofExecute, tokens));
   }
 
   /** Reads about so many UTF-16 units more. @returns false when there are none */
-  step(units: number): boolean {
-    if (this.#judging?.step(units)) return true;
-    this.#behind ??= this.#readersBehind();
-    return this.#behind.some((reader) => reader.step(units));
+  function step(units: number): boolean {
+    if (judged?.step(units)) return true;
+    behind ??= readersBehind();
+    return behind.some((reader) => reader.step(units));
   }
 
-  get #judged() {
-    return this.#judging?.result() ?? NO_QUERY;
-  }
-
-  #readersBehind(): readonly TokenReader[] {
-    const [request, tokens] = [this.#request, this.#tokens];
-    if (request.method === 'Discover') return [];
-    const isQuery = tokens !== undefined && this.#judged.bypass === undefined;
-    if (isQuery) return [(this.#sources = new SourceSearch(tokens))];
-    return (this.#parts = waysToRead(request, tokens));
-  }
-
-  finish() {
-    while (this.step(Infinity));
-    const { bypass, unknown } = this.#request.method === 'Discover' ? NO_STATEMENT : this.#judged;
-    return {
-      tokens: this.#tokens,
-      bypass,
-      unknown,
-      sources: this.#sources ?? NO_SOURCES,
-      readings: this.#parts.map((parts) => parts.found()),
-    };
-  }
+  return {
+    step,
+    finish() {
+      while (step(Infinity));
+      const readings = parts.map((one) => one.found());
+      return { ...verdict(), tokens, sources: sources ?? NO_SOURCES, readings };
+    },
+  };
 }
 
 function isOneStatement({ commands }: ExecuteRequest): boolean {
@@ -183,7 +165,8 @@ const OWN: ReadonlySet<string> = new Set([
   ...OF_SESSION.split(' ').flatMap((made) => [`create ${made}`, `drop ${made}`]),
 ]);
 /** Words by which a SELECT of DMX makes a model, or sends a statement to its data source. */
-const REACHING = /(?<![a-z0-9_])(?:into|openquery|openrowset)(?![a-z0-9_])/i;
+const REACHING = /into|openquery|openrowset/;
+const REACHING_WORD = /(?<![a-z0-9_])(?:into|openquery|openrowset)(?![a-z0-9_])/;
 /** A backslash may escape a quote; another tokenizer may end a line comment at the characters. */
 const UNCERTAIN = /\\['"]|[\f\v\u0085\u2028\u2029]/;
 /** Texts of more statements are not searched. */
@@ -255,7 +238,7 @@ class Parts extends TokenReader {
   protected read(tokens: MdxTokens, _depth: number, from: number, to: number): void {
     if (from === 0) this.#begin(tokens);
     const text = textOf(tokens, from, to);
-    const mayReach = reaches(text);
+    const mayReach = text.length > 2 * SLICE || REACHING.test(foldName(text));
     const hasLineEnd = text.includes('\n');
     for (let index = from; index < to; index += 1) {
       const kind = kindAt(tokens, index);
@@ -276,8 +259,8 @@ class Parts extends TokenReader {
   }
 
   #begin(tokens: MdxTokens): void {
-    const { text, comments, commentUnits } = tokens;
-    if (commentUnits > SLICE || comments.some(isNested)) this.#parts.push(ANYTHING);
+    const { text, hasNestedComment } = tokens;
+    if (hasNestedComment) this.#parts.push(ANYTHING);
     this.#isCertain = kindAt(tokens, 0) !== MDX.semicolon && !UNCERTAIN.test(text);
   }
 
@@ -299,6 +282,6 @@ class Parts extends TokenReader {
   }
 }
 
-const reaches = (text: string) => text.length > 2 * SLICE || REACHING.test(foldName(text));
+const reaches = (word: string) => word.length > 2 * SLICE || REACHING_WORD.test(foldName(word));
 /** Longer words are none of {@link STATEMENTS}. */
 const firstOf = (word: string) => word.slice(0, 64).toLowerCase();

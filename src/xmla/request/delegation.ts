@@ -22,21 +22,16 @@ const PLAIN_NAME = /^[A-Za-z0-9._:-]+$/;
  * any namespace and letter case. An empty property asks for nothing; some clients always send it.
  * A body that cannot be parsed is searched as text. One with other letters could hide all.
  */
-export function asksForOtherIdentity(
+export async function asksForOtherIdentity(
   body: Uint8Array,
   contentType: string | undefined,
   reading: RequestReading,
   turn: NextTurn,
-): boolean | Promise<boolean> {
-  if (body.byteLength === 0) return false;
-  if (reading.kind === 'understood' && isSure(reading.encoding, body))
-    return elementAsks(reading.root);
-  return searchForOther(body, contentType, reading, turn);
-}
-
-async function searchForOther(
-  ...[body, contentType, reading, turn]: Parameters<typeof asksForOtherIdentity>
 ): Promise<boolean> {
+  if (body.byteLength === 0) return false;
+  if (reading.kind === 'understood' && isSure(reading.encoding, body)) {
+    return elementAsks(reading.root);
+  }
   const decoded = decodeText(body, contentType);
   // No XML holds zero bytes.
   if (decoded === undefined || !isSure(decoded.encoding, body) || decoded.utf8.includes(0)) {

@@ -123,21 +123,10 @@ function distinct(given: Iterable<string>): { kept: readonly string[]; excess: E
   return { kept, excess: kept.length < names.size ? 'long-name' : undefined };
 }
 
-export interface StatementSources {
-  /** Each part of each name behind FROM, as spelt, without brackets: cubes, perhaps catalogs. */
-  readonly names: Set<string>;
-  /** False when the statement may read a source that is not named here. */
-  certain: boolean;
-  /** A dot follows a first name: SSAS reads `[catalog].[cube]`. */
-  qualified: boolean;
-  /** A name has more parts than are read. */
-  excess?: Excess;
-}
-
 /** Parts of one name behind FROM. */
 const MOST_PARTS = 100;
 const AFTER_CUBE: ReadonlySet<string> = new Set(['', ')', ';', 'where', 'cell', 'properties']);
-type Sources = Readonly<StatementSources>;
+type Sources = Readonly<Pick<SourceSearch, 'names' | 'certain' | 'qualified' | 'excess'>>;
 export const NO_SOURCES: Sources = { names: new Set(), certain: true, qualified: false };
 
 /** Reads the sources of a statement, including subselects and quoted formulas. */
@@ -146,11 +135,15 @@ export function sourcesOf(request: XmlaRequest): Sources {
   return new SourceSearch(new MdxTokens(request.statement)).finish();
 }
 
-export class SourceSearch extends TokenReader implements StatementSources {
+export class SourceSearch extends TokenReader {
+  /** Each part of each name behind FROM, as spelt, without brackets: cubes, perhaps catalogs. */
   readonly names = new Set<string>();
+  /** False when the statement may read a source that is not named here. */
   certain = true;
+  /** A dot follows a first name: SSAS reads `[catalog].[cube]`. */
   qualified = false;
-  excess: Excess;
+  /** A name has more parts than are read. */
+  excess?: Excess;
 
   constructor(tokens: MdxTokens) {
     super();
@@ -181,7 +174,7 @@ export class SourceSearch extends TokenReader implements StatementSources {
   }
 }
 
-function searchWord(tokens: MdxTokens, index: number, found: StatementSources): void {
+function searchWord(tokens: MdxTokens, index: number, found: SourceSearch): void {
   const word = textAt(tokens, index);
   // Fast path: nearly every word is ASCII and not of four letters.
   if (word.length !== 4 && /^\w+$/.test(word)) return;
@@ -200,7 +193,7 @@ function mentionsFrom(text: string): boolean {
     .includes('from');
 }
 
-function readFrom(tokens: MdxTokens, from: number, found: StatementSources): void {
+function readFrom(tokens: MdxTokens, from: number, found: SourceSearch): void {
   const wordAt = (index: number) => foldToFind(textAt(tokens, index));
   const isVisual = wordAt(from + 1) === 'non' && wordAt(from + 2) === 'visual';
   const subselect = isVisual ? from + 3 : from + 1;

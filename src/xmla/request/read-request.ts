@@ -88,7 +88,7 @@ export type RequestReading = ReturnType<typeof readRequest>;
 
 const MAX_DETAIL_CHARS = 160;
 /** Longer bodies (bytes) would keep many others waiting; no client's query is so long. */
-const MAX_BODY = 4 * 1024 * 1024;
+export const MAX_BODY = 4 * 1024 * 1024;
 
 /**
  * Reads a POST body without content coding as an XMLA 1.1 request in a SOAP 1.1 envelope. Never

@@ -22,9 +22,9 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     replacements: [
       {
         file: 'features/hooks/route.ts',
-        find: `return { result: await Promise.race([options.during(purged), late]), projects };`,
+        find: `return { result: await Promise.race([during(purged), late]), projects };`,
         put: `const early = Promise.resolve('cleared' as const);
-    options.during(purged).catch(() => {});
+    during(purged).catch(() => {});
     return { result: await Promise.race([early, late]), projects };`,
       },
     ],

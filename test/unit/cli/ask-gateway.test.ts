@@ -194,7 +194,7 @@ describe('an explanation in words', () => {
       'request: Execute by alice; project: P; catalogs: A, B',
       'shared: by roles, kept for 1.5 min',
       'memory: no entry',
-      'Redis: an entry of 1.50 s ago, for 0.0 ms more; 7 B, for which the engine took 250 ms',
+      'Redis: an entry of 1.50 s ago, past its ttl for 1.0 ms; 7 B, for which the engine took 250 ms',
       'under way: the engine is being asked for it',
       'epochs: unknown, because Redis cannot be reached',
       'not stored the last time: too-large: The answer is larger than cache.max_entry.',

@@ -6,7 +6,7 @@ import { createServer, type AddressInfo, type Server } from 'node:net';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import type { EngineConfig } from '../../../src/engine/config.ts';
 import { createProbe } from '../../../src/engine/probe.ts';
-import { serviceAuthorization } from '../../../src/proxy/forwarded.ts';
+import { basicAuthorization } from '../../../src/common/principal.ts';
 import { faultAnswer, rowsetAnswer } from '../../support/answers.ts';
 import { makeAuthority, type Authority } from '../../support/certificates.ts';
 import { until } from '../../support/http-client.ts';
@@ -179,7 +179,7 @@ describe('a replica is asked', () => {
     await probeOf(engine.url, { login: 'service', service }).state(true);
     await probeOf(engine.url, { login: 'forward' }).state(true);
     const logins = engine.seen.map(({ headers }) => headers.authorization);
-    expect(logins).toEqual([undefined, serviceAuthorization(service), undefined]);
+    expect(logins).toEqual([undefined, basicAuthorization(service), undefined]);
     for (const { method, url, headers, body } of engine.seen) {
       expect([method, url, headers.cookie]).toEqual(['POST', '/xmla', undefined]);
       expect(headers['soapaction']).toContain('Discover');

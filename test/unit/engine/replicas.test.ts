@@ -49,6 +49,36 @@ describe('the replicas of an engine', () => {
     expect(later.flat().toSorted()).toEqual(['a', 'b', 'c']);
   });
 
+  test('are tried again by one request after a while: no other waits for that try', async () => {
+    const { tried, reach, clock } = setUp(URLS.slice(0, 2));
+    await tried(['http://a/xmla']);
+    clock.at += 5_000;
+    const order: string[] = [];
+    const never = Promise.withResolvers<void>();
+    const ask = () =>
+      reach({}, alive, async ({ url }) => {
+        order.push(url);
+        if (url === URLS[0]) await never.promise;
+      });
+    const all = Array.from({ length: 10 }, ask);
+    expect(order.filter((url) => url === URLS[0])).toHaveLength(1);
+    never.resolve();
+    await Promise.all(all);
+  });
+
+  test('are not away where a connection fails that was begun before another was answered', async () => {
+    const { reach, isAway, clock, tried } = setUp([URLS[0] as string]);
+    const fails = Promise.withResolvers<never>();
+    const slow = reach({}, alive, () => fails.promise);
+    clock.at += 3_000;
+    await tried();
+    clock.at += 1_000;
+    fails.reject(new NotConnected(new Error('no connection in time')));
+    await expect(slow).rejects.toBeInstanceOf(NotConnected);
+    expect([isAway(), await tried()]).toEqual([false, ['a']]);
+    expect([await tried(URLS), isAway()]).toEqual([['a'], true]);
+  });
+
   test('are all asked when no connection reached any of them', async () => {
     const { tried } = setUp();
     expect((await tried(URLS)).toSorted()).toEqual(['a', 'b', 'c']);

@@ -7,11 +7,7 @@ import { createPermissions } from '../../../src/auth/authenticator.ts';
 import type { GatewayEvent } from '../../../src/common/events.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { createClients } from '../../../src/line/client.ts';
-import {
-  createAnswerBody,
-  createXmlaHandler,
-  type XmlaHandler,
-} from '../../../src/line/handler.ts';
+import { createAnswerBody, createXmlaHandler } from '../../../src/line/handler.ts';
 import { createMemo } from '../../../src/line/memo.ts';
 import { createReplay, createStands } from '../../../src/line/replay.ts';
 import { createQueryOf } from '../../../src/line/query.ts';
@@ -34,7 +30,7 @@ const KEY: KnownKey = {
 };
 const SHORT = answerWith({ body: Buffer.from('<stored/>'), session: undefined });
 
-let handler: XmlaHandler;
+let handler: ReturnType<typeof createXmlaHandler>;
 let server: Server;
 let url: string;
 let events: GatewayEvent[];

@@ -31,6 +31,42 @@ test('what is kept of a request counts with the query of its path and the header
   expect((await read(named, { 'x-tenant': long })) - none).toBeGreaterThan(3 * long.length);
 });
 
+test.each([
+  ['the value of an ignored property', (text: string) => ({ properties: { Timeout: text } })],
+  ['a statement that is too long to be read', (text: string) => ({ statement: text })],
+])('what is kept of a request counts with %s', async (_, more) => {
+  const body = (text: string) => execute({ statement: 'SELECT FROM [Sales]', ...more(text) });
+  const read = (text: string) =>
+    understand(circumstancesOf({}, DESTINATION as never), body(text)).then(besideName);
+  const length = 1_200_000;
+  expect((await read('x'.repeat(length))) - (await read(''))).toBeGreaterThan(3 * length);
+});
+
+test.each([
+  [
+    'attribute of a header',
+    (name: string) => ` ${name}="1"`,
+    [
+      '<Body>',
+      '<Header><Version xmlns="http://schemas.microsoft.com/analysisservices/2003/engine/2"',
+      '/></Header>',
+    ],
+  ],
+  ['unknown function', (name: string) => `${name}(1),`, ['FROM', '', '']],
+  ['command', (name: string) => `<${name}/>`, ['</Command>', '', '']],
+] as const)(
+  'each %s counts with what it takes beside its text',
+  async (_, piece, [at, begin, end]) => {
+    const read = (count: number) => {
+      const pieces = Array.from({ length: count }, (_, i) => piece(`a${i}`)).join('');
+      const body = execute({ statement: 'SELECT FROM [Sales]', prefix: '' }).toString();
+      const whole = Buffer.from(body.replace(at, `${begin}${pieces}${end}${at}`));
+      return understand(circumstancesOf({}, DESTINATION as never), whole).then(besideName);
+    };
+    expect((await read(400)) - (await read(0))).toBeGreaterThan(400 * 60);
+  },
+);
+
 let house: ReturnType<typeof createMemoHouse>;
 
 beforeEach(() => {
@@ -122,7 +158,7 @@ describe('nothing is remembered', () => {
           .toString()
           .replace('</PropertyList>', `${'<A>a</A>'.repeat(count)}$&`),
       );
-    const [most, more] = [body(498), body(499)];
+    const [most, more] = [body(497), body(498)];
     await taughtTwice({ body: most });
     expect(house.keyOf(most)).toBe('k');
     await taughtTwice({ body: more });

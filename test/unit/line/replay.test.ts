@@ -86,6 +86,8 @@ describe('behind a failure of the engine', () => {
   const STALE = 4 * 3_600_000;
   const SESSION_NAME = { endpoint: 'engine', id: SESSION };
 
+  /** Of the users file. */
+  let proof: unknown;
   /** How long past its ttl an entry may answer a query, once the engine has failed it. */
   async function allowed(changed: { share?: 'user' | 'roles'; roles?: string } = {}) {
     const { state, parts } = house;
@@ -94,6 +96,7 @@ describe('behind a failure of the engine', () => {
     const ifError = createIfError({
       ...parts,
       stands: createStands(parts),
+      authenticator: { ...parts.authenticator, proofOf: () => proof },
       sessions: { find: async ({ id }) => (found.push(id), { kind: 'unknown' }) },
       roleSets: { nameFor: async () => state.roles },
     });
@@ -110,6 +113,16 @@ describe('behind a failure of the engine', () => {
   test('an entry may be as old as is configured, also where the engine should be told that the session lives', async () => {
     change({ forwardedAt: 0 });
     expect((await allowed())()).toBe(STALE);
+  });
+
+  test('a login that is not remembered any more counts as long as its user has the same proof', async () => {
+    house.parts.authenticator.remembered = () => undefined;
+    expect((await allowed())()).toBe(0);
+    proof = 'hash';
+    const check = await allowed();
+    expect(check()).toBe(STALE);
+    proof = 'other';
+    expect(check()).toBe(0);
   });
 
   test.each<[string, () => void]>([

@@ -1,4 +1,3 @@
-/** Frame of all pages: the strip, the ways to the pages, and the page itself. */
 import type { ComponentChildren, RenderableProps } from 'preact';
 import type { AllTold, Rights } from '../pages.ts';
 import type { Status } from './json.ts';

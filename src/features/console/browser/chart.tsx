@@ -1,4 +1,3 @@
-/** Answers of the last hour, minute by minute, and the purges between them. */
 import { Component, createRef } from 'preact';
 import type { AlignedData, Options, Series } from 'uplot';
 import type { Overview } from './json.ts';

@@ -1,4 +1,3 @@
-/** Makes the first HTML of a page, at the server. */
 import type { VNode } from 'preact';
 import { render } from 'preact-render-to-string';
 import { App, Frame, pageAt } from './app.tsx';

@@ -1,4 +1,3 @@
-/** Page Overview: what is wrong, and how well the cache does. */
 import { Chart } from './chart.tsx';
 import type { Overview } from './json.ts';
 import { link, type Page, type PageView } from './page.ts';

@@ -1,4 +1,3 @@
-/** Page Purges: drops what is cached, of everything or a project, and says who did. */
 import { Component, type ComponentChildren, createRef } from 'preact';
 import type { PurgeOutcome } from '../../../cache/purge/purge.ts';
 import { type Answer, call } from './call.ts';

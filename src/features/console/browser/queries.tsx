@@ -1,4 +1,3 @@
-/** Page Queries: the heaviest queries, the latest requests and the entries in memory. */
 import type { Entries, Requests, Statistics } from './json.ts';
 import { link, type Page, type PageView, type Sources, type Words } from './page.ts';
 import {

@@ -1,4 +1,3 @@
-/** Page System: what runs, with which configuration, and what its words mean. */
 import type { Reasons, System } from './json.ts';
 import type { Page } from './page.ts';
 import { code, col, type Column, facts, figure, ofLimit, table, time } from './parts.tsx';

@@ -1,4 +1,3 @@
-/** Page Warm-up: what is asked again after a purge, and what became of that. */
 import { Component } from 'preact';
 import { call, problemOf } from './call.ts';
 import type { WarmUp } from './json.ts';

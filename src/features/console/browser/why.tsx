@@ -1,4 +1,3 @@
-/** Page Why: what becomes of a request, why, and whether the cache says what the engine says. */
 import { Component } from 'preact';
 import type { Stale } from '../../../common/events.ts';
 import { explainInWords, type Explanation } from '../../../http/explain-words.ts';

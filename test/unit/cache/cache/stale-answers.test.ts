@@ -214,6 +214,18 @@ describe('behind a failure of the engine', () => {
     expect(reasonOf(await answer({ ...query, ...changed }))).toBe('engine-unreachable');
   });
 
+  test('it answers where the lease of session or roles ended while Redis was asked', async () => {
+    const { b, query, set } = await oldInRedis();
+    set.respond = throws(away);
+    let checks = 0;
+    const ifError = async () => {
+      checks += 1;
+      const isFirst = checks === 1;
+      return () => (isFirst ? 0 : STALE);
+    };
+    expect(told(await b.answer({ ...query, ifError }))).toBe(AWAY);
+  });
+
   test('nothing answers, however young, once session, roles or login do not count any more', async () => {
     const { answer, query, set } = await old();
     const held = checkpoint();

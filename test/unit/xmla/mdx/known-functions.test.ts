@@ -4,14 +4,16 @@ import {
   isChanging,
   KNOWN_FUNCTIONS,
 } from '../../../../src/xmla/mdx/known-functions.ts';
-import { judgeStatement } from '../../../../src/xmla/mdx/statement-policy.ts';
+import { judging } from '../../../../src/xmla/mdx/statement-policy.ts';
 
 const OUT = CHANGING_NAMES.flatMap(([, names]) => names.split(' '));
 
 const judgementOf = (formula: string) => {
-  const { bypass, unknown } = judgeStatement(
+  const { bypass, unknown } = judging(
     `WITH MEMBER [Measures].[x] AS ${formula} SELECT {[Measures].[x]} ON 0 FROM [Sales]`,
-  );
+  )
+    .finish()
+    .result();
   return bypass ?? unknown.join(' ');
 };
 

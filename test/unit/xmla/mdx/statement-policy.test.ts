@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
-import { judgeStatement, normalizeStatement } from '../../../../src/xmla/mdx/statement-policy.ts';
+import { judging, normalizeStatement } from '../../../../src/xmla/mdx/statement-policy.ts';
 import { sizes } from '../../../support/sizes.ts';
 import { codePoint } from '../../../support/code-point.ts';
 
 function classifyStatement(statement: string): string | undefined {
-  const { bypass, unknown } = judgeStatement(statement);
+  const { bypass, unknown } = judging(statement).finish().result();
   return bypass ?? (unknown.length > 0 ? 'unknown-function' : undefined);
 }
 
@@ -375,7 +375,7 @@ describe('a text that is read as MDX', () => {
 
 describe('what is called must be known', () => {
   const unknownIn = (statement: string) => {
-    const { bypass, unknown } = judgeStatement(statement);
+    const { bypass, unknown } = judging(statement).finish().result();
     return bypass ?? unknown.join(' ');
   };
 
@@ -456,13 +456,15 @@ describe('what the configuration says is volatile passes', () => {
     ['but not in a text', '"a" + "LastDay"', undefined],
     ['nor as a part of a name', '[Measures].[LastDays]', undefined],
   ])('%s', (_where, formula, expected) => {
-    expect(judgeStatement(withMember(formula), undefined, { volatile }).bypass).toBe(expected);
+    expect(judging(withMember(formula), undefined, { volatile }).finish().result().bypass).toBe(
+      expected,
+    );
   });
 });
 
 describe('one semicolon at the end', () => {
   const judge = (statement: string) =>
-    judgeStatement(statement, undefined, { endsBySemicolon: true }).bypass;
+    judging(statement, undefined, { endsBySemicolon: true }).finish().result().bypass;
 
   test('ends a statement where the engine takes it so', () => {
     expect([`${QUERY};`, `${QUERY} ; \r\n`].map(judge)).toEqual([undefined, undefined]);
@@ -480,7 +482,9 @@ describe('one semicolon at the end', () => {
 describe('values of parameters', () => {
   const statement = 'SELECT {StrToMember(@P, CONSTRAINED)} ON 0 FROM [Sales]';
   const judge = (value: string, text = statement, computesNames = false) => {
-    const { bypass, unknown } = judgeStatement(text, undefined, { computesNames }, [value]);
+    const { bypass, unknown } = judging(text, undefined, { computesNames }, [value])
+      .finish()
+      .result();
     return bypass ?? unknown.join(' ');
   };
 

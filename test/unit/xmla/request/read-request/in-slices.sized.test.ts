@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import * as fc from 'fast-check';
 import { createTreeReader, readTree, slicesOf } from '../../../../../src/xml/xml-scanner.ts';
 import { SLICE } from '../../../../../src/xmla/mdx/mdx-tokens.ts';
-import { readStatement, StatementReader } from '../../../../../src/xmla/request/classify.ts';
+import { readStatement, createStatementReader } from '../../../../../src/xmla/request/classify.ts';
 import {
   readRequest,
   requestInSlices,
@@ -72,7 +72,7 @@ describe('a statement', () => {
           ...{ method: 'Execute', statement: begun + rest, commands: ['Statement'] },
           parameters: [{ name: 'p', value: value.slice(0, 2 * SLICE), type: '' }],
         } as unknown as XmlaRequest;
-        const reader = new StatementReader(request, rules);
+        const reader = createStatementReader(request, rules);
         while (reader.step(begun.length + steps.next().value));
         const { tokens, ...read } = reader.finish();
         const { tokens: whole, ...expected } = readStatement(request, rules);
@@ -91,6 +91,16 @@ describe('a statement', () => {
       runs,
     );
   });
+});
+
+test.each([
+  ['a name behind its dollar', 'SELECT x ON 0 FROM % $[SYSTEM]'],
+  ['a word behind a number', 'SELECT x ON 0 FROM [a] WHERE 1openrowset(b)'],
+])('a cut makes no difference to %s', (_, statement) => {
+  const request = { method: 'Execute', statement, commands: ['Statement'], parameters: [] };
+  const reader = createStatementReader(request as unknown as XmlaRequest);
+  while (reader.step(1));
+  expect(reader.finish()).toEqual(readStatement(request as unknown as XmlaRequest));
 });
 
 describe('a body', () => {

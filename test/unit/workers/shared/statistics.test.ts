@@ -1,11 +1,11 @@
 import { expect, test } from '@jest/globals';
-import { createSharedStatistics } from '../../../src/features/statistics/shared-statistics.ts';
-import { processesOfAll } from '../../../src/features/statistics/statistics.ts';
-import { STATISTICS, statisticsOfLinks } from '../../../src/workers/statistics.ts';
-import type { Link } from '../../../src/workers/link.ts';
-import { linkPair } from '../../support/link-pair.ts';
-import { asked } from '../../support/answered.ts';
-import { handClock, statisticsOf } from '../features/statistics/answered.ts';
+import { createSharedStatistics } from '../../../../src/features/statistics/shared-statistics.ts';
+import { processesOfAll } from '../../../../src/features/statistics/statistics.ts';
+import { STATISTICS, statisticsOfLinks } from '../../../../src/workers/shared.ts';
+import type { Link } from '../../../../src/workers/link.ts';
+import { linkPair } from '../../../support/link-pair.ts';
+import { asked } from '../../../support/answered.ts';
+import { handClock, statisticsOf } from '../../features/statistics/answered.ts';
 
 /** Workers of one primary process. */
 function create(workers: number) {
