@@ -704,7 +704,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   },
   'a refresh is begun for a believed login': {
     replacements: [
-      ...instead('line/replay.ts', `else if (recalled.ending) tell`, `if (recalled.ending) tell`),
+      ...instead('line/replay.ts', `else if (recalled.ending) {`, `if (recalled.ending) {`),
       ...instead(REFRESH, `      if (!login?.counts()) return;\n`),
       ...instead(REFRESH, `if (!isOn || !login?.counts()) return`, `if (!isOn) return`),
     ],
@@ -727,10 +727,10 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     ),
     simulation: within(FLEET, { ...AHEAD, ttl: 5_000 }),
   },
-  // Not found by 90,000 answers and 300,000 look-ups: that an old answer does not ask whether its tokens are in force in the
-  // turn that sends it (test/unit/cache/cache/stale-answers.test.ts), that a purge does not ask whether Redis was replaced meanwhile, that what
-  // is made dirty while it begins begins as clean, and that the primary process begins what was dirty as clean. The last
-  // one is in the contract of session stores.
+  // Not found by 90,000 answers and 300,000 look-ups: that an old answer does not ask in the turn that sends it whether its
+  // tokens are in force (see test/unit/cache/cache/stale-answers.test.ts), that a purge does not ask whether Redis was replaced
+  // meanwhile, that what is made dirty while it begins begins as clean, and that the primary process begins what was dirty as
+  // clean. The last one is in the contract of session stores.
   'a change of a role does not wait for the lease of others': {
     replacements: [
       {
