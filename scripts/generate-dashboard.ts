@@ -668,10 +668,13 @@ const ROWS: readonly (readonly [question: string, panels: readonly Drawn[]])[] =
     'Is the cache filled again, and are changes seen?',
     [
       graph(
-        'Queries of the warm-up, by result',
+        'Queries without a user, by result',
         'cpm',
-        'What became of queries that the gateway asked by itself after a purge.',
-        { '{{result}}': by('result', perMinute('warm_queries_total')) },
+        'What became of queries that the gateway asked by itself: after a purge (warm-up), and shortly before the end of their ttl (ahead).',
+        {
+          'warm-up: {{result}}': by('result', perMinute('warm_queries_total')),
+          'ahead: {{result}}': by('result', perMinute('refreshes_total')),
+        },
         { stacked: true, width: 6 },
       ),
       graph(

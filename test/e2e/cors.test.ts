@@ -492,7 +492,7 @@ describe('where origins are listed', () => {
       ['send TMSL', statement('{ "refresh": {} }')],
       ['send several statements', statement('SELECT 1; COMMIT')],
       ['send what is not understood', Buffer.from('<Envelope')],
-      ['send a statement too long to be searched', statement(`SELECT ${' '.repeat(530_000)}`)],
+      ['send a statement too long to be searched', statement(`SELECT ${' '.repeat(1_100_000)}`)],
       ['drop a mining model', statement('DROP MINING MODEL [M]')],
       ['export to a file', statement("EXPORT MINING MODEL [M] TO 'c:/x'")],
       ['make a model by SELECT', statement('SELECT * INTO [x] FROM [y]')],
