@@ -217,7 +217,7 @@ const SMALL: Sizes = {
     triesWatcher: false,
     deadline: 900_000,
   },
-  simulated: { fleet: 20_000, lookUps: 20_000, requests: 5_000, roles: 20_000, redis: 2_500 },
+  simulated: { fleet: 15_000, lookUps: 20_000, requests: 5_000, roles: 20_000, redis: 2_500 },
   mondrianStride: 16,
   clientStride: 40,
   crowd: 20,

@@ -212,7 +212,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     const learn = () => void (logins = USERS.map((user) => loginOf(user, engine.passwordOf(user))));
     learn();
     while (!isEnded()) {
-      await time.sleep(1 + random(phase === 'calm' ? 40 * THINKS : THINKS));
+      await time.sleep(1 + random(phase === 'calm' ? 100 * THINKS : THINKS));
       for (let left = 1 + random(CLICKS); left > 0; left -= 1) await click(random, logins);
       if (oneIn(random, LEARNS)) learn();
     }
