@@ -14,7 +14,8 @@ const NAMES = ACCEPTED.map(([{ name }]) => name).join(', ');
 const HELP = `npm run sim -- [options]
 
 Simulates what the product promises, in worlds that are drawn from a seed: ${NAMES}.
-fleet: whole gateways below HTTP; each answer is held against what acknowledged purges promised. look-ups: sessions that are
+fleet: whole gateways below HTTP, whose configurations differ, while engine, Redis and passwords come and go; each answer is held
+against what acknowledged purges promised, its age against ttl and stale_if_error, and its login against what the engine said. look-ups: sessions that are
 looked up while they change. requests: whole requests in sessions, held against what the engine would say. roles: who shares
 by which roles while they change. Without options: ${ACCEPTED.map(([{ name }, steps]) => `${steps.toLocaleString('en')} of ${name}`).join(', ')}.
 

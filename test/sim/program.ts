@@ -12,6 +12,8 @@ import type * as ErrorsModule from '../../src/common/errors.ts';
 import type * as PrincipalModule from '../../src/common/principal.ts';
 import type * as CacheModule from '../../src/compose/cache.ts';
 import type * as PurgesModule from '../../src/compose/purges.ts';
+import type * as FillModule from '../../src/features/warm/fill.ts';
+import type * as AheadModule from '../../src/features/warm/refresh-ahead.ts';
 import type * as WarmModule from '../../src/features/warm/warm-up.ts';
 import type * as WatchModule from '../../src/features/watch/watch.ts';
 import type * as MemoryModule from '../../src/freshness/memory-store.ts';
@@ -35,12 +37,14 @@ const SOURCE = fileURLToPath(new URL('../../src', import.meta.url));
 
 /** Where each part of the product stands below src/. */
 const PARTS = {
+  ahead: 'features/warm/refresh-ahead.ts',
   account: 'common/body-account.ts',
   away: 'engine/away.ts',
   believed: 'line/believed-hit.ts',
   cache: 'compose/cache.ts',
   entries: 'cache/shared-entries.ts',
   errors: 'common/errors.ts',
+  fill: 'features/warm/fill.ts',
   flights: 'cache/shared-flights.ts',
   handler: 'line/handler.ts',
   health: 'redis/redis-health.ts',
@@ -68,12 +72,14 @@ const PARTS = {
 
 /** The parts of the product that are simulated. */
 export interface Program {
+  readonly ahead: typeof AheadModule;
   readonly account: typeof AccountModule;
   readonly away: typeof AwayModule;
   readonly believed: typeof BelievedModule;
   readonly cache: typeof CacheModule;
   readonly entries: typeof EntriesModule;
   readonly errors: typeof ErrorsModule;
+  readonly fill: typeof FillModule;
   readonly flights: typeof FlightsModule;
   readonly handler: typeof HandlerModule;
   readonly health: typeof HealthModule;

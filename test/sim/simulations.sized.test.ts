@@ -28,6 +28,16 @@ test(
   DEADLINE,
 );
 
+test('behind a failure of the engine answers are past their ttl, marked, and older than no acknowledged purge', async () => {
+  const away = {
+    troubles: ['the engine is away', 'a reload'],
+    ttl: 1_000,
+    staleIfError: 3_600_000,
+  };
+  const share = await sample(within(FLEET, { ...away, timeout: 1_500 }), 5_000);
+  expect(share('stale')).toBeGreaterThan(1 / 1_000);
+});
+
 test(
   'what was made dirty, or given a catalog, is taken for clean by no gateway once that was acknowledged',
   async () => {

@@ -1,11 +1,12 @@
 import type { Purge } from '../../../src/cache/purge/purge.ts';
 import type { Candidate } from '../../../src/features/warm/candidates.ts';
+import type { EndingEntry } from '../../../src/features/warm/fill.ts';
 import type { WarmLine } from '../../../src/features/warm/lane.ts';
 import type { Clock } from '../../../src/common/clock.ts';
 import type { Emit, GatewayEvent, Stale } from '../../../src/common/events.ts';
 import type { Config } from '../../../src/config/config.ts';
 import type { Judge } from '../../../src/line/ports.ts';
-import type { Random } from '../random.ts';
+import { oneIn, type Random } from '../random.ts';
 import type { SimulatedTime } from '../time.ts';
 import { createClient, type Got, type Hit } from './client.ts';
 import type { Asker, SimulatedEngine } from './engine.ts';
@@ -13,7 +14,7 @@ import { EVERY_PLACE, type Ledger, type Places, PROJECTS, WATCHED } from './ledg
 import type { Program } from '../program.ts';
 import type { Backing } from './backing.ts';
 import { openLine } from './line.ts';
-import { createMet } from './met.ts';
+import { createMet, type Met } from './met.ts';
 import {
   bodyOf,
   type Control,
@@ -22,6 +23,7 @@ import {
   type Login,
   loginIn,
   OWN_SHARED,
+  questionIn,
   type Question,
   QUESTIONS,
   requestOf,
@@ -31,19 +33,9 @@ import {
 
 /** What a fleet runs. */
 export const FLEET_PARTS = [
-  ...([
-    'account',
-    'away',
-    'believed',
-    'cache',
-    'entries',
-    'errors',
-    'flights',
-    'handler',
-    'health',
-  ] as const),
-  ...(['key', 'link', 'logins', 'principal', 'projects', 'purges', 'query', 'replay'] as const),
-  ...(['shared', 'understand', 'warm', 'watch'] as const),
+  ...(['account', 'ahead', 'away', 'believed', 'cache', 'entries', 'errors', 'fill'] as const),
+  ...(['flights', 'handler', 'health', 'key', 'link', 'logins', 'principal', 'projects'] as const),
+  ...(['purges', 'query', 'replay', 'shared', 'understand', 'warm', 'watch'] as const),
 ];
 export type FleetProgram = Pick<Program, (typeof FLEET_PARTS)[number]>;
 
@@ -54,6 +46,7 @@ export interface InForce {
   readonly staleIfError: number;
   readonly timeout: number;
   readonly whenBlind: 'keep' | 'bypass';
+  readonly refreshAhead: boolean;
 }
 
 /** For how long logins count at all gateways (ms). */
@@ -131,6 +124,8 @@ export async function openGateway(options: {
   ledger: Ledger;
   time: SimulatedTime;
   random: Random;
+  /** Told of a request that no user waits for; what is returned tells of its end. */
+  asksAhead: (gateway: { name: string; met: Met }, word: string, user: string) => () => void;
 }) {
   const { name, program, backing, engine, ledger, time, random } = options;
   const died = Promise.withResolvers<void>();
@@ -212,9 +207,37 @@ export async function openGateway(options: {
     },
   });
   const judges = new Set<Judge>();
+  const refreshing = program.ahead.createRefreshAhead({
+    ...{ clock, fleet, emit, newId: () => `${name} ${random(2 ** 30)}` },
+    list: async () => ({ candidates: [], beginnings: [] }),
+    line: () => ({ account, patience: () => 30_000, open: openLane }) as never,
+  });
+  refreshing.configure(options.inForce.refreshAhead);
+
+  /** As the line walks it for a refresh: now and then a user needs the place at the engine. */
+  function openLane({ as, cut, since }: Parameters<WarmLine['open']>[0]) {
+    const slots = program.fill.createSlots(async (overtake, signal) => {
+      signal.throwIfAborted();
+      if (oneIn(random, 10)) time.after(random(400), overtake);
+      return () => {};
+    });
+    return {
+      async renew({ way, ...entry }: EndingEntry) {
+        const question = questionIn(Buffer.from(way.body, 'latin1'));
+        const query = await queryOf(question, as.principal.name, slots.leave);
+        if (query === undefined) return program.fill.skipped('cache-off');
+        const filling = { cache: queryCache, memory: cache.memory, clock, slots, cut, since };
+        return program.fill.renew(query, entry, filling);
+      },
+      close: async () => {},
+    };
+  }
+
   const lineUnder = (next: Config) =>
     openLine({
       ...{ program, cache, account, clock, emit, authenticator, judges, engine, asker },
+      seen: refreshing,
+      asksAhead: options.asksAhead.bind(null, { name, met }),
       config: next,
     });
   let line = lineUnder(config);
@@ -239,10 +262,15 @@ export async function openGateway(options: {
   }
 
   /** As the line makes it of a request of that user. */
-  async function queryOf(question: Question, user: string) {
+  async function queryOf(
+    question: Question,
+    user: string,
+    admitted?: () => undefined | (() => void),
+  ) {
     const [place] = question.places;
     const project = question.places.length > 1 ? undefined : nameOf(place ?? 0);
-    const destination = line.destinationFor(project, user);
+    const to = line.destinationFor(project, user);
+    const destination = { ...to, addressee: { ...to.addressee, admitted } };
     const body = bodyOf(question);
     const asked = understood(program, body);
     const query = await line.queryOf({
@@ -322,6 +350,7 @@ export async function openGateway(options: {
       inForce.push({ ...next, until: Infinity });
       cache.configure(reloaded);
       line = lineUnder(reloaded);
+      refreshing.configure(next.refreshAhead);
       watch.configure?.(reloaded);
     },
     /** Dies between two turns. */
@@ -329,6 +358,7 @@ export async function openGateway(options: {
       isAlive = false;
       void authenticator.close();
       void watch.close?.();
+      void refreshing.close();
       backing.close();
       for (const leave of clients) leave();
       died.resolve();

@@ -2,6 +2,7 @@ import type { Got, Hit } from './client.ts';
 import { readStamp } from './engine.ts';
 import type { InForce, SimulatedGateway, Trust } from './gateway.ts';
 import type { Ledger } from './ledger.ts';
+import type { Met } from './met.ts';
 import {
   type Control,
   CONTROLLER,
@@ -38,9 +39,14 @@ export function createJudge(options: {
   trust: Trust;
   shortestTtl: () => number;
   apart: () => number;
+  /** Whether nothing is disturbed any more, and gateways find in Redis what others have. */
+  isCalm: () => boolean;
+  isShared: boolean;
 }) {
   const { ledger, now, trust, shortestTtl, apart } = options;
-  const counts = { hits: 0, stale: 0, believed: 0 };
+  const counts = { hits: 0, stale: 0, believed: 0, refreshes: 0 };
+  /** By what is asked ahead: the latest request, and whether it is under way. */
+  const ahead = new Map<string, { by: string; at: number; isUnderWay: boolean }>();
 
   const isFresh = ({ login, control }: Sent) => login.user === CONTROLLER && control !== undefined;
 
@@ -126,9 +132,33 @@ export function createJudge(options: {
     }
   }
 
+  /** The engine is asked before an entry ends. @returns tells of the end */
+  function asksAhead(
+    { name, met }: { name: string; met: Met },
+    word: string,
+    user: string,
+  ): () => void {
+    counts.refreshes += 1;
+    const told = `${name} asks ahead for ${user}: ${word}`;
+    if (!met.hasUserCounted(user, trust.verifiedFor, now() - WAITED)) {
+      ledger.accuse(`asked ahead though the login is only believed. ${told}`);
+    }
+    const last = ahead.get(word);
+    if (options.isCalm() && last?.isUnderWay && last.by !== name) {
+      ledger.accuse(`asked ahead though ${last.by} does so. ${told}`);
+    }
+    if (options.isCalm() && options.isShared && last && now() - last.at < shortestTtl() / 2) {
+      ledger.accuse(`asked ahead though ${last.by} did so ${now() - last.at} ms ago. ${told}`);
+    }
+    const one = { by: name, at: now(), isUnderWay: true };
+    ahead.set(word, one);
+    return () => void (one.isUnderWay = false);
+  }
+
   return {
     counts,
     hit,
+    asksAhead,
     /** What a client got in the end. @returns whether it was an answer */
     answer(sent: Sent, { text, how }: Got): boolean {
       const { gateway, at, least } = sent;
@@ -149,7 +179,9 @@ export function createJudge(options: {
 
 const isFault = (text: string) => text.includes('SOAP-ENV:Fault>');
 
+/** Between the hit that begins a refresh and its request at most, in the simulation (ms). */
+const WAITED = 2_000;
 /** Of requests that met no other, some try in the turn in which others do. */
-const MOST_TRIES = 4;
+const MOST_TRIES = 8;
 /** While the engine counts as down, one request a second tries it (ms). */
 const TRIED_WITHIN = 1_100;

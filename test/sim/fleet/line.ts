@@ -6,7 +6,7 @@ import type { Config } from '../../../src/config/config.ts';
 import type { Authenticator } from '../../../src/auth/authenticator.ts';
 import type { Outcome } from '../../../src/common/events.ts';
 import type { Known, KnownHead } from '../../../src/line/memo.ts';
-import type { Judge } from '../../../src/line/ports.ts';
+import type { Judge, Seen } from '../../../src/line/ports.ts';
 import type { createClient, SimulatedRequest } from './client.ts';
 import { type Asker, REPLICA, type SimulatedEngine } from './engine.ts';
 import type { FleetProgram } from './gateway.ts';
@@ -32,23 +32,29 @@ interface Options {
   readonly judges: Iterable<Judge>;
   readonly engine: SimulatedEngine;
   readonly asker: Asker;
+  readonly seen: Pick<Seen, 'ending'>;
+  /** Told of a request that a user does not wait for; what is returned tells of its end. */
+  readonly asksAhead: (word: string, user: string) => () => void;
 }
 
 /** What `src/engine/http-engine.ts` is to the line, before the simulated engine. */
-function engineFor({ engine, asker, config }: Options) {
-  const askFor = (user: string, body: Buffer) => {
+function engineFor({ engine, asker, config, asksAhead }: Options) {
+  const askFor = (user: string, body: Buffer, isAhead = false) => {
     const question = questionIn(body);
     const { places } = question;
     const word = wordOf(user, question);
     const timeoutMs = config.engine.timeout;
-    return engine.ask(asker, { whose: whoseOf(user, places), places, timeoutMs, word });
+    const over = isAhead ? asksAhead(word, user) : undefined;
+    const asked = engine.ask(asker, { whose: whoseOf(user, places), places, timeoutMs, word });
+    return over === undefined ? asked : asked.finally(over);
   };
   return {
     id: 'engine',
     tellsProject: true,
     replicaFor: () => REPLICA,
     isAway: () => asker.away.isAway([REPLICA]),
-    ask: (to: { user: string }, _headers: unknown, body: Buffer) => askFor(to.user, body),
+    ask: (to: { user: string; admitted?: unknown }, _headers: unknown, body: Buffer) =>
+      askFor(to.user, body, to.admitted !== undefined),
     async passThrough(to: { user: string }, client: Client, outcome: Outcome, body: Buffer) {
       try {
         const answer = await askFor(to.user, body);
@@ -115,7 +121,7 @@ export function openLine(options: Options) {
     roleSets: { nameFor: async () => undefined, heldName: () => undefined },
     names: { answered() {} },
     policyOf: program.projects.projectPolicy(config),
-    seen: [],
+    seen: [{ query() {}, beginning() {}, ...options.seen }],
     dropped: { note() {} },
     examine: async (asked: unknown) => ({ asked, purges: false, step: NO_STEP }),
     keepAlive: async () => undefined,

@@ -1,4 +1,5 @@
 import type { Failed, LoggedIn } from './engine.ts';
+import { loginIn } from './questions.ts';
 
 /** A query that was met with silence is tried again so long behind that (ms). */
 const RETRIED_WITHIN = 20_000;
@@ -89,6 +90,12 @@ export function createMet(now: () => number) {
     /** Right logins count only now that the engine has refused a made-up one. */
     refusesMadeUp(): void {
       for (const one of [...rights.values()].flat()) one.foundAt = now();
+    },
+    /** Whether any login of that user did. */
+    hasUserCounted(user: string, forMs: number, since: number): boolean {
+      return rights
+        .keys()
+        .some((login) => loginIn(login).user === user && this.hasCounted(login, forMs, since));
     },
     /** Whether it counted for so long (ms) behind a right check at some moment since then. */
     hasCounted: (login: string, forMs: number, since: number) =>

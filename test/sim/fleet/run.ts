@@ -71,6 +71,8 @@ const TTLS = [1_000, 2_000, 5_000, 600_000, 600_000];
 const STALE_IF_ERROR = [0, 2_000, 10_000, 3_600_000];
 /** Silence of the engine until a gateway gives up (ms). */
 const TIMEOUTS = [1_500, 5_000, 60_000];
+/** What the engine usually takes before and behind its look at the data, in runs where it is slow (ms). */
+const SLOW_MS = 300;
 const LASTING: Trust = { verifiedFor: 3_600_000, believedFor: 3_600_000 };
 const SHORT: Trust = { verifiedFor: 1_500, believedFor: 5_000 };
 /** A client pauses so long at most, and asks so often behind it. */
@@ -87,6 +89,8 @@ const BRIEFLY_AWAY = 2_000;
 const MOODS: readonly Mood[] = ['cut', 'hung', 'mute'];
 /** In good weather: until nobody has the task of a poller that was killed, and clearing calls were made again (ms). */
 const SETTLES = 70_000;
+/** No trouble lasts so long that none gets an answer (ms). */
+const SILENCE = 300_000;
 /** Until a watcher has found a load to its end (ms). */
 const FOUND_WITHIN = 5 * EVERY + 12_000;
 
@@ -102,7 +106,8 @@ export const FLEET: Simulation<FleetSettings> = {
     const troubles = TROUBLES.filter(() => !oneIn(random, 4));
     const many = { gateways: 2 + random(3), clients: 8, loaders: 6 };
     const trust = oneIn(random, 2) ? SHORT : LASTING;
-    return { seed, steps: ANSWERS, form, troubles, trust, ...many };
+    const slow = oneIn(random, 3) ? { engineMs: SLOW_MS, loaders: 1 } : {};
+    return { seed, steps: ANSWERS, form, troubles, trust, ...many, ...slow };
   },
   simpler: (settings) => [
     ...settings.troubles.map((gone) => ({
@@ -142,9 +147,12 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
   const counts = { acknowledged: 0, refused: 0, warmed: 0 };
   const trust = settings.trust ?? LASTING;
   let shortestTtl = Infinity;
+  let calmSince = Infinity;
   let apart = 0;
   const judge = createJudge({
     ...{ ledger, now, trust, shortestTtl: () => shortestTtl, apart: () => apart },
+    isCalm: () => phase === 'calm' && now() - calmSince > SETTLES / 2,
+    isShared: settings.form === 'redis',
   });
   let isRough = may('rough links');
   let starts = 0;
@@ -161,6 +169,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
       staleIfError: settings.staleIfError ?? pick(configured, STALE_IF_ERROR),
       timeout: settings.timeout ?? pick(configured, TIMEOUTS),
       whenBlind: pick(configured, ['keep', 'bypass']),
+      refreshAhead: !oneIn(configured, 4),
     };
   }
 
@@ -174,6 +183,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
     const inForce = draw(LEASES[(settings.seed + number) % LEASES.length]);
     gateways[number] = await openGateway({
       ...{ name, program, backing, inForce, trust, engine, ledger, time, random },
+      asksAhead: judge.asksAhead,
     });
   }
 
@@ -364,6 +374,7 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
   async function calm(): Promise<void> {
     isRough = false;
     phase = 'calm';
+    calmSince = now();
     engine.breakOneIn(0);
     engine.failOneIn(0);
     engine.comeBack();
@@ -405,6 +416,12 @@ async function runFleet(program: FleetProgram, settings: FleetSettings): Promise
   for (let number = 0; number < settings.clients; number += 1) guarded(client(number));
   for (let number = 0; number < settings.loaders; number += 1) guarded(loader(number));
   guarded(storm());
+  let answered = 0;
+  time.clock.every(SILENCE, () => {
+    if (answers === answered)
+      ledger.accuse(`no request was answered for ${SILENCE} ms though all are retried`);
+    answered = answers;
+  });
   const isBroken = () => failure !== undefined || ledger.violations.length > 0;
   await time.run(() => isBroken() || answers >= settings.steps);
   if (!isBroken()) {
