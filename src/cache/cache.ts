@@ -193,7 +193,6 @@ function createFinding({ epochs, memory, entries, clock }: QueryCacheParts) {
     return { answer: found, source, ttl: left, age: ageOf(found, wall), ending };
   }
 
-  /** Keeps in memory what another gateway has. */
   function hold(key: string, answer: StoredAnswer, digests: PartDigests | Lookup['digests']): void {
     if (memory.get(key) === answer) return;
     memory.set(key, answer, typeof digests === 'string' ? digests : digests());

@@ -140,7 +140,6 @@ export function askedOf(parts: AskedParts): Question {
 /** Makes JSON; not by `join`, which copies long texts. */
 const asList = (texts: readonly string[]) => `[${texts.reduce((all, text) => `${all},${text}`)}]`;
 
-/** Key of what does not depend on epochs. */
 export const withoutEpochs = (keySecret: string) => ({ scopes: [], tokens: [], keySecret });
 
 /**

@@ -7,7 +7,6 @@ import type { ListenConfig } from '../http/config.ts';
 import { listOf } from '../common/list-of.ts';
 import { isLongName, LONGEST_NAME } from '../common/fold-case.ts';
 
-/** Characters of a long name that are shown. */
 const SHOWN = 40;
 /** Time before its end from which the certificate of the gateway is warned of. */
 const ENDING_MS = 14 * 24 * 60 * 60 * 1_000;

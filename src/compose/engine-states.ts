@@ -24,7 +24,6 @@ export function createEngineStates(
 
   /** True once this program asks its engines, as it does at its start. */
   let asks = before.length > 0;
-  /** Latest state of each URL that was asked. */
   const known = () => onePerUrl(probes.flatMap(([, probe]) => probe.last() ?? []));
 
   return {

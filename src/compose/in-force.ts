@@ -16,7 +16,6 @@ export function createInForce(initial: Config) {
   let runtime: Runtime | undefined;
   return {
     config: initial,
-    /** Keys that wait for a restart. */
     waiting: [] as readonly string[],
     reloaded: true,
     certificateEnd: endOfCertificate(initial.listen),

@@ -2,7 +2,6 @@ import type { Clock } from '../common/clock.ts';
 import type { Emit, GatewayEvent } from '../common/events.ts';
 import type { Link } from '../workers/link.ts';
 
-/** Process-wide dependencies; tests replace them. */
 export interface Parts {
   readonly clock: Clock;
   /** In [0, 1). */

@@ -61,7 +61,6 @@ export const engine = section({
   ...tlsFiles,
 });
 
-/** The section before anything is inherited. */
 export type CheckedEngine = ValueOf<typeof engine>;
 export type EngineConfig = ReturnType<typeof fillInEngine>;
 

@@ -15,7 +15,6 @@ const FEATURES = [warm, watch, hooks, compare, cors];
 
 export type Features = ReturnType<typeof createFeatures>;
 
-/** Makes all features, and joins them to one. */
 export function createFeatures(given: Omit<Core, 'judges'>) {
   const judges = new Set<Judge>();
   const core = { ...given, judges };

@@ -1,5 +1,3 @@
-/** Report of the last hour, and how it is read. */
-
 /** The hour is counted by minutes of the wall clock (ms). */
 export const MINUTE = 60_000;
 export const MINUTES = 60;

@@ -179,7 +179,6 @@ function createBringing<T>(
   };
 }
 
-/** Repeats renewals that the store did not confirm. */
 function createOwing(
   clock: Clock,
   renew: (scopes: readonly CacheScope[], purge: string) => Promise<Renewal>,

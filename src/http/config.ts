@@ -97,6 +97,5 @@ export const limits = section({
   head_timeout: key(kinds.duration('1s', '5m'), '10s', 'restart'),
 });
 
-/** The limits in force. */
 export type LimitsConfig = Omit<ValueOf<typeof limits>, 'in_flight' | 'connections'> &
   Readonly<Record<'in_flight' | 'connections', number>>;

@@ -61,7 +61,6 @@ const figure = (
 const LEAST = { aggregator: 'min' } as const;
 const MOST = { aggregator: 'max' } as const;
 
-/** All figures, in the order of the page. */
 export function figuresOf(gauges: Gauges): readonly Figure[] {
   const { memory, evictions, flights, engine, limits, bodies, logins, connections } = gauges;
   return [

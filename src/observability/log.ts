@@ -56,7 +56,6 @@ export function levelOfAnswer(event: Answered, config: LogConfig) {
   return event.outcome.kind === 'hit' && event.complete ? 'debug' : 'info';
 }
 
-/** Characters of a statement that are told. */
 const LONGEST_STATEMENT = 2_000;
 
 export function fieldsOfAnswer(event: Answered, config: LogConfig): object {

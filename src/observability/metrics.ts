@@ -135,10 +135,8 @@ function createSummedCounts(
   const engineSeconds = counterOf(SUMMED.engineSeconds);
   const stored = counterOf(SUMMED.stored);
   const storedBytes = counterOf(SUMMED.storedBytes);
-  /** Series by the name of the project. */
   const answered = new Map<string, Series[]>();
   let numberOfSeries = 0;
-  /** Sums by the label of the project. */
   const atEngine = new Map<string, ReturnType<typeof nothingAtEngine>>();
 
   function count(): void {

@@ -40,6 +40,7 @@ type Begun = Pick<SessionRecord, 'principal' | 'profile' | 'catalog' | 'replica'
   Partial<Pick<SessionRecord, 'dirty'>>;
 export type Sessions = ReturnType<typeof createSessions>;
 
+type Catalogued = Pick<SessionRecord, 'catalog' | 'profile'>;
 interface SessionsOptions {
   readonly store: Pick<FreshnessStore, 'session' | 'renew'>;
   readonly clock: Clock;
@@ -286,11 +287,7 @@ function createChanges(
       }
     },
     /** Notes its first catalog; it is dirty if another was quicker. True as with `dirty`. */
-    async takeCatalog(
-      name: SessionName,
-      record: SessionRecord,
-      next: Pick<SessionRecord, 'catalog' | 'profile'>,
-    ) {
+    async takeCatalog(name: SessionName, record: SessionRecord, next: Catalogued) {
       const { key } = digestsOf(name);
       const { dirty: _, version: expected, ...before } = record;
       const data = { ...before, ...next };

@@ -74,7 +74,6 @@ export function findEncoding(bytes: Buffer, ended: boolean, contentType: string 
   return { encoding, declared, ordered };
 }
 
-/** @returns undefined without a declaration */
 function readDeclaration(bytes: Buffer, units: TextEncoding, ended: boolean) {
   // A declaration is ASCII in every encoding that is read, so any reading of the rest will do.
   const textTo = (end: number) =>

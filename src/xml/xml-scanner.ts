@@ -340,7 +340,6 @@ export const MAX_NODES = 10_000;
 export interface XmlElement {
   readonly uri: string;
   readonly local: string;
-  /** Without namespace declarations. */
   readonly attributes: readonly TagAttribute[];
   readonly children: readonly XmlElement[];
   /** Text and CDATA directly in it, joined, not trimmed, with the line ends of XML 1.0 §2.11. */

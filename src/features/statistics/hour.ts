@@ -95,9 +95,7 @@ const newMinute = (at: number) => ({
     bypass: new Map() as Table,
     gateway: new Map() as Table,
   },
-  /** Counts by the bucket of their duration. */
   durations: { hit: new Uint32Array(BUCKETS), miss: new Uint32Array(BUCKETS) },
-  /** Counts of other events. */
   table: new Map() as Table,
 });
 

@@ -202,7 +202,6 @@ type Named = Pick<Names, 'project' | 'catalogs'>;
 /** Project by the path, or else by the first catalog. */
 const projectOf = ({ project, catalogs }: Named) => project || (catalogs.split(', ', 1)[0] ?? '');
 
-/** Compares projects as a purge does. */
 export const isOfProject = (names: Named, wanted: string | undefined): boolean =>
   wanted === undefined || foldObjectName(projectOf(names)) === foldObjectName(wanted);
 

@@ -4,7 +4,6 @@ import type { Config } from '../../settings/setting.ts';
 
 type Settings = Pick<Config, 'warm' | 'cache' | 'engine' | 'projects'>;
 
-/** Settings of the configuration in force. */
 export interface WarmSettings extends WarmConfig {
   readonly as: ReturnType<typeof asWhom>;
   /** All gateways share the entries. */

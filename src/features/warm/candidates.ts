@@ -123,7 +123,6 @@ function createRows(clock: Pick<Clock, 'wall'>) {
 
 const NEVER_ASKED = { asks: 0, added: 0, last: 0, before: 0, ms: 0, bytes: 0 };
 
-/** @returns whether it is an ask */
 function countAnswer(row: Row, event: EventOf<'xmla-answered'>, now: number): boolean {
   const { outcome, engine, complete } = event;
   const isMiss = outcome.kind === 'miss';

@@ -31,7 +31,6 @@ export interface WarmUser {
   readonly isUser: boolean;
 }
 
-/** One way in which a query is asked again. */
 export interface Job {
   readonly candidate: Candidate;
   readonly way: Way;

@@ -226,7 +226,6 @@ export function createRuns(parts: RunParts) {
   };
 }
 
-/** Tells whether no other gateway need take over. */
 const isWhole = ({ ended, cut }: WarmRun) => ended !== null && !UNFINISHED.has(cut);
 
 /** Others' queries go with the login of a user only where that user names them. */

@@ -62,7 +62,6 @@ export function createSource(
   };
 }
 
-/** Characters of a failure that are told. */
 const SHOWN = 300;
 
 /** Rejects when the signal aborts, for what does not heed it, such as a hanging file system. */

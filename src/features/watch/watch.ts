@@ -132,7 +132,6 @@ function describeSource({ name, watch, engine }: Watched): string {
   return JSON.stringify([kind, protocol, host, pathname, project, query, path, ...ofEngine]);
 }
 
-/** Letters of a signature's digest that are shown. */
 const SHOWN = 12;
 const timeOf = (wall: number) => (wall === 0 ? null : new Date(wall));
 
