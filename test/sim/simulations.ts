@@ -10,7 +10,7 @@ export { FLEET, LOOK_UPS, ROLES };
 
 /** All simulations, with the steps of an acceptance. */
 export const ACCEPTED: readonly (readonly [Simulation, steps: number])[] = [
-  [FLEET, 600_000],
+  [FLEET, 500_000],
   [LOOK_UPS, 400_000],
   [REQUESTS, 50_000],
   [ROLES, 100_000],
