@@ -49,7 +49,7 @@ describe('a workbook of 54 requests that its user opens again', () => {
     engine = await startToldEngine({ kind, nature: USUAL, byUser: true });
     const settings = {
       engine: { url: engine.url, kind, login: 'forward' },
-      cache: { lease: '100ms', redis: { url: redis.url } },
+      cache: { lease: '1s', redis: { url: redis.url } },
     };
     const one = await startTestGateway(settings);
     const other = await startTestGateway(settings);
