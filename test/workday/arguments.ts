@@ -12,7 +12,7 @@ export interface Order {
 export const usage = (scenes: readonly { name: string; title: string }[]): string =>
   `npm run workday -- [--small] [--scene NAME …] [--seed N]
 
---small         short scenes, 90 seconds in all; otherwise ten minutes
+--small         short scenes, some 100 seconds in all; otherwise ten minutes
 --scene NAME    this scene only; may be given several times
 --seed N        the random numbers of another run
 --help          this text

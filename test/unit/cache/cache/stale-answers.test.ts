@@ -83,6 +83,22 @@ async function oldInRedis() {
 
 const reasonOf = ({ failure }: FakeClient) => (failure as GatewayError | undefined)?.reason;
 
+/** A request whose engine is about to fail, while another has brought a new answer. */
+async function renewedMeanwhile() {
+  const { answer, query, set } = await old();
+  const held = checkpoint();
+  const { respond } = set;
+  set.respond = async () => {
+    await held.arrive();
+    throw away();
+  };
+  const asking = answer(query);
+  await held.arrived;
+  set.respond = respond;
+  await answer({ ...query, fresh: true });
+  return { asking, held, set };
+}
+
 describe('behind a failure of the engine', () => {
   test.each([
     ['that cannot be reached', away],
@@ -138,17 +154,7 @@ describe('behind a failure of the engine', () => {
   });
 
   test('what another request brought meanwhile is an ordinary hit', async () => {
-    const { answer, query, set } = await old();
-    const held = checkpoint();
-    const { respond } = set;
-    set.respond = async () => {
-      await held.arrive();
-      throw away();
-    };
-    const asking = answer(query);
-    await held.arrived;
-    set.respond = respond;
-    await answer({ ...query, fresh: true });
+    const { asking, held } = await renewedMeanwhile();
     held.release();
     const client = await asking;
     expect([told(client), client.body]).toEqual(['hit:memory', `${rowset('answer 3')}`]);
@@ -227,17 +233,7 @@ describe('behind a failure of the engine', () => {
   });
 
   test('nothing answers, however young, once session, roles or login do not count any more', async () => {
-    const { answer, query, set } = await old();
-    const held = checkpoint();
-    const { respond } = set;
-    set.respond = async () => {
-      await held.arrive();
-      throw away();
-    };
-    const asking = answer(query);
-    await held.arrived;
-    set.respond = respond;
-    await answer({ ...query, fresh: true });
+    const { asking, held, set } = await renewedMeanwhile();
     set.ifError = 0;
     held.release();
     expect(reasonOf(await asking)).toBe('engine-unreachable');
